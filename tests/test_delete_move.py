@@ -25,6 +25,7 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
+from copydesk.text.relpath import RelPath
 from support.processes import Facts, outcome
 from support.redis_servers import RedisServer
 
@@ -538,6 +539,31 @@ def test_a_move_tells_nothing_of_a_place_that_may_not_be_read(tmp_path: Path) ->
         for name in ("there.txt", "not.txt"):
             to = {"path": "a.txt", "to": f"private/{name}"}
             assert outcome(opened, "prepare_file_move", **to)["error"] == "ACCESS_DENIED"
+
+
+def test_nobody_is_told_where_another_moves_a_file_that_may_not_look_there(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "a.txt").write_text("a\n")
+    members = {"local": MemberConfig(), "ann": MemberConfig({"no_read_dirs": ("private",)})}
+    with open_workspace(
+        str(tmp_path), Config(durability="fast", members=members), shared=False
+    ) as opened:
+        desk, ann = opened.desk, opened.member("ann")
+        plan = outcome(opened, "prepare_file_move", path="a.txt", to="private/name.txt")["hunk_id"]
+        assert desk.waiting(opened.member("local"))
+        assert not desk.waiting(ann)
+        assert not desk.review.pending(ann)
+        for show in (desk.show, desk.review.show):
+            with pytest.raises(AccessDenied):
+                show(ann, plan)
+        outcome(opened, "apply_file_modification", hunk_id=plan)
+        (left,) = desk.history.page(ann, RelPath.parse("a.txt")).edits
+        for entry in (left, desk.history.entry(ann, left.edit_id)):
+            assert b"name" not in entry.diff
+            assert not entry.file
+        shown = opened.call("ann", "show_hunk", {"edit_id": left.edit_id})
+        assert not shown.is_error
+        assert "name.txt" not in shown.text
 
 
 def test_what_was_shown_of_a_file_is_known_after_an_edit_and_a_move_of_it(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ from copydesk.edit.request import (
     Request,
     Terms,
     check_no_patch,
+    paths_of,
 )
 from copydesk.errors import (
     BinaryFile,
@@ -287,7 +288,11 @@ class FileDesk:
         """All members' plans on files this one may read (there or below), the oldest first."""
         files = self._set.files
         plans = self._set.registry.waiting(self._set.clock())
-        seen = (p for p in plans if may_read(files, member, p.request.path))
+        seen = (
+            plan
+            for plan in plans
+            if all(may_read(files, member, one) for one in paths_of(plan.request))
+        )
         if path is None:
             return tuple(seen)
         real = check_look(files, member, path)
@@ -296,7 +301,9 @@ class FileDesk:
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown, on its base if remembered, else on the file as it is."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        real = authorized(self._set.files, member, plan.request.path, "read")
+        real, *_ = (
+            authorized(self._set.files, member, one, "read") for one in paths_of(plan.request)
+        )
         if isinstance(plan.request, BlockDiff):
             return Planned(plan, self.notes.draft(member, plan.request))
         base = None

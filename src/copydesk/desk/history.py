@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from itertools import islice
+from typing import Any
 
 from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, Kind, State, linked
@@ -32,7 +33,7 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
-from copydesk.store.protocol import FileChange, ModeChanged, Moved, OpenText, Removed, TargetMoved
+from copydesk.store.protocol import ModeChanged, OpenText, Removed, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
@@ -102,7 +103,7 @@ class History:
         if entry is None:
             raise self.not_found(member, edit_id)
         member.permission.check("read", entry.path)
-        return replace(entry, file=_visible(member, entry))
+        return replace(entry, **_seen(member, entry))
 
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for an edit that there is not, with the reason."""
@@ -116,17 +117,15 @@ class History:
 
     def _past(self, member: Member, entry: Entry) -> Past:
         known = {field.name: getattr(entry, field.name) for field in fields(Entry)}
-        known["file"] = _visible(member, entry)
+        known |= _seen(member, entry)
         return Past(**known, undone_by=taken_back_by(self._set.journal, entry.edit_id))
 
 
-def _visible(member: Member, entry: Entry) -> tuple[FileChange, ...]:
-    """What is known of the file but the other end of a move that the member may not look at."""
-    return tuple(
-        one
-        for one in entry.file
-        if not isinstance(one, Moved) or member.permission.allows_read(one.other)
-    )
+def _seen(member: Member, entry: Entry) -> dict[str, Any]:
+    """What is shown anew of an entry: nothing tells the end of a move that may not be looked at."""
+    if entry.moved is None or member.permission.allows_read(entry.moved.other):
+        return {}
+    return {"file": tuple(one for one in entry.file if one is not entry.moved), "diff": b""}
 
 
 def taken_back_by(journal: Journal, edit_id: int) -> int:
@@ -319,10 +318,9 @@ class Undoing:
             note = note_of_change(member.name, now_at, made.base, after, written.digest, change)
             self._drafting.remember(after, now_at, [note])
         elif entry.moved is not None:
-            with suppress(Refusal):  # what was made for it goes, as far as nothing else is in it
-                self._set.files.remove_parents(now_at, entry.made_directories)
             back = MoveFile(now_at, entry.moved.other)
             self._drafting.note_moved(member.name, now_at, back, made.base)
+        self._remove_directories(entry, now_at)
         return Undone(
             *(entry, made.base, made.change, after, made.diff, made.context, written.edit_id),
             at=now_at,
@@ -475,9 +473,8 @@ class Undoing:
         written, after = by[entry.edit_id], back.after
         if isinstance(after, Excerpt):
             after = after.known_as(written.after)
+        self._remove_directories(entry, at)
         if entry.moved is not None:
-            with suppress(Refusal):  # what was made for it goes, as far as nothing else is in it
-                self._set.files.remove_parents(at, entry.made_directories)
             self._drafting.note_moved(member.name, at, MoveFile(at, entry.moved.other), back.base)
         elif entry.kind == "edit" and not entry.mode_changed:
             change = line_change(back.base, back.change, own=False)
@@ -485,6 +482,12 @@ class Undoing:
             self._drafting.remember(after, at, [note])
         told = entry, back.base, back.change, after, back.diff, back.context
         return Undone(*told, written.edit_id, at=at)
+
+    def _remove_directories(self, entry: Entry, at: RelPath) -> None:
+        """Remove what was made for a file that is gone again, unless something else is in it."""
+        if at == entry.path and entry.made_directories:
+            with suppress(Refusal):
+                self._set.files.remove_parents(at, entry.made_directories)
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
         """Raise unless the edit was made and stands; `at`: its file, whose lock is held."""

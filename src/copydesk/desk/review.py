@@ -36,6 +36,7 @@ from copydesk.edit.request import (
     Request,
     SeveralEdits,
     check_text,
+    paths_of,
 )
 from copydesk.errors import (
     AccessDenied,
@@ -405,9 +406,9 @@ class Review:
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, the oldest first."""
         waiting = self._set.registry.waiting(self._set.clock())
-        paths = {plan.request.path for plan in waiting}
+        paths = {path for plan in waiting for path in paths_of(plan.request)}
         seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
-        plans = [plan for plan in waiting if plan.request.path in seen]
+        plans = [plan for plan in waiting if seen.issuperset(paths_of(plan.request))]
         decisions = self._standing.decisions(plans)
         look = self._standing.state
         return tuple(Waiting(*one, look) for one in zip(plans, decisions, strict=True))
@@ -666,10 +667,10 @@ class Review:
 
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        for one in paths_of(plan.request):
+            authorized(self._set.files, reviewer, one, "read")
         if operation == "write":
             self._check_may_decide(reviewer, plan)
-        else:
-            authorized(self._set.files, reviewer, plan.request.path, "read")
         return plan
 
     def _check_may_decide(self, reviewer: Member, plan: Plan) -> None:

@@ -306,6 +306,13 @@ Request = (
     | MoveFile
     | ChangeMode
 )
+
+
+def paths_of(request: Request) -> tuple[RelPath, ...]:
+    """The paths that a request names; of a move both."""
+    return (request.path, request.to) if isinstance(request, MoveFile) else (request.path,)
+
+
 SeveralEdits = BatchEdit | RangeEdits
 """Requests whose place has parts."""
 
