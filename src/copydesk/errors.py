@@ -41,10 +41,7 @@ from typing import ClassVar, dataclass_transform
 
 @dataclass(frozen=True, slots=True)
 class LineShown:
-    """One line of a file as a caller sees it: 1-based number and decoded text.
-
-    Of a block the first line, and `end_line` and `end_text` are the last one.
-    """
+    """A line as a caller sees it: 1-based number and text; of a block the first and last one."""
 
     line: int
     text: str
@@ -214,10 +211,7 @@ class FileExists(Refusal, code="FILE_EXISTS"):
 
 
 class NotAFile(Refusal, code="NOT_A_FILE"):
-    """The path names a directory, a device, a socket, or a link where none may be.
-
-    `to`: that is the path that a file was to be moved to.
-    """
+    """The path (or `to`) names a directory, a device, a socket, or a link where none may be."""
 
     kind: str
     to: str | None = None
@@ -272,10 +266,7 @@ class StatsMismatch(Refusal, code="STATS_MISMATCH"):
 
 
 class StaleRead(Refusal, code="STALE_READ"):
-    """The version the caller read cannot be carried to the file as it is now.
-
-    `current` are the lines that stand where the edit would go.
-    """
+    """The version read cannot be carried to the file now; `current` lines stand at its place."""
 
     version: str
     current_version: str
@@ -491,10 +482,7 @@ class ConfigInvalid(Failed):
 
 
 class Unsettled(Refusal):
-    """The system refused to write, and refused the way back too; recovery will settle it.
-
-    `paths` are the files that may hold a part of it until then.
-    """
+    """The system refused the way back of a write too; recovery will settle it, in `paths`."""
 
     operation: str
     reason: str

@@ -276,9 +276,8 @@ Stamp = tuple[int, int]
 class NotifyingDecisions:
     """A decision store that notifies listeners on change, and is cheap to ask for news.
 
-    Every answer to a member asks for news, and mostly there is none. While `stamp` gives what it
-    gave then, there still is none, which takes no transaction; None says nothing.
-    It answers what the inner store would answer.
+    While `stamp` gives what it gave then there still is none, without a transaction; None says
+    nothing.
     """
 
     def __init__(

@@ -213,10 +213,9 @@ _Stamp = tuple[int, int, int, int, int]
 
 
 class LiveConfig:
-    """A configuration whose members are reloaded when its file changes. Thread-safe.
+    """A configuration whose members are reloaded when its file changed (`now`). Thread-safe.
 
-    `now` looks at the file (a `stat`) and reads it when it changed. All other settings stay as
-    they were at the start. Invariant: while the file cannot be used, nobody has any rights.
+    Invariant: while the file cannot be used, nobody has any rights.
     """
 
     def __init__(self, root: str, config: Config) -> None:

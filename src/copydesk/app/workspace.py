@@ -71,10 +71,7 @@ KERNEL = "siyuan:"
 
 
 class NotesOpener:
-    """Opens the notes of a workspace. `state` keeps ids; without it a temporary folder does.
-
-    Nothing is imported, read or sent before the first call.
-    """
+    """Opens a workspace's notes at the first call; ids are kept in `state`, else only meanwhile."""
 
     def __init__(self, config: Config, files: Files, state: StateFolder | None) -> None:
         self._config, self._files, self._state = config, files, state

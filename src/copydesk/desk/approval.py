@@ -103,11 +103,10 @@ class Approving:
         """Raise unless the change may be written now; else why a person had to approve it.
 
         `plan` is None for a tool that writes at once; `files`: so many are written together;
-        `others`: the change is one of the texts of these files too; `to`: the file is moved there.
-        AccessDenied: the member may not write there any more. ApprovalRequired: nobody has decided,
-        or the bytes are not those that were approved (which is then forgotten). HunkRejected: a
-        person said no. Where nobody has to be asked the change passes also if decisions cannot be
-        read.
+        `others`: the change is one of these files' texts; `to`: the file is moved there. Raises
+        AccessDenied, HunkRejected, and ApprovalRequired where there is no decision or one for other
+        bytes (which is then forgotten). If nobody has to be asked it passes though decisions cannot
+        be read.
         """
         decision = self._check(member, plan, real, made, created, files, others, to)
         if plan is not None:

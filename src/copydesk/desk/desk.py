@@ -112,10 +112,7 @@ class FileDesk:
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
     ) -> Planned | Applied:
-        """Plan the edit, or make it at once when that was asked for and is certain.
-
-        Raises the refusals of the request's kind; nothing is planned then.
-        """
+        """Plan the edit, or make it at once if asked for and certain; or raise its refusals."""
         now_ms = self._set.clock()
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
         drafted = self._draft(member, request, terms)

@@ -170,11 +170,7 @@ class Location:
 
 
 def located(journal: Journal, entry: Entry) -> Location:
-    """The file of an edit, wherever it was moved to by edits since.
-
-    One that was deleted is followed as far as that was taken back: another file of its
-    name is another file.
-    """
+    """The file of an edit, wherever edits moved it since; not another file of its old name."""
     path, last = entry.path, entry.edit_id
     gone = entry.edit_id if not entry.after else 0
     writes: list[Entry] = []

@@ -60,11 +60,7 @@ from what it wrote; nobody can tell."""
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands in the file of some entries, the oldest first.
-
-    `stamp` and `digest` are those of the file, None and empty when there is none;
-    `before` is its content without our writes, where that is known.
-    """
+    """What stands in the file of some entries, oldest first; `before`: it without our writes."""
 
     entries: tuple[Entry, ...]
     how: How
@@ -239,10 +235,9 @@ CLOCKS_MS = 2_000
 
 
 def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
-    """Whether an overwriting of `old` can have left `data` when it was broken off.
+    """Whether a broken write of `old`, with this `inverse`, can have left `data`.
 
-    `inverse` is of that overwriting. Each byte is an old one or a new one, and the
-    size lies between both; of new bytes that were put in it is not known which.
+    Each byte is an old or a new one, and the size lies between both.
     """
     if not min(len(old), inverse.length) <= len(data) <= max(len(old), inverse.length):
         return False
@@ -343,10 +338,7 @@ class Recovery:
         return tuple(found)
 
     def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
-        """Remove what killed processes left beside the files that were last written; how many.
-
-        What another program wrote is recorded first. What cannot be recorded stays; given too.
-        """
+        """Remove, and record, what killed processes left beside files; how many, and what stays."""
         known: dict[RelPath, set[str]] = {}
         for entry in self._journal.entries(most=most):
             known.setdefault(entry.path, set()).update((entry.before, entry.after))
@@ -387,10 +379,7 @@ class Recovery:
     def settle_in_turn(
         self, group: str, now_ms: int, inodes: Collection[Inode] = ()
     ) -> tuple[Settled, ...]:
-        """The same, where the turns of all files of the group are held; raises Refusal.
-
-        `inodes` are those of them with several names whose turns are held too.
-        """
+        """The same in the turns of all files of the group, and of `inodes`; raises Refusal."""
         entries = self._journal.of_group(group)
         left = tuple(entry for entry in entries if entry.state == "open")
         begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
@@ -414,10 +403,7 @@ class Recovery:
         now_ms: int,
         inodes: Collection[Inode],
     ) -> tuple[Settled, ...]:
-        """All entries closed; raises TargetMoved, Refusal, NotPutBack with some files put back.
-
-        The way back can be begun again: a file that is back is left as it is.
-        """
+        """Close all entries; raises TargetMoved, Refusal, NotPutBack, and can then be run again."""
         chains = _by_path(entries)
         moves = [self._rollback.look(one) for one in chains if one[0].moved]
         away = {each.entries[0].path: each for each in moves if each.how == "written"}
@@ -568,12 +554,9 @@ class Turns:
 
     @contextmanager
     def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
-        """The turns of several files at once.
+        """The locks of several files at once; a group that is open there is settled first.
 
-        Who holds the lane of a file and finds a group open there knows that its
-        writer is gone, for that one held all lanes of the group: it lets go, has
-        the group settled, and waits for its turn anew. Raises Failed when the
-        group cannot be settled, Busy when a turn is not to be had in time.
+        Its writer held all of them, so it is gone. Raises Failed if it cannot be settled, or Busy.
         """
         until = self._lanes.deadline()
         while True:
@@ -594,11 +577,9 @@ class Turns:
     def of_inode(
         self, inode: tuple[int, int], ticket: Ticket, caller: Caller = NOBODY
     ) -> Generator[None]:
-        """The turn of a file with several names, by device and inode.
+        """The lock of a file with several names, by device and inode, within those of all paths.
 
-        It is taken within the turns of all paths that are wanted, the smallest first.
-        Raises TargetMoved when a group is open there under another name of the file;
-        it is settled before the next turn of this thread then, which holds no lane.
+        TargetMoved for a group open there by another name, which is settled before the next turn.
         """
         with self._lanes.turn(inode_key(*inode), ticket, caller):
             left = {

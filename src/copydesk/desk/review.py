@@ -214,10 +214,9 @@ class Amending:
         edit: RangeEdit,
         decide: Callable[[], None],
     ) -> Plan:
-        """The plan as one that replaces lines of the file as it is, whose digest that is.
+        """The plan as one that replaces lines of the file, if it has this digest.
 
-        Raises ContentChanged for another digest, and InvalidArgs for a plan of a whole
-        file or of blocks and for text that no edit may have.
+        Raises ContentChanged, or InvalidArgs for a plan of a whole file or blocks, or a bad text.
         """
         check_text("content", edit.content)
         if isinstance(plan.request, BlockDiff | FileOperation):
@@ -422,11 +421,7 @@ class Review:
         return self._standing.decision(plan)
 
     def show(self, reviewer: Member, hunk_id: str) -> Shown:
-        """The plan on the file as it is now; raises InvalidHunkId, HunkNotFound, AccessDenied.
-
-        Also the refusal of the file, when the plan cannot be made on it and the text
-        that it was planned on is not remembered.
-        """
+        """The plan on the file now; raises InvalidHunkId, HunkNotFound, AccessDenied, others."""
         plan = self._plan(reviewer, hunk_id, "read")
         try:
             draft = self._draft(reviewer, plan)
@@ -613,11 +608,10 @@ class Review:
     def apply(
         self, reviewer: Member, seen: Sequence[Seen]
     ) -> Applied | Rejected | Transacted | Withheld:
-        """Approve the plans as they were seen and write them at once, each as its owner.
+        """Approve plans as seen and write them at once, all or none, each as its owner.
 
-        Several are written all or none. Raises what `approve` raises, but not for a
-        plan that is approved for these bytes already; when nothing is written, the
-        approvals that this has given are taken back.
+        Raises what `approve` does, but for plans approved already; approvals are taken back on
+        failure.
         """
         if not seen:
             raise InvalidArgs("hunk_ids", "must not be empty")

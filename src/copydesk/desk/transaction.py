@@ -183,11 +183,7 @@ class Writer:
         self._named, self._approving, self._checks = named, approving, checks
 
     def write(self, job: Job[R]) -> Written[R]:
-        """Write what the job makes of its file, which is a transaction of one file.
-
-        Raises the refusals of the job and of the gate, and Failed; Unsettled when the file
-        may be half written. A new file raises FileExists and NotAFile.
-        """
+        """Write what the job makes of its file; raises its refusals, Failed, Unsettled."""
         for attempt in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
@@ -338,11 +334,9 @@ class Writer:
     def _is_written(
         self, group: str, error: Exception, files: Sequence[Rewriting], work: _Transaction
     ) -> bool:
-        """Have recovery settle what was left; whether all was written after all.
+        """Have recovery settle what was left; whether all was written after all, else Unsettled.
 
-        Raises Unsettled when it cannot bring all files back. Who has lost its locks may
-        find that somebody else has settled the group since, or that the journal has lost
-        the group: it is recorded anew then, for whoever comes next.
+        Another may have settled the group, or the journal lost it: it is recorded anew then.
         """
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]

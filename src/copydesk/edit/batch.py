@@ -199,11 +199,7 @@ def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
 
 
 def place_parts(base: Snapshot, request: BatchEdit) -> tuple[tuple[Span, ...], int]:
-    """The lines [start, stop), 0-based, of each edit, and how many places there are in all.
-
-    Of a text that is replaced everywhere the runs of lines that hold it, which share none.
-    Raises what `compile_batch` does.
-    """
+    """The lines [start, stop), 0-based, of each edit, and how many places; raises as that does."""
     if isinstance(request, PatchEdit):
         parts = place_hunks(base, request)
         return parts, len(parts)
@@ -415,11 +411,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
-    """The terminator that new lines take which are put at byte `start`.
-
-    That of the line before, if the edit keeps its end and goes on after it; else
-    of the line that they are put in, else of its neighbourhood.
-    """
+    """The terminator of new lines put at byte `start`: their line's, or the neighbourhood's."""
     line = base.line_at(start) - after_line
     return base.terminator(line) or base.newline_near(line, base.line_count)
 

@@ -436,11 +436,7 @@ def whole_text(base: Text, content: str) -> str:
 
 
 def check_expected(expected_old: str, base: Text, place: Place) -> None:
-    """Raise ContentChanged unless the lines to be replaced read as `expected_old`.
-
-    Line ends are not compared, nor whether the last line has one. A byte that does not
-    decode may be given by its `\\xNN`.
-    """
+    """ContentChanged unless the lines read as `expected_old`, but for line ends and shown bytes."""
     found = base.texts(place.start, place.stop)
     expected = content_lines(expected_old)
     if tuple(expected) != found and not _reads_as(expected, base, place):

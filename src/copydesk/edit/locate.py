@@ -328,11 +328,7 @@ def _chosen(
     anchor: Anchor,
     told: Callable[[], tuple[LineShown, ...]],
 ) -> int:
-    """The index of the candidate asked for; without an occurrence there must be only one.
-
-    `lines` are the first of `count` candidates; one that is neither among them
-    nor the last cannot be asked for. `told` shows them.
-    """
+    """The index of the candidate asked for, or of the only one; `told` shows the first `lines`."""
     if occurrence == "last":
         return count - 1
     if occurrence is not None and occurrence > count:

@@ -33,8 +33,7 @@ def relocate(
 ) -> Place:
     """Where the place of `base` is in `now`; raises ContentChanged or AmbiguousMatch.
 
-    `known` are the inverses of all changes that made `now` of `base`, the first
-    change first; None when they are not known, and then lines are compared.
+    `known`: the inverses of all changes between, first first; None: lines are compared.
     """
     if place.foot is None:
         return end_of(now)
@@ -68,10 +67,9 @@ def place_of(
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Place:
-    """The plan's place in `now`; `find` gives what it was planned on, if that is remembered.
+    """The plan's place in `now`; `find` gives its base, `known` is as in `relocate`.
 
-    `known` is as in `relocate`; of a large text the bytes are followed through
-    it, for which neither text need be at hand. Raises ContentChanged, AmbiguousMatch.
+    For a large text neither need be at hand. Raises ContentChanged, AmbiguousMatch.
     """
     if plan.place.foot is None:
         return end_of(now)
@@ -115,11 +113,7 @@ def _carried_place(
 def check_not_there(
     request: Request, planned: tuple[Text, Place], found: tuple[Text, Place]
 ) -> None:
-    """Raise ContentChanged where somebody made the edit meanwhile, and it would be made twice.
-
-    The lines that it puts stand there already, next to those that it relies on, and
-    did not in the text that was planned on.
-    """
+    """Raise ContentChanged where somebody made the edit meanwhile, next to what it relies on."""
     (base, _), (now, _) = planned, found
     for (one, place), (_, there) in zip(
         _each(request, planned[1]), _each(request, found[1]), strict=True
@@ -393,10 +387,7 @@ def drift_of(
     known: Sequence[ChangeSet] | None,
     taken_back: Mapping[int, int],
 ) -> Drift:
-    """What lies between the text after an edit and the text now; see `Drift`.
-
-    A byte order mark that the edit itself put there belongs to the first line.
-    """
+    """What lies between the text after an edit and now (`Drift`); an added mark is of line one."""
     if any(edit.start < len(after.encoding.bom) for edit in inverse.edits):
         after, now = after.unmarked(), now.unmarked()
     return Drift(after, now, known, taken_back)

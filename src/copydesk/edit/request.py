@@ -182,10 +182,7 @@ class BatchEdit:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText(BatchEdit):
-    """Make one edit; with `everywhere` in every place of its old text, none overlapping.
-
-    The file ends with a newline then, as after any edit by lines.
-    """
+    """Make one edit; with `everywhere` in every place of its old text, as an edit by lines."""
 
     everywhere: bool = False
 

@@ -232,11 +232,7 @@ def _lease_refused(fd: int, kind: str) -> bool | None:
 
 
 def lease(fd: int, kind: str) -> bool | None:
-    """Take a lease (F_RDLCK, F_WRLCK) or let it go (F_UNLCK); whether that was granted.
-
-    It is refused while somebody has the file open in a way that it excludes; while it
-    is held, whoever opens the file so has to wait. None where there are no leases.
-    """
+    """Take a lease (F_RDLCK, F_WRLCK) or end it (F_UNLCK); whether granted, None without leases."""
     if sys.platform != "linux":
         return None
     try:

@@ -34,10 +34,9 @@ def reaches(pattern: str, path: RelPath) -> bool:
 
 
 def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
-    """Whether a glob of .gitignore, without braces, names what `pattern` covers, or a part of it.
+    """Whether a .gitignore glob, without braces, names what `pattern` covers, or a part of it.
 
-    The last name in the pattern has to be met by a part of the glob that is as good as a
-    name, without `*` and `?`, or is spelled the same; other parts may be met by wildcards.
+    The pattern's last name must be met without `*` and `?`, or be spelled the same.
     """
     wanted = [name for name in pattern.split("/") if name not in ("", ".")]
     while wanted[-1:] == ["**"]:
@@ -254,12 +253,9 @@ class Rules:
                 raise AccessDenied("read", rule)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
-        """Raise AccessDenied for a glob of .gitignore that names what may not be read.
+        """AccessDenied for a .gitignore glob that names, by its own words, what may not be read.
 
-        That depends on the glob and on the rules alone, never on what there is: a glob names
-        a denied directory when parts of it without `*` and `?` are its name; one that is only
-        wide enough for it (`**/*.py`) is allowed, and finds nothing there. `fold`: its case
-        does not count.
+        Wildcards wide enough for it (`**/*.py`) are allowed, and find nothing there.
         """
         if glob.startswith("!"):
             return

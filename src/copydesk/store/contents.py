@@ -325,11 +325,7 @@ def _sha256(data: bytes) -> str:
 
 
 class DigestOfFile(Closing):
-    """The digest of an open file, made while others read it; keeps the states on the way.
-
-    A context: it ends when the thread has. It reads by itself, since blocks that
-    are handed over one by one wait for Python's lock each time.
-    """
+    """The digest of an open file, made while others read it, with the states; a context ends it."""
 
     def __init__(self, fd: int, size: int) -> None:
         self._stopped = False

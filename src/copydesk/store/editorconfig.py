@@ -31,10 +31,9 @@ _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,8})", re.ASCII)
 
 @lru_cache(maxsize=1_024)
 def matches(glob: str, path: str) -> bool:
-    """Whether the path, below the folder of the file, is one of the section `[glob]`.
+    """Whether the path, below the file's folder, is of the section `[glob]`; no slash: any folder.
 
-    A glob without a slash is for names in any folder. One that is longer than 1,000 characters,
-    nested deeper than 20 braces or with more than four ranges of numbers matches nothing.
+    A glob of over 1,000 characters, 20 nested braces or four ranges matches nothing.
     """
     if len(glob) > _LONGEST or len(_RANGE.findall(glob)) > _MOST_RANGES:
         return False
@@ -160,11 +159,7 @@ class EditorConfig:
         self._read: dict[RelPath, tuple[float, _ConfigFile]] = {}
 
     def charset(self, path: RelPath) -> str | None:
-        """The codec named for the file, or None.
-
-        The nearest `.editorconfig` with a section for it decides, its last one.
-        `unset`, and a charset that is no codec, name none.
-        """
+        """The codec that the nearest `.editorconfig` section names; None for none, or `unset`."""
         folder = path.parent
         while True:
             found = self._file(folder)

@@ -426,12 +426,7 @@ class Files(Closing):
         make_parents: bool = True,
         expected_real: RelPath | None = None,
     ) -> tuple[RelPath, Stamp]:
-        """A new file; never one that was there or appears at the same moment.
-
-        FileExists for a regular file, NotAFile(kind) for anything else that has
-        the name (a dangling symlink too) and for a parent that is a file;
-        FileNotFound for a missing parent unless `make_parents`.
-        """
+        """A new file; FileExists, NotAFile for anything of its name, FileNotFound for no parent."""
         with self.stage_new(
             path, data, make_parents=make_parents, expected_real=expected_real
         ) as staged:
@@ -649,11 +644,7 @@ class Files(Closing):
         return False
 
     def sweep_for(self, path: RelPath, known: Collection[str]) -> int:
-        """Remove what writes of a file that were broken off have left beside it; how many.
-
-        Nobody may be writing it. `known` are the digests in hex of what copydesk has
-        recorded; any other content is recorded first, as another program's.
-        """
+        """Remove a file's broken-off writes, unknown content recorded first; how many."""
         with refusing("sweep"), self._root.place(path, follow=False) as place:
             if place.missing or place.blocked or not place.name:
                 return 0

@@ -85,10 +85,9 @@ def awaited(fd: int) -> bool:
 
 
 def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
-    """Keep what another program wrote to the open file, which has lost its name to another.
+    """Keep what another program wrote to the open file that lost its name, appended if it can be.
 
-    What was only appended to a `known` state is appended to the file that has the name. Gives the
-    state that is known then; what is written after it is not kept yet. Raises OSError, Refusal.
+    Gives the state known then. Raises OSError, Refusal.
     """
     found = _os.fstat(fd)
     digest = sha256_of(fd, found.st_size)

@@ -31,10 +31,9 @@ class _Line:
 
 
 class GitIgnore:
-    """The files below a root, each read when it is first asked for, until `forget`.
+    """The ignore files below a root, read once until `forget`; `lines` decide before them.
 
-    `lines` are more lines, as in a file at the root, that decide before all files. Without
-    `in_files` they alone count; with them `node_modules` is left out too.
+    Without `in_files` they alone count; with them `node_modules` is left out too.
     """
 
     def __init__(self, files: Files, lines: Iterable[str] = (), *, in_files: bool = True) -> None:

@@ -307,10 +307,7 @@ def _reject(options: argparse.Namespace) -> int:
 
 
 def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) -> int:
-    """Act on each named plan once; a refusal of one does not stop the others.
-
-    `act` returns the data of what was done, with a summary, or raises Refusal.
-    """
+    """Act on each named plan once, whatever the others do; `act` gives data, or raises Refusal."""
     found: list[dict[str, object]] = []
     status = 0
     for hunk_id in dict.fromkeys(options.hunk_id):

@@ -61,11 +61,9 @@ def is_loopback(host: str) -> bool:
 
 
 class HostGuard:
-    """Refuses requests for other host names (DNS rebinding).
+    """Refuses requests, and Origins, for other host names than `names` (DNS rebinding).
 
-    A literal address cannot be rebound: one is taken when it is loopback, or
-    when the server is bound to more than loopback. `names` are taken as they
-    are. An Origin, where there is one, is held to the same.
+    A literal address cannot be rebound: it may be loopback, or any if the server is bound to more.
     """
 
     def __init__(self, app: ASGIApp, host: str, names: Iterable[str] = ()) -> None:
@@ -278,10 +276,7 @@ MOST_SESSIONS: Final = 1_000
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
-    """The members by their bearer tokens, as the configuration has them now.
-
-    While its file is invalid: the last valid ones; every call of theirs is refused.
-    """
+    """The members by their bearer tokens now; the last valid ones while the file is invalid."""
     with suppress(ConfigInvalid):
         return tokens_of(opened.config)
     return tokens_of(opened.settings)
@@ -367,10 +362,7 @@ def run_http(
     body_bytes: int | None = None,
     allowed_hosts: Sequence[str] = (),
 ) -> None:
-    """Serve until a signal ends it, with the members and tokens of the configuration.
-
-    Port 0 takes one that is free; the address is printed. Raises ConfigError.
-    """
+    """Serve until a signal ends it, on a free port for 0, with the address printed; ConfigError."""
     config = opened.config
     shown = f"[{host}]" if ":" in host else host
     at: list[int] = []

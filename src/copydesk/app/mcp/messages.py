@@ -43,11 +43,7 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message in a form that the library can parse.
-
-    `repaired` is None when it came so; else the scope for its handler, and `body` is the
-    repaired message.
-    """
+    """A message that the library can parse; `repaired` is the scope for its handler, if any."""
 
     message: JSONRPCMessage
     body: bytes
@@ -202,11 +198,9 @@ def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
 
 
 def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolResult:
-    """An answer as the result of a tool call.
+    """An answer as a tool's result; without the structured part when both would be above the cap.
 
-    The structured part is left out when both would be above the cap: half of it
-    would be another statement than the text's. An answer in the form of another program is
-    whole, and structured where that one's is.
+    An answer in the form of another program is whole, and structured where that one's is.
     """
     if isinstance(answer, Envelope) and answer.original is not None:
         return _as_original(answer, answer.original, structured=structured)

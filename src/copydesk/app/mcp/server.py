@@ -96,11 +96,7 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
 def decide(
     opened: OpenWorkspace, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
 ) -> Decision | None:
-    """Record the decision in an answer; None if there is none or it comes too late.
-
-    Too late: somebody decided first, or the file or the plan has changed since it
-    was shown; the plan then waits to be shown anew.
-    """
+    """Record the decision in an answer; None if it has none, or file or plan changed meanwhile."""
     content: Mapping[str, object] = answer.content or {}
     verdict, reason = content.get("decision"), content.get("reason")
     if answer.action != "accept" or verdict not in ("approve", "reject"):

@@ -52,10 +52,9 @@ _RECORD: Final = "init.json"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One file and what becomes of it; `after` None removes it.
+    """One file and what becomes of it; `after` None removes it, `reason` says why it is refused.
 
-    `what` is the client's name, `policy` or `gitignore`; `reason` says why it is refused;
-    `line` is the client's own command that does the same.
+    `what` is the client's name, `policy` or `gitignore`; `line` the client's own command for it.
     """
 
     what: str
@@ -144,10 +143,7 @@ class Setup:
         return steps
 
     def write(self, step: Step, opened: OpenWorkspace) -> int:
-        """Do a step; the edit of the journal, 0 for a file that is none of the workspace.
-
-        Raises Refusal and OSError, and then the file is as it was.
-        """
+        """Do a step; the edit of the journal, or 0. With Refusal, OSError the file is as it was."""
         real = Path(os.path.realpath(step.path))
         made = _make_folder(real.parent) if step.before is None else []
         try:

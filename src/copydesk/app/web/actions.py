@@ -309,10 +309,7 @@ def _seen(ctx: RequestContext) -> Seen:
 
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
-    """Whether this session was shown each plan in full; if not, the next page says so.
-
-    What the page shows in part was opened in this very session; else nobody saw it there.
-    """
+    """Whether this session was shown each plan in full; if not, the next page says so."""
     if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
         return True
     ctx.session.notify(

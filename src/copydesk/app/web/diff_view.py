@@ -34,11 +34,7 @@ def table(
     *,
     whole: bool = False,
 ) -> Markup:
-    """The diff, with the colours of both sides; those of the lines shown unless given.
-
-    `more` is the address of the same page with all lines around the change, where
-    there are any; `whole`: lines are shown whole, however long they are.
-    """
+    """The diff, with both sides' colours; `more` is the address of the page with all context."""
     if colours is None:
         old, new = tuple(model.lines("old")), tuple(model.lines("new"))
         colours = colours_of(path, old), colours_of(path, new)

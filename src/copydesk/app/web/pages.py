@@ -74,10 +74,7 @@ MOST_TOGETHER: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is around every page: the reviewer, the workspace, the time, the notices.
-
-    `waiting`: how many plans wait for a decision. `csrf` is the token of the session's forms.
-    """
+    """What is around every page; `waiting`: how many plans to decide; `csrf`: the forms' token."""
 
     name: str
     csrf: str
@@ -89,10 +86,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class PlanFilter:
-    """Which plans are listed; an empty text stands for all.
+    """Which plans are listed; empty stands for all. `path` is a part, from the root after a slash.
 
-    `path` is a part of the path, from the root if it begins with a slash. `state` is how an
-    undecided plan stands in its file, or what was decided.
+    `state` is how an undecided plan stands in its file, or what was decided.
     """
 
     path: str = ""
@@ -236,10 +232,7 @@ def pending(
     viewed: Container[tuple[Version, State]],
     page: int = 1,
 ) -> Markup:
-    """A page of the list; `items` are all plans, as `Reviewer.items` arranges them.
-
-    `viewed` are those that the person has looked at.
-    """
+    """A page of the list; `items` are all plans in order, `viewed` those the person looked at."""
     found = [item for item in items if wanted.takes(item)]
     members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
     tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
@@ -339,10 +332,7 @@ def review(
     comments: Sequence[Decision] = (),
     unseen: int = 0,
 ) -> Markup:
-    """The page of one plan, as it was opened from a list with that filter.
-
-    `unseen`: the part of "Show all" that the person has to open to decide; 0 where all was shown.
-    """
+    """The page of one plan of a list; `unseen`: the part of "Show all" to open first, or 0."""
     view = _plan_view(one, options, wanted, unseen=unseen)
     content = _editable(one)
     return render(
@@ -375,10 +365,9 @@ def together(
     can: bool,
     can_approve: bool,
 ) -> Markup:
-    """Several plans on one page, to be applied all or none, or decided on each.
+    """Several plans on one page, to be applied together or decided on each.
 
-    `can`: all that changes was shown. `refused` are those that cannot be applied: what they
-    are, and why.
+    `can`: all changes were shown. `refused`: those that cannot be applied, and why.
     """
     size = sum(one.draft.base.size + one.draft.after.size for one in all_)
     plans = [_plan_view(one, options, wanted, size=size) for one in all_]

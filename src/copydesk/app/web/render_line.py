@@ -125,10 +125,7 @@ def render_line(
     *,
     whole: bool = False,
 ) -> Markup:
-    """The line, its marked characters in `mark` elements, the coloured ones in classes.
-
-    `whole`: all of it, however long.
-    """
+    """The line, its marked characters in `mark` elements, the coloured ones in classes."""
     if not text:
         return Markup("")
     if whole:

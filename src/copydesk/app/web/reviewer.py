@@ -115,10 +115,7 @@ class Reviewer:
         return replace(own, permission=permission, refresh=self._member)
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
-        """The pending plans: by member and task, the last one begun first; then by file.
-
-        So many seconds are taken to count their lines, where they are not known yet.
-        """
+        """The pending plans by member and task, the last begun first; lines counted for so long."""
         listed = _arranged(self.waiting())
         states = self._opened.desk.review.states([one for _, one in listed])
         until = time.monotonic() + patience

@@ -111,10 +111,7 @@ class Journal(Protocol):
         ...
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """Record, durably, all old bytes of a file that is about to be written in place.
-
-        Raises TargetMoved or Failed when the entry is gone: nothing may be written then.
-        """
+        """Record, durably, all old bytes before a write in place; TargetMoved, Failed forbid it."""
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record, in the background, the whole diff of an entry opened with its start only."""
@@ -238,10 +235,9 @@ class LateDiffs:
 def linked(
     links: Iterable[tuple[str, str, str, T]], base_digest: str, now_digest: str
 ) -> tuple[T, ...] | None:
-    """What the entries from one text to the other hold, the oldest first.
+    """What the entries from one text to the other hold, oldest first, linked by their digests.
 
-    `links` are (before, after, state, what it holds), the newest first. It is the digests that link
-    them; what failed was not written, and what is still open may not have been.
+    `links` are (before, after, state, what it holds), newest first; failed ones were not written.
     """
     found: list[T] = []
     for before, after, state, held in islice(links, CHAIN_LENGTH):

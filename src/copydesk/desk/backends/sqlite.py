@@ -184,10 +184,7 @@ _ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
 
 
 class SqliteDecisions:
-    """Decisions in a file; `mark` is called in the transaction of each.
-
-    A power cut may forget the last ones: then they are asked for again.
-    """
+    """Decisions in a file; each transaction calls `mark`. A power cut may forget the last ones."""
 
     def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
         self._db, self._mark = db, mark

@@ -235,11 +235,7 @@ class NotesWriting:
         precondition: Callable[[], None] = _nothing,
         after_commit: Callable[[], None] = _nothing,
     ) -> BlocksWritten:
-        """Write what `make` prepares on the current notes; it is called again when they change.
-
-        Both hooks run under the locks: `precondition` first, and it may refuse;
-        `after_commit` after the write.
-        """
+        """Write what `make` prepares, again if notes change; hooks run locked, before and after."""
         changed: ContentChanged | None = None
         for _ in range(ATTEMPTS):
             ready = make()

@@ -205,10 +205,7 @@ class RedisJournal:
         return None if whole is None else decompress(whole)
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
-        """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
-
-        The former once a day.
-        """
+        """Drop a share of what is old (once a day) or too much; how many."""
         self._settle()
         first, days = self._server.call(DAYS, now_ms // DAY_MS, 1)
         old = due(_days(days), keep_days) if first else None

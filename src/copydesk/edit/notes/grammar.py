@@ -81,11 +81,7 @@ class BlockHunk:
 
 
 def is_block_id(text: str) -> bool:
-    """Whether a block may have this id: 1 to 64 of letters and digits of ASCII, `_` and `-`.
-
-    So are SiYuan's ids, and the anchors in Markdown files (`^anchor`, `{: id=".."}`,
-    front matter). An id that is none can be in no store.
-    """
+    """Whether it can be an id: 1 to 64 ASCII letters, digits, `_`, `-`; as SiYuan's and anchors."""
     return _ID.fullmatch(text) is not None
 
 

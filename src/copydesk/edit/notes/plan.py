@@ -171,11 +171,7 @@ class BlockPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateBlock:
-    """Replace the text of a block; its id, attributes and position stay.
-
-    `lines` of the diff, from 1, are those of the headers that ask for it, here
-    and in the other operations; they do not count when operations are compared.
-    """
+    """Replace a block's text; `lines` (from 1) are the headers that ask for it, not compared."""
 
     before: BlockImage
     after: BlockImage
@@ -400,11 +396,7 @@ class NewBlock:
 
 
 class WorkingCopy:
-    """The blocks after the hunks so far.
-
-    Deleted blocks keep their position, for insertions beside them; `made` are the new
-    ones by name, in the order of creation.
-    """
+    """The blocks after the hunks so far; deleted ones keep their place, `made` are new, by name."""
 
     def __init__(self, tree: BlockTree, split: SplitText, *, strict: bool) -> None:
         self.order = Order(tree.children)
@@ -556,12 +548,7 @@ class BlockPlan:
 def plan_blocks(
     hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitText, *, strict: bool = True
 ) -> BlockPlan:
-    """Plan all hunks; nothing is written.
-
-    `strict` compares white space exactly. Raises BlockDiffRefused with every hunk that
-    cannot be applied; the others are judged as if it could. Time is linear
-    in the hunks and in the blocks around them, but for the comparison of texts.
-    """
+    """Plan all hunks; BlockDiffRefused with all that fail. Linear, but for comparing texts."""
     working = WorkingCopy(tree, split, strict=strict)
     problems: list[Problem] = []
     compared = 0

@@ -58,10 +58,7 @@ def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
 def compile_hunks(
     base: Snapshot, request: PatchEdit, parts: Sequence[Part]
 ) -> tuple[ChangeSet, Escapes]:
-    """The change that puts the new lines of each hunk in its lines.
-
-    Where the patch tells the blob id after it, new lines between two are bytes if that is so.
-    """
+    """The change of each hunk's lines; new lines between two are bytes if the blob id says so."""
     is_raw = _has_returns(request)
     change, escapes = _compiled(base, request, parts, is_raw=is_raw)
     if request.after and not is_raw and b"\r" in base.data:
@@ -296,11 +293,9 @@ class _Sought:
 
 
 class _Replacement:
-    """What one hunk comes to at its place.
+    """What one hunk comes to at its place, in bytes where all its old lines match to the byte.
 
-    Where all its old lines stand there to the last byte, its new ones are bytes too. Else
-    line ends are those of the file. `is_raw`: so are new lines between two of the very text
-    that the patch was made of.
+    `is_raw`: so are new lines between two of the very text that the patch was made of.
     """
 
     def __init__(
