@@ -14,15 +14,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import test_group_recovery
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.config import Config
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
 from support.processes import Facts, Worker, outcome, results, workers
-from support.redis_servers import LONG_MS, RedisServer, running
+from support.redis_servers import LONG_MS, RedisServer, cluster, command, running
 from test_concurrent_processes import AFTER, BASE, BEFORE, EDIT, check
 
 SLOW = pytest.mark.slow
@@ -389,3 +391,39 @@ def test_killed_before_each_call(
     monkeypatch.setattr(test_group_recovery, "FAST", own_server.config("test"))
     test_group_recovery.make(tmp_path)
     test_group_recovery.test_killed_before_each_call(tmp_path, lives, 2)
+
+
+@pytest.mark.slow
+def test_a_cluster_has_a_workspace_on_one_node(tmp_path: Path) -> None:
+    """Any node may be named; every script runs, and all keys are in the slot of one hash tag."""
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    with cluster() as urls:
+        for at, url in enumerate(urls):
+            config = Config(
+                registry="redis", redis_url=url, registry_name="our-project", durability="fast"
+            )
+            with open_workspace(str(tmp_path), config) as opened:
+
+                def call(tool: str, opened: OpenWorkspace = opened, **arguments: object) -> Any:
+                    answer = opened.call("local", tool, arguments)
+                    assert not answer.is_error, answer.text
+                    return answer.data
+
+                for old, new in (("one", "1"), ("1", "one")):
+                    call("replace_text", path="a.txt", old=old, new=new)
+                plans = [
+                    call("prepare_file_range_edit", path="a.txt", range=f"{line}", content=text)
+                    for line, text in ((1, "eins\n"), (2, f"zwei {at}\n"), (3, "drei\n"))
+                ]
+                first, second, third = (plan["hunk_id"] for plan in plans)
+                assert len(call("list_pending")["hunks"]) == 3
+                call("discard_hunk", hunk_id=third)
+                call("apply_file_modifications", hunk_ids=[first, second])
+                (last, *_) = call("list_edits", path="a.txt")["edits"]
+                call("undo_file_modification", edit_id=last["edit_id"], transaction=True)
+                call("create_new_file", path=f"b{at}.txt", content="b\n")
+        ports = [int(url.rpartition(":")[2].partition("/")[0]) for url in urls]
+        keys: list[list[bytes]] = [command(port, "KEYS", "*") for port in ports]
+        slots = {command(ports[0], "CLUSTER", "KEYSLOT", key) for each in keys for key in each}
+    assert len(slots) == 1
+    assert sorted(map(bool, keys)) == [False, True]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import itertools
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,3 +160,58 @@ def running(*, forgets: bool = False) -> Iterator[RedisServer]:
             yield server
         finally:
             server.kill()
+
+
+@contextmanager
+def cluster(nodes: int = 2) -> Iterator[tuple[str, ...]]:
+    """The addresses of the nodes of a Redis Cluster on this machine, each with a part of the slots."""
+    if PROGRAM is None:
+        pytest.skip("there is no redis-server (Debian: apt-get install redis-server)")
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder, ExitStack() as ended:
+        ports = [(_free_port(), _free_port()) for _ in range(nodes)]
+        for number, (port, bus) in enumerate(ports):
+            options = {"port": port, "cluster-port": bus, "bind": "127.0.0.1", "save": ""}
+            options |= {"cluster-enabled": "yes", "dir": f"{folder}/{number}"}
+            Path(folder, str(number)).mkdir()
+            words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+            process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.DEVNULL)
+            ended.callback(process.wait)
+            ended.callback(process.kill)
+        for number, (port, _) in enumerate(ports):
+            _await(port, "PING", b"PONG")
+            first, last = (16_384 * at // nodes for at in (number, number + 1))
+            command(port, "CLUSTER", "ADDSLOTSRANGE", first, last - 1)
+            command(port, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for port, bus in ports[1:]:
+            command(ports[0][0], "CLUSTER", "MEET", "127.0.0.1", port, bus)
+        for port, _ in ports:
+            _await(port, "CLUSTER INFO", b"cluster_state:ok")
+        yield tuple(f"redis://127.0.0.1:{port}/0" for port, _ in ports)
+
+
+def command(port: int, *words: object) -> Any:
+    """A command to a node, as an administrator gives it."""
+    import redis
+
+    with redis.Redis(port=port) as client:
+        client.response_callbacks.clear()
+        return client.execute_command(*words)  # type: ignore[no-untyped-call]  # of redis-py
+
+
+def _await(port: int, words: str, wanted: bytes) -> None:
+    """Ask until it answers so."""
+    import redis
+
+    deadline = time.monotonic() + SOON
+    while True:
+        with suppress(redis.ConnectionError):
+            if wanted in command(port, *words.split()):
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError
+from redis.exceptions import MovedError, NoScriptError
 from redis.retry import Retry
 
 from copydesk.desk.backends.codec import RecordError
@@ -32,6 +32,8 @@ PATIENCE_SECONDS = 4.0
 """How long an answer is waited for."""
 
 _MOST_CONNECTIONS = 1 << 16
+_MOST_MOVES = 4
+"""So many nodes of a cluster are asked for one call."""
 _LOST = "LOST"
 
 Argument = str | bytes | int
@@ -80,24 +82,20 @@ class Server:
     """The keys of one workspace on one server. Safe to use from many threads.
 
     `url` as `redis://`, `rediss://` or `unix://` has it; `name` is that of the workspace, the same
-    on all machines. Nothing is sent before the first call. All methods raise ServerFailed.
+    on all machines. Of a Redis Cluster any node may be named: all keys have one hash tag, and the
+    node that has their slot is found. Nothing is sent before the first call. All methods raise
+    ServerFailed.
     """
 
     def __init__(self, url: str, name: str) -> None:
-        self.address = address_of(url)
+        self._url, self.address = url, address_of(url)
         self._prefix = f"copydesk:{{{name}}}:"  # in braces: one slot for all keys
+        self._clients: dict[str, redis.Redis] = {}
+        self._owner = url
         try:
-            self._client = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
-                url,
-                protocol=2,
-                socket_timeout=PATIENCE_SECONDS,
-                socket_connect_timeout=PATIENCE_SECONDS,
-                max_connections=_MOST_CONNECTIONS,
-                retry=Retry(NoBackoff(), 0),
-            )
+            self._client(url)
         except ValueError as error:
             raise self._failed(error) from None
-        self._execute: Callable[..., Any] = self._client.execute_command  # pyright: ignore[reportUnknownMemberType]  # of replies
 
     def call(self, script: Script, *arguments: Argument) -> Any:
         """What the script gives."""
@@ -120,7 +118,7 @@ class Server:
     def setting(self, name: str) -> str:
         """A setting of the server; empty when it does not tell."""
         try:
-            found = self._execute("CONFIG", "GET", name)
+            found = self._followed("CONFIG", "GET", name)
         except redis.ResponseError:
             return ""
         except redis.RedisError as error:
@@ -138,12 +136,45 @@ class Server:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._client.close()
+        for client in [*self._clients.values()]:
+            client.close()
+
+    def _client(self, url: str) -> redis.Redis:
+        client = self._clients.get(url)
+        if client is None:
+            client = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+                url,
+                protocol=2,
+                socket_timeout=PATIENCE_SECONDS,
+                socket_connect_timeout=PATIENCE_SECONDS,
+                max_connections=_MOST_CONNECTIONS,
+                retry=Retry(NoBackoff(), 0),
+            )
+            self._clients[url] = client
+        return client
+
+    def _followed(self, *command: Argument) -> Any:
+        """The reply of the node that has the keys; where another one has, nothing was done."""
+        for left in reversed(range(_MOST_MOVES)):
+            owner = self._owner
+            client = cast(Any, self._client(owner))  # its types do not tell what replies are
+            try:
+                return client.execute_command(*command)
+            except MovedError as moved:
+                if not left:
+                    raise
+                host, port = cast("tuple[str, int]", moved.node_addr)  # pyright: ignore[reportUnknownMemberType]  # untyped
+                self._owner = _url_at(self._url, host, port)
+            except redis.ConnectionError:
+                if self._owner == owner:
+                    self._owner = self._url  # it tells the next call who has the keys now
+                raise
+        raise AssertionError
 
     def _run(self, script: Script, arguments: Sequence[Argument]) -> Any:
         rest = (1, self._prefix, *arguments)
         try:
-            return self._execute("EVALSHA", script.sha1, *rest)
+            return self._followed("EVALSHA", script.sha1, *rest)
         except NoScriptError:
             return self._send("EVAL", script.text, *rest)
         except redis.RedisError as error:
@@ -151,7 +182,7 @@ class Server:
 
     def _send(self, *command: Argument) -> Any:
         try:
-            return self._execute(*command)
+            return self._followed(*command)
         except redis.RedisError as error:
             raise self._refused(error) from None
 
@@ -164,6 +195,15 @@ class Server:
     def _failed(self, error: Exception) -> ServerFailed:
         words = str(error).rstrip(".") or type(error).__name__
         return ServerFailed("use Redis", f"{self.address}: {words}")
+
+
+def _url_at(url: str, host: str, port: int) -> str:
+    """The same for another node of the cluster; a node that does not know its name has this one."""
+    parts = urlsplit(url)
+    host = host or parts.hostname or ""
+    at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    before, sign, _ = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{before}{sign}{at}").geturl()
 
 
 def address_of(url: str) -> str:
