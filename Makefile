@@ -61,7 +61,9 @@ clean:
 # make bench        the benchmark against peers and limits, at most 25 minutes; bench/RESULTS.md
 # make bench-quick  the same with small sizes, 3 minutes; bench/trial/RESULTS.md
 # make economy      its last section alone, what an agent pays, half a minute; printed
-.PHONY: bench bench-quick economy
+# make scaling      how far one workspace goes, at most 20 minutes; its section of bench/RESULTS.md
+# make scaling-quick  the same with small sizes, a minute; bench/trial/RESULTS.md
+.PHONY: bench bench-quick economy scaling scaling-quick
 
 bench: $(VENV)/.run
 	$(BIN)/python -m bench.run
@@ -71,3 +73,9 @@ bench-quick: $(VENV)/.run
 
 economy: $(VENV)/.run
 	$(BIN)/python -m bench.economy
+
+scaling: $(VENV)/.run
+	$(BIN)/python -m bench.scaling
+
+scaling-quick: $(VENV)/.run
+	$(BIN)/python -m bench.scaling --quick

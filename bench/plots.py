@@ -16,7 +16,14 @@ COLOURS = (
     *("#8a5a33", "#d05a9b", "#7a8290", "#97a80f"),
 )
 DASHES = ("7 4", "2 3", "12 3 2 3")
-NAMES = {"bytes": "size of the file", "edits": "edits in one batch"}
+NAMES = {
+    "bytes": "size of the file",
+    "edits": "edits in one batch",
+    "agents": "agents at once",
+    "files": "files in the workspace",
+    "journal": "edits in the journal (the first point: none)",
+    "partitions": "workspaces that the agents are dealt out to",
+}
 
 
 class Scale:
@@ -44,7 +51,7 @@ def plot(
     limits: Sequence[str],
     peers: Sequence[str],
 ) -> str:
-    """An SVG; empty without a point. `across` and `up`: `bytes`, `edits`, `seconds` or `MB`.
+    """An SVG; empty without a point. `across` is one of `NAMES`; `up`: `seconds`, `MB` or `rate`.
 
     `limits` and `peers` name lines that may be there: by their place in these
     lists they look the same in all plots.
@@ -115,7 +122,7 @@ def decades(values: Sequence[float]) -> tuple[int, int]:
 
 def label(power: int, unit: str) -> str:
     """Ten to the power, as the axis says it."""
-    if unit == "edits":
+    if unit not in ("MB", "bytes", "seconds"):
         return f"{10**power:,}"
     if unit == "MB":
         return f"{10.0**power:g} MB"

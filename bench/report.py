@@ -62,7 +62,7 @@ def page(
         f"This run: `{facts.scale}`, {facts.minutes:.0f} minutes with installing; load of the "
         f"machine {facts.load[0]:.1f} before, {facts.load[1]:.1f} at the end. "
         f"**Bars: {counts}.**\n",
-        _machine(),
+        machine(),
         "## Bars\n",
         _bars(sections),
     ]
@@ -74,7 +74,8 @@ def page(
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What it was measured on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     system = f"{platform.system()} {platform.release().split('-')[0]}, {platform.machine()}"
     return (

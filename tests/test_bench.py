@@ -17,6 +17,7 @@ import pytest
 from bench import PROJECT
 from bench.arena import Cell, Limits, Round, compete, digest_of, order, placed
 from bench.contestant import FILE, Contestant, Job, outside
+from bench.crowd import PARTS, Place, crowd
 from bench.data import Text, envelope, revised, unified, with_line_after
 from bench.drifting import data_set, replaced
 from bench.field import Entrant
@@ -24,6 +25,7 @@ from bench.installing import Installed
 from bench.jobs import write_job
 from bench.plots import decades, label, plot
 from bench.pool import Pool
+from bench.queueing import Call, simulate
 from bench.report import Facts, page
 from bench.results import (
     Bar,
@@ -37,6 +39,7 @@ from bench.results import (
     size_text,
     under_bar,
 )
+from bench.scaling import put, section_of
 from bench.traps import KINDS, Case, made_case, made_cases, project_lines
 from bench.workloads.w6_race import Race, ahead, nothing_lost, quarter
 from bench.workloads.w7_drift import Way, score, verdict
@@ -411,3 +414,38 @@ def test_folders_of_notes_are_made_of_pages(tmp_path: Path) -> None:
     assert size == size_of(tmp_path) >= 450_000
     assert len({file.read_bytes() for file in files}) == 45
     assert all(file.read_text("utf-8").count("```") % 2 == 0 for file in files)
+
+
+ALONE = Call(cpu=0.002, wait=0.004, held_cpu=0.001, held_wait=0.003, served=False)
+
+
+@pytest.mark.parametrize(
+    ("agents", "partitions", "rate"), [(1, 1, 100), (50, 1, 250), (50, 50, 2 / 0.003)]
+)
+def test_the_model_meets_its_bounds(agents: int, partitions: int, rate: float) -> None:
+    """One agent takes the sum; one journal its own time; many journals are bound by two cores."""
+    told = simulate(ALONE, agents=agents, machines=1, partitions=partitions, cores=2)
+    assert told.rate == pytest.approx(rate, rel=0.08)
+    assert (told.held > 0.9) == (agents > partitions)
+
+
+def test_a_section_of_another_command_keeps_its_place() -> None:
+    page = "# Results\n\n## W13. Notes\n\n## Versions\n\n| a | b |\n"
+    once = put(page, "## W14. Scaling\n\none\n")
+    assert once == page.replace("## Versions", "## W14. Scaling\n\none\n\n## Versions")
+    assert put(once, "## W14. Scaling\n\ntwo") == once.replace("one", "two")
+    assert put(page, section_of(once)) == once
+    assert not section_of(page)
+
+
+@pytest.mark.slow
+def test_agents_keep_what_they_were_told(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), 3)
+    place.make()
+    place.fill(7)
+    told = crowd([place], 2, 0.5)
+    assert (told.refused, told.lost) == (0, 0)
+    assert {"read", "edit", "plan"} <= told.seconds.keys()
+    assert sum(told.parts[part] for part in PARTS) > 0.5
+    with place.open() as opened:
+        assert len(opened.journal.entries(most=1_000)) == 9 + len(told.seconds["edit"]) + 2
