@@ -14,7 +14,8 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.review import Seen
-from copydesk.errors import AccessDenied, InvalidArgs, Refusal
+from copydesk.edit.draft import Approval
+from copydesk.errors import AccessDenied, InvalidArgs, Refusal, StateDamaged
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -226,6 +227,57 @@ def test_a_plan_that_waits_for_a_person_alone_waits_then_with_its_transaction(
     groups = {show.plan.transaction for show in desk.desk.review.pending(desk.member("eve"))}
     assert len(groups) == 1
     assert groups != {""}
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "why"),
+    [
+        ("src/a.txt", "out.txt", "path"),
+        ("a.txt", "src/new.txt", "path"),
+        ("src/a.txt", "src/new.txt", "path"),
+        ("a.txt", "out.txt", None),
+        ("src/free/a.txt", "out.txt", None),
+    ],
+)
+def test_a_move_is_asked_for_at_either_end(
+    desk: OpenWorkspace, tmp_path: Path, path: str, to: str, why: str | None
+) -> None:
+    hunk = str(call(desk, "bob", "prepare_file_move", path=path, to=to)["hunk_id"])
+    answer = call(desk, "bob", APPLY, hunk_id=hunk)
+    assert (answer["status"], answer.get("why")) == ("pending" if why else "ok", why)
+    assert (tmp_path / to).exists() is (why is None)
+
+
+@pytest.mark.parametrize(("by", "status"), [("eve", "ok"), ("ann", "error")])
+def test_where_decisions_cannot_be_read_only_who_needs_nobody_writes(
+    desk: OpenWorkspace, tmp_path: Path, by: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunk = plan(desk, by)
+
+    def damaged(plan: object) -> None:
+        raise StateDamaged("use the state folder", "it is malformed", "plans.sqlite")
+
+    monkeypatch.setattr(desk.desk._set.decisions, "of", damaged)
+    answer = call(desk, by, APPLY, hunk_id=hunk)
+    assert answer["status"] == status
+    if by == "ann":
+        assert (answer["error"], answer["reason"]) == ("FAILED", "it is malformed")
+    assert ((tmp_path / "a.txt").read_text() == TEXT) is (by == "ann")
+
+
+def test_who_gave_a_plan_another_text_is_recorded_where_nobody_had_to_approve_it(
+    desk: OpenWorkspace,
+) -> None:
+    own, amended = plan(desk, "eve", line=9), plan(desk, "eve")
+    desk.desk.review.amend(desk.member("bob"), amended, "other\n")
+    for hunk in (own, amended):
+        assert call(desk, "eve", APPLY, hunk_id=hunk)["status"] == "ok"
+    newest, older = desk.journal.entries(most=2)
+    assert older.approval is None
+    assert newest.approval is not None
+    made_ms = newest.approval.amended_ms
+    assert newest.approval == Approval("", 0, "", "", "bob", made_ms)
+    assert 0 < made_ms <= newest.time_ms
 
 
 @pytest.mark.parametrize(

@@ -230,14 +230,29 @@ class Commits:
         self.fail_at = 0
 
 
+def all_back(opened: OpenWorkspace) -> Call:
+    """The way back of a whole transaction."""
+    tool, arguments = DEEDS["three of a kind"].ready(opened)
+    done = outcome(opened, tool, **arguments)["hunks"][0]
+    return "undo_file_modification", {"edit_id": done["edit_id"], "transaction": True}
+
+
+COMMITTED = {
+    **DEEDS,
+    "all back": Deed(
+        all_back, {name: START[name] for name in ("a.txt", "d/b.txt", "d/c.txt")}, ("m/a.txt",)
+    ),
+}
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-@pytest.mark.parametrize("name", [name for name in DEEDS if "undo" not in name])
+@pytest.mark.parametrize("name", COMMITTED)
 def test_each_commit_fails_in_turn(
     tmp_path: Path, name: str, after: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All or none; who is told of files that may hold a part is told of each that does."""
-    commits, deed = Commits(monkeypatch), DEEDS[name]
+    commits, deed = Commits(monkeypatch), COMMITTED[name]
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         for turn in range(1, 20):
             make(tmp_path)
@@ -268,12 +283,12 @@ def dies(commits: Commits, opened: OpenWorkspace, call: Call, turn: int, *, afte
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", DEEDS)
+@pytest.mark.parametrize("name", COMMITTED)
 def test_who_was_ended_at_a_commit_is_recovered(
     tmp_path: Path, name: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All is written or nothing, the journal says which, and the plan waits if it is not."""
-    commits, deed = Commits(monkeypatch), DEEDS[name]
+    commits, deed = Commits(monkeypatch), COMMITTED[name]
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         states: list[str] = []
         for turn in range(1, 20):
@@ -402,6 +417,30 @@ def test_what_another_program_did_since_a_writer_was_ended_stays(
         now = tree(tmp_path)
     assert " ".join(sorted({each.state for each in found})) == states
     assert {path: now.get(path) for path in left} == left
+
+
+@pytest.mark.parametrize(
+    ("after", "theirs", "state"),
+    [(False, b"", "failed"), (True, b"", "done"), (True, b"0\n", "unsure")],
+)
+def test_what_was_written_next_tells_how_the_write_before_ended(
+    tmp_path: Path, after: bool, theirs: bytes, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that may have been written is not written again, and one that was not waits."""
+    commits = Commits(monkeypatch)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        tool, arguments = DEEDS["replace"].ready(opened)
+        assert dies(commits, opened, (tool, arguments), 1, after=after)
+        with (tmp_path / "a.txt").open("ab") as file:
+            file.write(theirs)
+        edit = {"path": "a.txt", "old_string": "a3", "new_string": "A3"}
+        assert outcome(opened, "Edit", **edit)["status"] == "success"
+        assert len(opened.recovery.doubts()) == (state == "unsure")
+        (found,) = opened.recovery.run(1)
+        assert found.state == state
+        again = outcome(opened, tool, **arguments)
+        assert code(again) == ("ok" if state == "failed" else "HUNK_NOT_FOUND applied")
 
 
 # The state folder
