@@ -766,3 +766,61 @@ def test_a_transaction_of_one_edit_is_that_edit(room: Room) -> None:
     assert [row["undone_edit_id"] for row in back["edits"]] == [done["edit_id"]]
     assert room.read("a") == BASE
     assert room.call(UNDO, edit_id=99, transaction=True)["error"] == "EDIT_NOT_FOUND"
+
+
+def moved(room: Room) -> dict[str, list[int]]:
+    """Two moves in one transaction; the ids of both entries of each, by the old name."""
+    ids = [
+        room.plan("prepare_file_move", path=name, to=to)
+        for name, to in (("a", "x/a"), ("b", "y/b"))
+    ]
+    assert code(room.together(*ids)) == "ok"
+    entries = room.opened.journal.entries()
+    return {
+        name: sorted(entry.edit_id for entry in entries if entry.hunk_id == hunk)
+        for name, hunk in zip("ab", ids, strict=True)
+    }
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["old name", "new name"])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_one_of_two_moves_is_taken_back_by_the_id_of_either_end(
+    room: Room, name: str, end: int
+) -> None:
+    room.write("b", "other\n")
+    before, edits = tree(room), moved(room)
+    back = room.call(UNDO, edit_id=edits[name][end])
+    assert back["status"] == "ok", back
+    other = "y/b" if name == "a" else "x/a"
+    assert set(tree(room)) == {name, other}
+    assert tree(room)[name] == before[name]
+    for edit_id in edits[name]:
+        assert room.call(UNDO, edit_id=edit_id)["error"] == "CONTENT_CHANGED"
+    assert room.call(UNDO, edit_id=edits[other[-1]][1 - end])["status"] == "ok"
+    assert tree(room) == before
+
+
+def test_a_transaction_on_large_files_is_taken_back(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    edits = everything(room)
+    back = room.call(UNDO, edit_id=edits[0], transaction=True)
+    assert back["status"] == "ok", back
+    assert {room.read(name) for name in ("a", "b", "moved", "gone", "run")} == {BASE}
+
+
+def test_who_may_not_write_one_of_the_files_takes_nothing_back(tmp_path: Path) -> None:
+    members = {"local": MemberConfig(), "ann": MemberConfig({"no_write_dirs": ("private",)})}
+    room = Room(tmp_path, config=Config(durability="fast", members=members))
+    for name in ("a", "private/b"):
+        room.write(name, BASE)
+    ids = [room.line("a", 2, "TWO\n"), room.line("private/b", 2, "TWO\n")]
+    edits = [row["edit_id"] for row in room.together(*ids)["hunks"]]
+    before = tree(room)
+    for edit_id in edits:
+        asked = {"edit_id": edit_id, "transaction": True}
+        refused = room.opened.call("ann", UNDO, asked).fields
+        assert refused["error"] == "ACCESS_DENIED", refused
+    assert tree(room) == before
+    room.opened.close()
