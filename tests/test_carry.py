@@ -606,6 +606,8 @@ EDITS: list[tuple[bytes, Change, bytes, bytes | None]] = [
     (b"a\nb\n", (1, 1, [b"x\n"]), b"a\nx\nb\n", None),
     (b"a\nb\nc\n", (1, 2, [b"b\n", b"x\n"]), b"a\nb\nx\nc\n", None),
     (b"a\nb\nc\n", (1, 2, [b"B\n"]), b"a\nB\nc\n", None),
+    (b"a\nb\n", (1, 2, [b"b\n", b"x\n"]), b"a\nb\nx\n", None),
+    (b"a\nb\n", (0, 1, [b"x\n", b"a\n"]), b"x\na\nb\n", None),
 ]
 
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Undone
-from copydesk.edit.relocate import carried, drift_of
+from copydesk.edit.relocate import Drift, carried, drift_of
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Collision, Edit, Followed, follow
@@ -723,6 +724,29 @@ def test_what_is_followed_are_the_same_bytes(data: st.DataObject) -> None:
         assert not isinstance(found, Followed)
     elif isinstance(found, Followed) or not taken_back:
         assert found == Followed(first - 1)
+
+
+@pytest.mark.parametrize("text", [b"", b"t", b"t\n", b"t\ntt\nt", b"tt\n\nt\n"])
+def test_lines_that_are_followed_are_the_same_lines(text: bytes) -> None:
+    """Through every change of one place: none joined to others, no end of the text within it."""
+    base, followed = Snapshot.of(text), 0
+    feet = [(a, b) for b in range(base.line_count + 2) for a in range(-1, b)]
+    for start, stop, new in product(range(len(text) + 1), (0, 1), (b"", b"t", b"\n", b"t\n")):
+        edit = Edit(start, min(start + stop, len(text)), new)
+        change = ChangeSet.of(len(text), [edit] if edit.new or edit.start < edit.stop else [])
+        now = Snapshot.of(change.apply(text))
+        drift = Drift(base, now, (change.invert(text),), {})
+        for low, high in feet:
+            try:
+                by = drift.shift((low, high))
+            except ContentChanged:
+                continue
+            followed += 1
+            lines = range(max(low, 0), min(high, base.line_count))
+            assert [now.key(k + by) for k in lines] == [base.key(k) for k in lines]
+            assert low >= 0 or by == 0
+            assert high <= base.line_count or high + by == now.line_count + 1
+    assert followed > 2 * len(feet)
 
 
 @given(st.data())
