@@ -3,29 +3,6 @@
 Invariant: a refusal that was raised means that nothing was written, but for
 `Unsettled`, which says so.
 
-    Refusal
-    ├── argument  PathRequired, InvalidArgs, InvalidPath, InvalidRange, RangeOutOfBounds,
-    │             ContentRequired, SuspiciousDiff
-    ├── file      FileNotFound, FileExists, NotAFile, BinaryFile, EncodingRefused,
-    │             IncompleteRead, FileTooLarge, StatsMismatch, StaleRead, AccessDenied
-    ├── place     AnchorNotFound, AnchorAmbiguous, OccurrenceOutOfRange, ContentChanged,
-    │             AmbiguousMatch
-    ├── hunk      InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, EditNotFound
-    ├── batch     PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
-    ├── patch     PatchInvalid, PatchRejected
-    ├── approval  ApprovalRequired, HunkRejected, AlreadyDecided, CheckFailed
-    ├── Busy      somebody else works on it for too long
-    ├── Crashed   a bug of ours, by the id of its log entry
-    ├── Unsettled the system refused the way back too: the one that may have written
-    └── Failed    what the operating system refused, in its own words
-        ├── ServerFailed   the server that machines share
-        ├── TurnLost       the lock was lost before the write
-        ├── ConfigInvalid  nobody's rights are known
-        ├── StateFailed    a file of the state folder
-        │   ├── StateDamaged
-        │   └── SchemaMismatch
-        └── Cancelled      by the caller, before it wrote
-
 Each refusal is a dataclass; `facts()` are its fields, in their order, without
 those that are None. Lines are 1-based, spans inclusive, sizes in bytes.
 """

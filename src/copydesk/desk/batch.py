@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from copydesk.desk.backends.shown import CarriedLines, Note
 from copydesk.desk.backends.snapshots import LARGEST
@@ -151,10 +151,7 @@ class Batching:
         dry: bool,
     ) -> Rewrite:
         """Make the edits in order, or none; raises as `compile_in_order`, and the file's."""
-
-        def made(base: Snapshot) -> Batch:
-            return compile_in_order(base, edits)
-
+        made = partial(compile_in_order, edits=edits)
         return self._rewrite(member, tool, path, Preconditions(), made, dry=dry)
 
     def replace_all(
@@ -168,10 +165,7 @@ class Batching:
         dry: bool,
     ) -> Rewrite:
         """Replace every place of one text."""
-
-        def made(base: Snapshot) -> Batch:
-            return replace_everywhere(base, edit)
-
+        made = partial(replace_everywhere, edit=edit)
         return self._rewrite(member, tool, path, expected, made, dry=dry)
 
     def insert(

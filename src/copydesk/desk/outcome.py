@@ -52,12 +52,6 @@ class Applied:
     edit_id: int
     foreign_writes: tuple[Saved, ...] = ()
 
-    @property
-    def drifted(self) -> bool:
-        """Whether the file was another one than the plan was made on."""
-        before = None if self.draft.created else self.draft.base.digest
-        return self.plan.base_digest != before
-
 
 @dataclass(frozen=True, slots=True)
 class Rejected:

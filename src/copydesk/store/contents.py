@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from types import TracebackType
-from typing import ParamSpec, Protocol, Self, TypeVar
+from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from copydesk.errors import NotAFile
 from copydesk.store import _os
@@ -36,12 +35,7 @@ class Closing(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @abstractmethod
@@ -324,12 +318,11 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class DigestOfFile(Closing):
-    """The digest of an open file, made while others read it, with the states; a context ends it."""
+class _InThread(Closing, Generic[T]):
+    """What a thread makes; a context that ends when the thread has."""
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._stopped = False
-        self._future = in_thread(self._digest, fd, size)
+    _future: Future[T]
+    _stopped = False
 
     def close(self) -> None:
         """Stop it, and wait until its thread has ended."""
@@ -337,9 +330,19 @@ class DigestOfFile(Closing):
         if not self._future.cancel():
             wait((self._future,))
 
-    def result(self) -> tuple[str, States]:
-        """The digest in hex, and its states; of what there was, if the file became shorter."""
+    def result(self) -> T:
+        """What was made; raises what the making raised."""
         return self._future.result()
+
+
+class DigestOfFile(_InThread[tuple[str, States]]):
+    """The digest in hex of an open file, and its states; of what there was, if it became shorter.
+
+    It reads by itself, since blocks that are handed over one by one wait for Python's lock.
+    """
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._future = in_thread(self._digest, fd, size)
 
     def _digest(self, fd: int, size: int) -> tuple[str, States]:
         state: State = hashlib.sha256()
@@ -356,26 +359,11 @@ class DigestOfFile(Closing):
         return state.hexdigest(), states
 
 
-class DigestOfPieces(Closing):
-    """The digest of pieces, made while others work; `states` are those of the old file.
-
-    A context: it ends when the thread has. Raises in `result` what the reading
-    raised: OSError, TargetMoved.
-    """
+class DigestOfPieces(_InThread[str]):
+    """The digest of pieces, made while others work; `states` are those of the old file."""
 
     def __init__(self, pieces: Sequence[Piece], old_fd: int, states: States) -> None:
-        self._stopped = False
         self._future = in_thread(self._digest, pieces, old_fd, states)
-
-    def close(self) -> None:
-        """Stop it, and wait until its thread has ended."""
-        self._stopped = True
-        if not self._future.cancel():
-            wait((self._future,))
-
-    def result(self) -> str:
-        """The digest, when it is made."""
-        return self._future.result()
 
     def _digest(self, pieces: Sequence[Piece], old_fd: int, states: States) -> str:
         state, done = _state_before(pieces, states)

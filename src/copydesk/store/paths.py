@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
@@ -82,12 +81,7 @@ class MadeParents:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
 
     def keep(self) -> None:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self, TypeVarTuple
 
 from copydesk.store import _os
@@ -276,12 +275,7 @@ class DirFlush:
                 self._fd = _os.open_listing(self._dir_fd)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._fd >= 0:
             _os.close_quietly(self._fd)
 

@@ -134,35 +134,32 @@ class PrepareEditCall(PrepareCall):
         return Terms(self.version, self.expected_old, self.existing_hunk_id, auto)
 
 
-class PrepareDeleteCall(PrepareCall):
+class _PrepareFileCall(PrepareCall):
+    version: str | None = None
+    apply: Literal["never", "auto"] | None = None
+
+    def terms(self, context: Context) -> Terms:
+        auto = (self.apply or context.apply) == "auto"
+        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
+
+
+class PrepareDeleteCall(_PrepareFileCall):
     """Plan the removal of a file."""
 
     path: str
-    version: str | None = None
-    apply: Literal["never", "auto"] | None = None
 
     def request(self, context: Context) -> Request:
         return DeleteFile(context.path(self.path))
 
-    def terms(self, context: Context) -> Terms:
-        auto = (self.apply or context.apply) == "auto"
-        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
-
-class PrepareMoveCall(PrepareCall):
+class PrepareMoveCall(_PrepareFileCall):
     """Plan another path for a file."""
 
     path: str
     to: str
-    version: str | None = None
-    apply: Literal["never", "auto"] | None = None
 
     def request(self, context: Context) -> Request:
         return MoveFile(context.path(self.path), context.path(self.to))
-
-    def terms(self, context: Context) -> Terms:
-        auto = (self.apply or context.apply) == "auto"
-        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
 
 class _LineEdit(TypedDict):

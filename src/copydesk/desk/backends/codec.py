@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
+from functools import lru_cache
 from typing import Any, cast
 
 import msgpack
@@ -138,6 +139,17 @@ def decode(data: bytes) -> Any:
     except Exception as error:  # the checksum is right: another build made it
         raise UnknownRecord(f"not a record of this build: {error}") from None
     raise UnknownRecord(f"a record of schema {schema}; this build reads schema {SCHEMA}")
+
+
+_unpacked_once = lru_cache(maxsize=32)(decode)
+_unpacked_tiny = lru_cache(maxsize=4096)(decode)
+
+
+def decode_plan(data: bytes) -> Plan:
+    """The same of a plan; a small one is unpacked once, though it is asked for again and again."""
+    tiny, small = len(data) < 1 << 12, len(data) < 1 << 16
+    unpack = _unpacked_tiny if tiny else _unpacked_once if small else decode
+    return cast(Plan, unpack(data))
 
 
 def compress(data: bytes) -> bytes:

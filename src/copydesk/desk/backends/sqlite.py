@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, replace
-from functools import lru_cache
 from secrets import randbits, token_hex
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +23,14 @@ from copydesk.desk.backends.api import (
     Version,
     linked,
 )
-from copydesk.desk.backends.codec import UnknownRecord, compress, decode, decompress, encode
+from copydesk.desk.backends.codec import (
+    UnknownRecord,
+    compress,
+    decode,
+    decode_plan,
+    decompress,
+    encode,
+)
 from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
 from copydesk.edit.draft import Approval, Ended, Plan
@@ -42,12 +48,6 @@ REMEMBERED_MS = 24 * 3_600_000
 
 FORGET_EVERY_MS = 60_000
 """So often is looked for what is to be forgotten."""
-
-_SMALL = 1 << 16
-"""A plan of fewer bytes is unpacked once, though it is asked for several times."""
-
-_TINY = 1 << 12
-"""A plan of fewer bytes is unpacked once, though all that wait are listed again and again."""
 
 CHANGES = """
 CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
@@ -104,7 +104,7 @@ class SqliteRegistry:
         if ended is not None or expires_ms <= now_ms:
             raise HunkNotFound(hunk_id, ended or "expired")
         with self._db.decoding():
-            return _plan(plan) if len(plan) < _SMALL else cast(Plan, decode(plan))
+            return decode_plan(plan)
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         self._db.change(
@@ -134,7 +134,7 @@ class SqliteRegistry:
         found: list[Plan] = []
         for (plan,) in rows:
             with self._db.decoding(), suppress(UnknownRecord):
-                found.append(_tiny(plan) if len(plan) < _TINY else cast(Plan, decode(plan)))
+                found.append(decode_plan(plan))
         return tuple(found)
 
     def changes(self) -> int:
@@ -151,16 +151,6 @@ class SqliteRegistry:
             " (SELECT created_ms FROM plans ORDER BY created_ms DESC LIMIT 1 OFFSET ?)",
             (now_ms - REMEMBERED_MS, PLANS_KEPT - 1),
         )
-
-
-@lru_cache(maxsize=32)
-def _plan(data: bytes) -> Plan:
-    return cast(Plan, decode(data))
-
-
-@lru_cache(maxsize=4096)
-def _tiny(data: bytes) -> Plan:
-    return cast(Plan, decode(data))
 
 
 _DECISIONS_SCHEMA = """

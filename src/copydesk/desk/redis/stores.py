@@ -7,11 +7,10 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any, cast
 
 from copydesk.desk.backends.api import MOST, Decision, OutcomeKind, PlanOutcome, Version
-from copydesk.desk.backends.codec import UnknownRecord, decode, encode
+from copydesk.desk.backends.codec import UnknownRecord, decode, decode_plan, encode
 from copydesk.desk.backends.retention import PLANS_KEPT
 from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
 from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN
@@ -34,11 +33,20 @@ _READERS = MOST_SHOWN // 4
 """Of so many members and files it is known what was shown."""
 
 
-class RedisSnapshots:
+class _OnServer:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class RedisSnapshots(_OnServer):
     """Texts by digest on a server, the ones used longest ago dropped beyond `most_bytes`."""
 
     def __init__(self, server: Server, most_bytes: int, largest: int = LARGEST) -> None:
-        self._server, self._most, self._largest = server, most_bytes, largest
+        super().__init__(server)
+        self._most, self._largest = most_bytes, largest
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Remember the text, where it was seen and the notes, if small and the server is there."""
@@ -112,9 +120,6 @@ class RedisSnapshots:
                 lines.append(_lines(row))
         return lines
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _touched(self, digest: str, at: RelPath) -> bool:
         """Note where it was seen; whether the text is there."""
         version = digest[:VERSION_LENGTH]
@@ -148,11 +153,8 @@ def _mark(digest: str, at: RelPath) -> str:
 _COUNTS = script("counts")
 
 
-class Counts:
+class Counts(_OnServer):
     """The counters of one workspace."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
 
     def all(self) -> tuple[int, ...]:
         """Of plans, decisions, edits, and how plans fared; raises ServerFailed."""
@@ -177,11 +179,8 @@ _COMMENTS = script("comments")
 _TELL = script("tell")
 
 
-class RedisDecisions:
+class RedisDecisions(_OnServer):
     """Decisions on a server."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
 
     def take(self, decision: Decision) -> Decision:
         facts = (decision.owner, decision.time_ms, int(decision.told))
@@ -224,9 +223,6 @@ class RedisDecisions:
         """Drop older decisions of plans gone by then; the last stay, as the clock may be wrong."""
         self._server.call(_FORGET, before_ms, PLANS_KEPT)
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def _name(plan: Version) -> str:
     return f"{plan[0]} {plan[1]}"
@@ -247,9 +243,6 @@ _KEPT = tuple(f.name for f in fields(Decision) if f.name != "told")
 REMEMBERED_MS = 24 * 3_600_000
 """How long it is known how a plan ended."""
 
-_TINY = 1 << 12
-"""A plan of fewer bytes is unpacked once, though all that wait are listed again and again."""
-
 
 _ADD = script("add_plan", PLANS_KEPT=PLANS_KEPT)
 _PUT = script("put_plan")
@@ -259,11 +252,12 @@ _END = script("end_plan")
 _WAITING = script("waiting")
 
 
-class RedisRegistry:
+class RedisRegistry(_OnServer):
     """Plans on a server."""
 
     def __init__(self, server: Server, leases: Leases) -> None:
-        self._server, self._leases = server, leases
+        super().__init__(server)
+        self._leases = leases
 
     def add(self, plan: Plan) -> bool:
         ages = (plan.created_ms, plan.expires_ms)
@@ -283,7 +277,7 @@ class RedisRegistry:
         if ended is not None or int(expires_ms) <= now_ms:
             raise HunkNotFound(hunk_id, ended.decode() if ended else "expired")
         with self._server.decoding():
-            return _plan(plan)
+            return decode_plan(plan)
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how; raises TurnLost."""
@@ -298,31 +292,16 @@ class RedisRegistry:
         found: list[Plan] = []
         for plan in self._server.call(_WAITING, now_ms):
             with self._server.decoding(), suppress(UnknownRecord):  # of a newer build
-                found.append(_plan(plan))
+                found.append(decode_plan(plan))
         return tuple(found)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def _plan(data: bytes) -> Plan:
-    return _tiny(data) if len(data) < _TINY else cast(Plan, decode(data))
-
-
-@lru_cache(maxsize=4096)
-def _tiny(data: bytes) -> Plan:
-    return cast(Plan, decode(data))
 
 
 _NOTE = script("note_outcome", MOST=MOST)
 _NOTED = script("outcomes")
 
 
-class RedisPlanStats:
+class RedisPlanStats(_OnServer):
     """The record on a server; each one stands there with its time in front."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
 
     def note(self, fared: PlanOutcome) -> None:
         """Remember it, if the server is there: what was written is no less written without it."""
@@ -334,9 +313,6 @@ class RedisPlanStats:
         noted = self._server.call(_NOTED)
         with self._server.decoding():
             return tuple(_fared(each) for each in noted)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _fared(data: bytes) -> PlanOutcome:
