@@ -117,6 +117,28 @@ def test_what_writes_at_once_is_refused(
     assert files_of(tmp_path) != before
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [row for row in DIRECT if row[0] in ("Edit", "BatchEdit", "Write")]
+)
+def test_what_a_person_approved_is_written_by_the_same_call(
+    desk: OpenWorkspace, tmp_path: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    before = files_of(tmp_path)
+    asked = call(desk, "ann", tool, **arguments)
+    hunk = asked["data"]["hunk_id"]
+    assert f"the plan {hunk}" in asked["text"]
+    assert call(desk, "ann", tool, **arguments)["data"]["hunk_id"] == hunk
+    assert files_of(tmp_path) == before
+    approve(desk, hunk)
+    done = call(desk, "ann", tool, **arguments)
+    assert (done["status"], done["data"]["applied"]) == ("success", True)
+    first = files_of(tmp_path)
+    call(desk, "eve", "undo_file_modification", edit_id=done["data"]["edit_id"])
+    assert files_of(tmp_path) == before
+    call(desk, "eve", tool, **arguments)
+    assert files_of(tmp_path) == first
+
+
 def test_an_apply_answers_at_once_and_the_decision_comes_with_a_later_answer(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:

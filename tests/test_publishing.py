@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.cli import main
-from copydesk.app.cli.hook import calls_for, denied
+from copydesk.app.cli.hook import call_for, denied
 from copydesk.app.workspace import open_workspace
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +70,7 @@ def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
     given = {"file_path": str(file), "old_string": "two", "new_string": "2"}
     said = json.loads(hook(tmp_path, tool_name="Edit", tool_input=given))["hookSpecificOutput"]
     assert said["permissionDecision"] == "deny"
-    assert "ok a.txt:2 +1 -1 · edit 1" in said["permissionDecisionReason"]
+    assert "ok a.txt +1 -1 · edit 1" in said["permissionDecisionReason"]
     assert file.read_text() == "one\n2\n"
     assert hook(tmp_path, tool_name="Bash", tool_input={"command": "ls"}) == ""
     outside = {"file_path": "/etc/hosts", "content": "x"}
@@ -86,21 +86,24 @@ def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("approval", ["self", "human"])
-def test_where_a_person_approves_there_is_a_plan(
+def test_where_a_person_approves_there_is_a_plan_that_the_same_call_applies(
     tmp_path: Path, tool: str, given: dict[str, object], after: str, approval: str
 ) -> None:
     before = "a b\nb\n"
     (tmp_path / "a.txt").write_text(before)
     (tmp_path / "copydesk.toml").write_text(f'[members.local]\napproval = "{approval}"\n')
     with open_workspace(str(tmp_path), shared=False) as opened:
-        calls = calls_for(str(tmp_path), tool, {"file_path": str(tmp_path / "a.txt"), **given})
-        for name, arguments in calls:
-            answer = opened.call("local", name, arguments)
-            if "APPROVAL_REQUIRED" not in str(answer.data.get("error")):
-                break
+        found = call_for(str(tmp_path), tool, {"file_path": str(tmp_path / "a.txt"), **given})
+        assert found is not None
+        opened.call("local", *found)
         waits = opened.desk.waiting(opened.member("local"))
-    assert (tmp_path / "a.txt").read_text() == (after if approval == "self" else before)
-    assert len(waits) == (approval == "human")
+        assert (tmp_path / "a.txt").read_text() == (after if approval == "self" else before)
+        assert len(waits) == (approval == "human")
+        for plan in waits:
+            seen = opened.desk.review.show(opened.member("eve"), plan.id)
+            opened.desk.review.approve(opened.member("eve"), plan.id, seen.before, seen.after)
+            opened.call("local", *found)
+    assert (tmp_path / "a.txt").read_text() == after
 
 
 @pytest.mark.parametrize(
@@ -112,17 +115,18 @@ def test_a_new_file_is_made_with_its_folders(
 ) -> None:
     path = tmp_path / "d/e/new.txt"
     with open_workspace(str(tmp_path), shared=False) as opened:
-        ((name, arguments), _) = calls_for(str(tmp_path), tool, {"file_path": str(path), **given})
-        assert not opened.call("local", name, arguments).is_error
+        found = call_for(str(tmp_path), tool, {"file_path": str(path), **given})
+        assert found is not None
+        assert not opened.call("local", *found).is_error
     assert path.read_text() == "new"
 
 
 def test_the_client_itself_refuses_to_make_a_file_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("all of this\n")
     given = {"file_path": str(tmp_path / "a.txt"), "old_string": "", "new_string": "gone"}
-    assert calls_for(str(tmp_path), "Edit", given) == []
+    assert call_for(str(tmp_path), "Edit", given) is None
     (tmp_path / "a.txt").write_text("")
-    assert calls_for(str(tmp_path), "Edit", given)
+    assert call_for(str(tmp_path), "Edit", given)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +146,7 @@ def test_what_is_no_call_of_the_tool_is_left_to_the_client(
 ) -> None:
     (tmp_path / "a.txt").write_text("all of this\n")
     (tmp_path / "nowhere").symlink_to("not there")
-    assert calls_for(str(tmp_path), tool, {"file_path": "a.txt", **given}) == []
+    assert call_for(str(tmp_path), tool, {"file_path": "a.txt", **given}) is None
 
 
 def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
@@ -151,18 +155,23 @@ def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
     link.symlink_to(root)
     for one, other in ((root, link), (link, root)):
         given = {"file_path": str(one / "a.txt"), "content": "x"}
-        assert [args["path"] for _, args in calls_for(str(other), "Write", given)] == ["a.txt"] * 2
-    assert calls_for(str(root), "Write", {"file_path": str(tmp_path / "b"), "content": ""}) == []
+        _, arguments = call_for(str(other), "Write", given) or ("", {})
+        assert arguments["path"] == "a.txt"
+    assert call_for(str(root), "Write", {"file_path": str(tmp_path / "b"), "content": ""}) is None
 
 
 @pytest.mark.parametrize(
     ("tool", "given", "told"),
     [
-        ("Edit", {"old_string": "one", "new_string": "1"}, "ok a.txt:1 +1 -1 · edit 1 · version "),
-        ("Edit", {"old_string": "o", "new_string": "O", "replace_all": True}, "Made 2 replace"),
+        ("Edit", {"old_string": "one", "new_string": "1"}, "ok a.txt +1 -1 · edit 1 · version "),
+        (
+            "Edit",
+            {"old_string": "o", "new_string": "O", "replace_all": True},
+            "ok a.txt +2 -2 · edit 1",
+        ),
         ("Write", {"content": "1\n"}, "Successfully wrote to a.txt\n"),
-        ("Write", {"content": "1\n", "file_path": "b.txt"}, "Wrote the new file b.txt.\n"),
-        ("Edit", {"old_string": "four", "new_string": "4"}, "error: PARTIAL_MATCH_FAIL\n"),
+        ("Write", {"content": "1\n", "file_path": "b.txt"}, "ok b.txt +1 -0 · edit 1 · version "),
+        ("Edit", {"old_string": "four", "new_string": "4"}, "no place is close to it"),
     ],
 )
 def test_the_agent_reads_what_came_of_it(
@@ -170,12 +179,13 @@ def test_the_agent_reads_what_came_of_it(
 ) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     with open_workspace(str(tmp_path), shared=False) as opened:
-        (name, arguments), *_ = calls_for(str(tmp_path), tool, {"file_path": "a.txt", **given})
-        said: Any = denied(opened.call("local", name, arguments, text_only=True))
+        found = call_for(str(tmp_path), tool, {"file_path": "a.txt", **given})
+        assert found is not None
+        said: Any = denied(opened.call("local", *found, text_only=True))
     reason = said["hookSpecificOutput"]["permissionDecisionReason"]
     assert told in reason
     assert "{" not in reason
-    assert ("read it" in reason) == ("error" not in reason)
+    assert ("read it" in reason) == ("no place" not in reason)
 
 
 AGENT = '[members.agent]\napproval = "human"\n'

@@ -244,10 +244,13 @@ class WriteCall(_ExpectedCall, EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path, member, expected = context.path(self.path), context.member, self.expected()
+
+        def make(dry: bool) -> Rewrite:
+            how = {"overwrite": self.overwrite, "dry": dry}
+            return context.batches.write(member, name, path, self.content, expected, **how)
+
         try:
-            done = context.batches.write(
-                member, name, path, self.content, expected, overwrite=self.overwrite
-            )
+            done = once_approved(context, name, make)
         except FileNotFound:
             raise context.desk.missing(context.member, path) from None
         bad = report_fields.lost(done.after, None if done.created else done.base)
@@ -360,9 +363,13 @@ def made(
 ) -> Rewrite:
     """What the desk makes of it; a missing file is refused with the names close to its own."""
     batches, member = context.batches, context.member
-    try:
+
+    def make(dry: bool) -> Rewrite:
         if everywhere is None:
             return batches.edit(member, name, request, expected, dry=dry)
         return batches.replace_all(member, name, request.path, everywhere, expected, dry=dry)
+
+    try:
+        return make(True) if dry else once_approved(context, name, make)
     except FileNotFound:
         raise context.desk.missing(member, request.path) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from copydesk.app.cli.parser import UsageError
@@ -27,39 +27,40 @@ _AGAIN = "Before the next Edit or Write of this file, read it: the client refuse
 def run(opened: OpenWorkspace) -> int:
     """Answer the hook; nothing is said of a call that is left to the client. Raises UsageError."""
     given = _given(sys.stdin.read())
-    calls = calls_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
-    if calls:
-        dump(denied(_made(opened, calls)))
+    call = call_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
+    if call:
+        config = opened.config
+        answer = opened.call(config.member, *call, lang=config.lang, text_only=True)
+        dump(denied(answer))
     return 0
 
 
-def calls_for(root: str, tool: str, arguments: object) -> list[Call]:
-    """What does the same here: the next one where a person has to approve the one before."""
+def call_for(root: str, tool: str, arguments: object) -> Call | None:
+    """What does the same here; None for a call that is left to the client."""
     if not isinstance(arguments, dict):
-        return []
+        return None
     asked = cast("dict[str, Any]", arguments)
     path = _below(root, asked.get("file_path"))
     new = asked.get("content" if tool == "Write" else "new_string")
     if path is None or tool not in ("Edit", "Write") or not isinstance(new, str):
-        return []  # what is no call of these tools the client refuses itself
+        return None  # what is no call of these tools the client refuses itself
     target = os.path.join(root, path)
     old = asked.get("old_string")
     if tool == "Edit" and old:
         if not isinstance(old, str):
-            return []
-        if asked.get("replace_all"):
-            every = {"path": path, "old_string": old, "new_string": new, "replace_all": True}
-            plan = {"path": path, "old": old, "new": new, "all": True, "apply": "never"}
-            return [("Edit", every), ("replace_text", plan)]
-        one = {"path": path, "edits": [{"old_string": old, "new_string": new}], "apply": "auto"}
-        return [("prepare_batch_edit", one)]
+            return None
+        texts = {
+            "old_string": old,
+            "new_string": new,
+            "replace_all": bool(asked.get("replace_all")),
+        }
+        return "Edit", {"path": path, **texts, "report": "brief"}
     is_empty = os.path.isfile(target) and not os.path.getsize(target)
     if tool == "Edit" and os.path.lexists(target) and not is_empty:
-        return []  # without an old text it makes new files alone, and says so
-    whole = {"path": path, "content": new}
+        return None  # without an old text it makes new files alone, and says so
     if os.path.lexists(target):
-        return [("write_file", whole)]  # it makes a plan by itself
-    return [("Write", whole), ("prepare_file_append", {**whole, "apply": "never"})]
+        return "write_file", {"path": path, "content": new}
+    return "Write", {"path": path, "content": new, "report": "brief"}  # it makes folders
 
 
 def _below(root: str, given: object) -> str | None:
@@ -80,8 +81,8 @@ def denied(answer: Answer) -> dict[str, object]:
     """The answer of the hook: the client's tool does not run, and the agent reads this."""
     fields = answer.data
     done, text = fields.get("data", fields), answer.text
-    if not answer.is_error and text.startswith("{"):
-        text = str(fields["text"])  # its diff is what the agent has just sent
+    if text.startswith("{"):  # an envelope, which says all in words too
+        text = str(fields["text"])
     if isinstance(done, Mapping) and "edit_id" in done:
         text = f"{text.rstrip()}\n{_AGAIN}"
     said = f"copydesk made this call instead of the built-in tool. Its answer:\n{text}"
@@ -97,12 +98,3 @@ def _given(text: str) -> Mapping[str, object]:
     if not isinstance(found, dict):
         raise UsageError("standard input is not the JSON object of a hook")
     return cast("dict[str, object]", found)
-
-
-def _made(opened: OpenWorkspace, calls: Sequence[Call]) -> Answer:
-    config = opened.config
-    (tool, arguments), *others = calls
-    answer = opened.call(config.member, tool, arguments, lang=config.lang, text_only=True)
-    if others and "APPROVAL_REQUIRED" in str(answer.data.get("error")):
-        return _made(opened, others)
-    return answer
