@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.backends import NotifyingDecisions
-from copydesk.desk.backends.api import Decision, Decisions
+from copydesk.desk.backends.api import PLANS_KEPT, Decision, Decisions
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.retention import PLANS_KEPT
 from copydesk.desk.backends.sqlite import SqliteDecisions
 from copydesk.desk.member import Approver, Policy, Why
 from copydesk.desk.redis.stores import RedisDecisions

@@ -16,9 +16,8 @@ from copydesk.app.backends import in_process
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.backends.api import Journal
+from copydesk.desk.backends.api import DAY_MS, Day, Journal, days_left, due
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.retention import DAY_MS, Day, days_left, due
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, SqliteJournal, SqliteRegistry
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.desk.redis.stores import RedisRegistry

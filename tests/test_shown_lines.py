@@ -33,7 +33,7 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import regions, unified
-from copydesk.tools.diff_lines import FileLines, lines_in
+from copydesk.tools.diff_model import FileLines, lines_in
 from support.redis_calls import connections
 
 PATH = RelPath.parse("a.txt")

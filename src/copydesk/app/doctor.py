@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import apsw
 
 from copydesk.app.config import FILES, VARIABLES, Config, ConfigError, MemberConfig, load, perhaps
+from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.retention import Outlook
 from copydesk.errors import Failed, Refusal, SchemaMismatch, ServerFailed, StateDamaged, StateFailed
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")

@@ -25,7 +25,7 @@ from copydesk.errors import (
 from copydesk.tools import envelope, report_fields, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
-from copydesk.tools.diff_lines import View, lines_in
+from copydesk.tools.diff_model import View, lines_in
 from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Length, cut_diff, short_lines, shown_diff

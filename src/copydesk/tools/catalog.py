@@ -34,7 +34,7 @@ from copydesk.tools.arguments import (
     schema_of,
     with_null,
 )
-from copydesk.tools.diff_lines import view_of
+from copydesk.tools.diff_model import view_of
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer

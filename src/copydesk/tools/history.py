@@ -20,8 +20,7 @@ from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
-from copydesk.tools.diff_lines import View, lines_in
-from copydesk.tools.diff_model import diff_text
+from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Length, Report, Value, first_rows, listing, named
 

@@ -30,7 +30,7 @@ from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.unified import Region, is_binary
-from copydesk.tools.diff_lines import View, view_of
+from copydesk.tools.diff_model import View, view_of
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value, named
 

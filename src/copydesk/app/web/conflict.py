@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from copydesk.app.web.diff_view import colours_of
-from copydesk.app.web.render_line import render_line
+from copydesk.app.web.diff_view import colours_of, render_line
 from copydesk.desk.review import Shown
 from copydesk.edit.request import FileOperation
 from copydesk.text.diff import align

@@ -1,15 +1,181 @@
-"""A change as a table, side by side or unified; both views show the same lines."""
+"""A change as a table, side by side or unified, and one line of it as markup.
+
+Invariants: both views show the same lines; what is left out of a line is reported with its length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+import importlib.util
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
-from copydesk.app.web.markup import render
-from copydesk.app.web.render_line import Highlight, highlight, render_line
+from copydesk.app.web.markup import named, render, visible
 from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel
+from copydesk.tools.intraline import Span, windows
+
+MOST_CHARACTERS: Final = 200_000
+"""Larger texts are not coloured: Pygments reads about a million characters in a second."""
+
+MOST_IN_LINE: Final = 2_000
+"""A text with a longer line is not coloured."""
+
+_KINDS: Final = {
+    "Keyword": "k",
+    "Operator.Word": "k",
+    "Name.Function": "f",
+    "Name.Class": "f",
+    "Name.Decorator": "a",
+    "Name.Attribute": "a",
+    "Name.Tag": "k",
+    "Name.Builtin": "b",
+    "Name.Exception": "b",
+    "Name.Constant": "n",
+    "Name.Entity": "e",
+    "Literal.String": "s",
+    "Literal.String.Escape": "e",
+    "Literal.String.Interpol": "e",
+    "Literal.String.Doc": "c",
+    "Literal.Number": "n",
+    "Literal.Date": "n",
+    "Comment": "c",
+    "Comment.Preproc": "a",
+    "Generic.Heading": "f",
+    "Generic.Subheading": "f",
+    "Generic.Strong": "f",
+    "Generic.Emph": "s",
+}
+"""CSS kinds by the names of Pygments' token types; the longest name wins."""
+
+
+class Highlight(NamedTuple):
+    """Characters [start, stop) of a line, from 0, and the name of their kind."""
+
+    start: int
+    stop: int
+    kind: str
+
+
+class _Lexer(Protocol):
+    def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
+        """The tokens of a text: where each starts, its type, its characters."""
+        ...
+
+
+def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
+    """The colours of each of some consecutive lines of a file; None when it has none."""
+    total = sum(map(len, lines)) + len(lines)
+    if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
+        return None
+    lexer = _lexer(path.rpartition("/")[2])
+    if lexer is None:
+        return None
+    found: list[list[Highlight]] = [[] for _ in lines]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    row = 0
+    for start, kind_of, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+        kind = _kind(str(kind_of))
+        while row + 1 < len(lines) and start >= starts[row + 1]:
+            row += 1
+        if kind is None:
+            continue
+        at, stop = row, start + len(value)
+        while at < len(lines) and starts[at] < stop:
+            low, high = max(start - starts[at], 0), min(stop - starts[at], len(lines[at]))
+            if low < high:
+                found[at].append(Highlight(low, high, kind))
+            at += 1
+    return found
+
+
+@lru_cache(maxsize=256)
+def _lexer(name: str) -> _Lexer | None:
+    """Pygments' lexer for files of that name, if there is one."""
+    if importlib.util.find_spec("pygments") is None:
+        return None
+    from pygments.lexers import (  # type: ignore[import-untyped]
+        get_lexer_for_filename,  # pyright: ignore[reportUnknownVariableType]
+    )
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    try:
+        return cast("_Lexer", get_lexer_for_filename(name))
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _kind(token: str) -> str | None:
+    """The kind of a token type, as `Token.Name.Function`: that of the longest name known."""
+    parts = token.split(".")[1:]
+    while parts:
+        if (kind := _KINDS.get(".".join(parts))) is not None:
+            return kind
+        parts.pop()
+    return None
+
+
+def render_line(
+    text: str,
+    colours: Sequence[Highlight] = (),
+    marked: Sequence[Span] = (),
+    *,
+    whole: bool = False,
+) -> Markup:
+    """The line, its marked characters in `mark` elements, the coloured ones in classes."""
+    if not text:
+        return Markup("")
+    if whole:
+        return _marked(text, 0, len(text), colours, marked)
+    parts: list[Markup] = []
+    at = 0
+    for start, stop in windows(text, marked):
+        if start > at:
+            parts.append(_left_out(start - at))
+        parts.append(_marked(text, start, stop, colours, marked))
+        at = stop
+    if at < len(text):
+        parts.append(_left_out(len(text) - at))
+    return Markup("").join(parts)
+
+
+def _left_out(count: int) -> Markup:
+    return Markup(f'<span class="cut">… {named(count, "character")} …</span>')
+
+
+def _marked(
+    text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
+) -> Markup:
+    parts: list[Markup] = []
+    at = start
+    for begin, end in marked:
+        begin, end = max(begin, start), min(end, stop)
+        if begin >= end:
+            continue
+        parts.append(_coloured(text, at, begin, colours))
+        parts.append(Markup(f"<mark>{_coloured(text, begin, end, colours)}</mark>"))
+        at = end
+    parts.append(_coloured(text, at, stop, colours))
+    return Markup("").join(parts)
+
+
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Markup:
+    parts: list[Markup] = []
+    at = start
+    for begin, end, kind in colours:
+        begin, end = max(begin, start), min(end, stop)
+        if begin >= end:
+            continue
+        parts.append(visible(text[at:begin]))
+        parts.append(Markup(f'<span class="s-{kind}">{visible(text[begin:end])}</span>'))
+        at = end
+    parts.append(visible(text[at:stop]))
+    return Markup("").join(parts)
+
 
 View = Literal["split", "unified"]
 

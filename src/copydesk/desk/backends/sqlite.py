@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
+    DAY_MS,
     MOST,
+    PLANS_KEPT,
+    Day,
     Decision,
     Entry,
     Kind,
     LateDiffs,
     Missing,
     OutcomeKind,
+    Outlook,
     PlanOutcome,
     State,
     Verdict,
     Version,
+    days_left,
+    due,
     linked,
+    share,
 )
 from copydesk.desk.backends.codec import (
     UnknownRecord,
@@ -32,7 +39,6 @@ from copydesk.desk.backends.codec import (
     encode,
 )
 from copydesk.desk.backends.database import Connection, Database, Value
-from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved

@@ -19,9 +19,21 @@ from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, LateDiffs, Missing, State, linked
+from copydesk.desk.backends.api import (
+    CHAIN_LENGTH,
+    DAY_MS,
+    Day,
+    Entry,
+    LateDiffs,
+    Missing,
+    Outlook,
+    State,
+    days_left,
+    due,
+    linked,
+    share,
+)
 from copydesk.desk.backends.codec import compress, decode, decompress, encode
-from copydesk.desk.backends.retention import DAY_MS, Day, Outlook, days_left, due, share
 from copydesk.desk.redis.leases import Leases, Script, Server, script
 from copydesk.errors import ServerFailed
 from copydesk.store.state import EditIds

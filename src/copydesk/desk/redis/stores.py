@@ -9,9 +9,8 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, cast
 
-from copydesk.desk.backends.api import MOST, Decision, OutcomeKind, PlanOutcome, Version
+from copydesk.desk.backends.api import MOST, PLANS_KEPT, Decision, OutcomeKind, PlanOutcome, Version
 from copydesk.desk.backends.codec import UnknownRecord, decode, decode_plan, encode
-from copydesk.desk.backends.retention import PLANS_KEPT
 from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
 from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN
 from copydesk.desk.redis.leases import Leases, Server, script
