@@ -114,7 +114,6 @@ class Backend:
     losses: Losses = field(default_factory=Losses)
 
     def close(self) -> None:
-        """Close all stores."""
         stores = (self.registry, self.decisions, self.tally, self.journal, self.bases)
         with ExitStack() as closing:
             closing.callback(self.on_close)

@@ -41,7 +41,6 @@ class Finding:
     mend: str = ""
 
     def data(self) -> dict[str, object]:
-        """The finding for a program."""
         return {"what": self.what, "ok": self.ok, "found": self.found, "mend": self.mend}
 
 

@@ -219,7 +219,6 @@ class Counter:
             self._stream.flush()
 
     def clear(self) -> None:
-        """Clear the line."""
         if self._stream is not None and self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

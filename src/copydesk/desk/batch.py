@@ -64,12 +64,10 @@ class Rewrite:
 
     @property
     def version(self) -> str:
-        """The version of the text after."""
         return (self.digest or self.after.digest)[:VERSION_LENGTH]
 
     @property
     def size(self) -> int:
-        """How many bytes the text after has."""
         return self.change.new_length
 
     @property
@@ -93,7 +91,6 @@ class Rewrite:
 
     @property
     def line_counts(self) -> tuple[int, int]:
-        """Lines added and removed."""
         return self._shown[2]
 
     @cached_property

@@ -106,7 +106,6 @@ class FileDesk:
 
     @property
     def notes(self) -> NotesDesk:
-        """What is asked of notes."""
         return self._notes.desk
 
     def prepare(

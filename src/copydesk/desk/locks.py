@@ -41,7 +41,6 @@ class NoExclusion:
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """Nobody else is there."""
         return nullcontext()
 
 

@@ -362,7 +362,6 @@ class Shown:
 
     @property
     def diff(self) -> bytes:
-        """The unified diff, git-style."""
         return self.draft.diff
 
     @property

@@ -431,7 +431,6 @@ class Rewriting:
 
     @property
     def kind(self) -> Kind:
-        """What is done to the file."""
         if self.removes:
             return "remove"
         return "create" if self.opened is None else "edit"

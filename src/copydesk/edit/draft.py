@@ -214,12 +214,10 @@ class Draft:
 
     @property
     def after(self) -> Text:
-        """The text after the change."""
         return self._after
 
     @property
     def diff(self) -> bytes:
-        """The unified diff of the change, git-style."""
         return self._diff
 
     @cached_property

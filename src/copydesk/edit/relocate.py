@@ -451,7 +451,6 @@ class _Run:
 
     @property
     def size(self) -> int:
-        """How many lines there are."""
         return self.stop - self.start
 
     @property

@@ -278,7 +278,6 @@ class ChangeMode:
 
     @property
     def wanted(self) -> int:
-        """The mode that it gets."""
         runs = self.mode | (self.mode & 0o444) >> 2
         return runs if self.executable else self.mode & ~0o111
 

@@ -265,7 +265,6 @@ class Rules:
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:
-        """Whether the file may be read."""
         return not _rule_against(self, "read", path)
 
     def allows_walk(self, path: RelPath) -> bool:

@@ -124,7 +124,6 @@ class _Out:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was gathered."""
         gathered, size = self._gathered, self._size
         self._gathered, self._size = [], 0
         if size <= _CHUNK:

@@ -138,7 +138,6 @@ class Files(Closing):
         self._whole_bytes = whole_bytes
 
     def close(self) -> None:
-        """Let the root directory go."""
         self._late.close()
         wait_all_closed()
         self._root.close()

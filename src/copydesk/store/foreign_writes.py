@@ -53,12 +53,10 @@ class Known:
 
     @staticmethod
     def as_read(expected: Stamp, sha256: str) -> Known:
-        """A file as it was read."""
         return Known(expected.ino, expected.size, expected.mtime_ns, lambda: sha256)
 
     @staticmethod
     def as_written(ours: os.stat_result, sha256: Callable[[], str]) -> Known:
-        """A file as we wrote it."""
         return Known(ours.st_ino, ours.st_size, ours.st_mtime_ns, sha256)
 
     def stands_in(self, found: os.stat_result) -> bool:

@@ -152,7 +152,6 @@ class Walk(Closing):
         self._via = via
 
     def close(self) -> None:
-        """Close the directories but for the root."""
         self._to_root()
 
     def go(self, names: list[bytes], *, follow: bool) -> ResolvedPath:

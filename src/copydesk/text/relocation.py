@@ -148,7 +148,6 @@ class Outline:
         return _SECTION.match(self._lines[line]) is not None
 
     def words(self, line: int) -> list[bytes]:
-        """The words of the line."""
         return _WORDS.findall(self._lines[line])
 
     def _upwards(self, above: int, last: int) -> Iterator[int]:

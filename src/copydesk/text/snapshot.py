@@ -314,7 +314,6 @@ class Snapshot(Text):
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
-        """The keys of all lines."""
         if self.encoding.unit > 1:
             return tuple(self.key(line) for line in range(self.line_count))
         keys = self.data[len(self.encoding.bom) :].split(b"\n")

@@ -376,10 +376,8 @@ class FileEdit:
 
     @property
     def after(self) -> Snapshot:
-        """The text after the change."""
         return self.base.edited(self.change)
 
     @property
     def diff(self) -> bytes:
-        """The unified diff of it."""
         return unified(self.base, self.change, str(self.path), created=self.created)

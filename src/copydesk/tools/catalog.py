@@ -220,7 +220,6 @@ class Tool:
 
     @property
     def schema(self) -> Schema:
-        """The JSON Schema of its arguments."""
         return schema_of(self.call)
 
     @property

@@ -106,7 +106,6 @@ class DiffModel:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return sum(len(block.rows) for hunk in self.hunks for block in hunk.blocks)
 
     @property

@@ -77,13 +77,11 @@ class Original:
 
     @property
     def blocks(self) -> tuple[Fields, ...]:
-        """All content blocks."""
         remarks: list[Fields] = [{"type": "text", "text": one} for one in self.remarks]
         return (*self.content, *remarks)
 
     @property
     def text(self) -> str:
-        """The texts."""
         return "\n\n".join(str(one["text"]) for one in self.blocks if "text" in one)
 
 
@@ -116,7 +114,6 @@ class Envelope:
 
     @property
     def fields(self) -> Fields:
-        """The envelope."""
         found: Fields = {"status": self.status, "data": self.data_fields, "text": self.words}
         if self.error:
             found["error"] = self.error
@@ -124,7 +121,6 @@ class Envelope:
 
     @property
     def data(self) -> Mapping[str, Value]:
-        """The envelope for a program."""
         return self.fields
 
     @property

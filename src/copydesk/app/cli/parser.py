@@ -97,7 +97,6 @@ class _Parser(argparse.ArgumentParser):
     """A parser that raises errors as UsageError."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
         raise UsageError(message, f"{self.prog} --help shows how.")
 
 

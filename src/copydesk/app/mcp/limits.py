@@ -83,7 +83,6 @@ class Guesses:
             self._failed.popitem(last=False)
 
     def failed(self, address: str, now_ms: int) -> None:
-        """Count a wrong token."""
         for key in ("", network_of(address)):
             self._failed.setdefault(key, []).append(now_ms)
 

@@ -68,7 +68,6 @@ class Step:
 
     @property
     def writes(self) -> bool:
-        """Whether the file changes."""
         return self.status in ("add", "update", "remove") and self.before != self.after
 
     def diff(self, shown: str) -> str:

@@ -67,7 +67,6 @@ class Item:
 
     @property
     def path(self) -> str:
-        """The path as its owner spelled it."""
         return str(self.plan.request.path)
 
     @property
@@ -194,11 +193,9 @@ class Reviewer:
         return self._opened.desk.review.split(self._as, hunk_id)
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """The pending plans, oldest first."""
         return self._opened.desk.review.pending(self._as)
 
     def waits(self, hunk_id: str) -> bool:
-        """Whether a plan is pending."""
         try:
             self._opened.registry.get(checked_id(hunk_id), self._opened.clock())
         except Refusal:
@@ -277,7 +274,6 @@ class _Either:
                 raise denied from None
 
     def check_walk(self, *paths: RelPath) -> None:
-        """Raise AccessDenied unless something below every one of the directories may be read."""
         if not all(map(self.allows_walk, paths)):
             self._one.check_walk(*paths)
 
@@ -296,7 +292,6 @@ class _Either:
         return self._one.allows_read(path) or self._other.allows_read(path)
 
     def allows_walk(self, path: RelPath) -> bool:
-        """Whether something below the directory may be read."""
         return self._one.allows_walk(path) or self._other.allows_walk(path)
 
 
@@ -317,7 +312,6 @@ class Counted:
         self.put(shown.plan, line_counts(shown.draft.base, shown.draft.change))
 
     def put(self, plan: Plan, counts: Counts) -> None:
-        """Remember counts."""
         with self._lock:
             self._known[version_of(plan)] = counts
             while len(self._known) > _MOST_COUNTED:

@@ -166,7 +166,6 @@ class Entry:
 
     @property
     def made_directories(self) -> int:
-        """How many directories were made for it."""
         return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
 
 

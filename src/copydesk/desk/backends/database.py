@@ -275,12 +275,10 @@ class Database:
                 self._begin_anew("damaged")
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             self._let_go()
 
     def is_there(self) -> bool:
-        """Whether there is a file yet."""
         return self._file is None or self._file.identity() is not None
 
     def _let_go(self) -> None:

@@ -121,7 +121,6 @@ class SqliteRegistry:
         )
 
     def reopen(self, plan: Plan) -> bool:
-        """Let a plan wait that was applied, and taken back since; False if it does not fit."""
         opened = self._db.change(
             "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4, ended = NULL,"
             " ended_ms = NULL WHERE id = ?1 AND ended = 'applied'",
@@ -203,7 +202,6 @@ class SqliteDecisions:
         return None if row is None else _decision(row)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        """The decisions on those of the plans that were decided on."""
         find = f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}"
         with self._db.reading() as db:
             rows = [db.execute(find, plan).fetchone() for plan in plans]

@@ -335,7 +335,6 @@ class NotesDesk:
         return ready
 
     def close(self) -> None:
-        """Close the stores."""
         self._notes.close()
 
     def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:

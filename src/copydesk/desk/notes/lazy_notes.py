@@ -27,7 +27,6 @@ class LazyNotes:
 
     @property
     def desk(self) -> NotesDesk:
-        """The notes desk."""
         with self._lock:
             if self._made is None:
                 from copydesk.desk.notes.desk import NotesDesk
@@ -38,7 +37,6 @@ class LazyNotes:
             return self._made
 
     def close(self) -> None:
-        """Close what was opened."""
         with self._lock:
             if self._made is not None:
                 self._made.close()

@@ -68,7 +68,6 @@ class Notes:
             return found
 
     def store(self, member: Member) -> NoteStore:
-        """The store itself."""
         return self.home(member).store
 
     def path(self, member: Member, block: NoteBlock) -> RelPath:
@@ -100,7 +99,6 @@ class Notes:
         return member.permission.allows_walk(path) or member.permission.allows_read(path)
 
     def close(self) -> None:
-        """Close what was opened."""
         with self._lock:
             for home in self._opened.values():
                 home.store.close()

@@ -135,7 +135,6 @@ class Server:
             raise ServerFailed("read what Redis keeps", f"{self.address}: {error}") from error
 
     def close(self) -> None:
-        """Let go of the connections."""
         for client in [*self._clients.values()]:
             client.close()
 

@@ -193,7 +193,6 @@ class RedisDecisions(_OnServer):
             return None if row[0] is None else _decision(row)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        """The decisions on those of the plans that were decided on."""
         found: dict[Version, Decision] = {}
         for start in range(0, len(plans), _TOGETHER):
             some = plans[start : start + _TOGETHER]
@@ -283,7 +282,6 @@ class RedisRegistry(_OnServer):
         self._leases.fenced(_END, hunk_id, how, now_ms)
 
     def reopen(self, plan: Plan) -> bool:
-        """Let a plan wait that was applied, and taken back since; False if it does not fit."""
         ages = (plan.created_ms, plan.expires_ms)
         return bool(self._server.call(_REOPEN, plan.id, *ages, encode(plan)))
 

@@ -76,7 +76,6 @@ class BlockDraft(Draft):
 
     @property
     def new_count(self) -> int:
-        """The number of lines added."""
         return self._counts[0]
 
     @property

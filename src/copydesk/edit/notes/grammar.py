@@ -71,7 +71,6 @@ class BlockHunk:
 
     @property
     def deletes(self) -> bool:
-        """Whether the block is deleted."""
         return self.action == "DELETE" or (self.action == "EDIT" and not self.text)
 
     @property
@@ -248,7 +247,6 @@ class _Reader:
         self._orphan: Kind = "INVALID_SEQUENCE.no_header"
 
     def read(self) -> None:
-        """Read all lines."""
         while self._skip_blank():
             header = header_of(self._lines[self._at], self._valid)
             if header is not None:

@@ -212,7 +212,6 @@ class Order:
         self._previous: dict[str, str | None] = {}
 
     def all(self, parent: str) -> Iterator[str]:
-        """The blocks under a parent."""
         block = self._opened(parent)
         while block is not None:
             yield block
@@ -224,12 +223,10 @@ class Order:
         return self._last[parent]
 
     def after(self, parent: str, block: str) -> str | None:
-        """The block after this one."""
         self._opened(parent)
         return self._next[block]
 
     def before(self, parent: str, block: str) -> str | None:
-        """The block before this one."""
         self._opened(parent)
         return self._previous[block]
 
@@ -241,7 +238,6 @@ class Order:
         self._link(parent, block, behind)
 
     def remove(self, parent: str, block: str) -> None:
-        """Take a block away."""
         self._opened(parent)
         self._link(parent, self._previous.pop(block), self._next.pop(block))
 
@@ -420,7 +416,6 @@ class WorkingCopy:
             self._put(hunk)
 
     def image(self, block_id: str) -> BlockImage:
-        """The current image of a block."""
         if block_id in self.made:
             return self.made[block_id].image
         if block_id in self.updated:

@@ -37,7 +37,6 @@ class FilePatch:
 
     @property
     def path(self) -> str:
-        """The likeliest path."""
         return self.names[0]
 
 
@@ -68,7 +67,6 @@ class PatchLines:
         return self._lines[at] if at < len(self._lines) else None
 
     def take(self) -> str:
-        """The line that is next."""
         self.at += 1
         return self._lines[self.at - 1]
 

@@ -297,7 +297,6 @@ class FolderDocument:
         return title_of(self.tree)
 
     def block(self, block_id: str) -> Block:
-        """A block that is there."""
         return self.order[self.index[block_id]]
 
     def name(self, block: Block) -> str:

@@ -69,7 +69,6 @@ class WorkingDocument:
         return ChangeSet.of(size, _shifted(self._regions, 0))
 
     def splices(self) -> tuple[Splice, ...]:
-        """The changes of the rows."""
         document, made = self.document, list[Splice]()
         children, chunks = document.tree.root.children, document.chunks
         for region in self._regions:

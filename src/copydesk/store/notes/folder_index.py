@@ -263,14 +263,12 @@ class NotesIndex:
         self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     def indexed(self) -> dict[str, Indexed]:
-        """The indexed documents, by path."""
         rows = self._rows(
             "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest, unread "
             "FROM documents"
@@ -310,7 +308,6 @@ class NotesIndex:
         self._change(*changes)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Remove documents."""
         gone = [(path,) for path in paths]
         self._change(
             ("DELETE FROM documents WHERE path = ?", gone),
@@ -345,7 +342,6 @@ class NotesIndex:
         return str(rows[0][0]) if rows else None
 
     def keep_ids(self, path: str, ids: Iterable[str]) -> None:
-        """Add ids of a document."""
         hashes = [_hash(block_id) for block_id in ids]
 
         def keep(connection: sqlite3.Connection) -> None:
@@ -380,7 +376,6 @@ class NotesIndex:
         self._change(("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", [row]))
 
     def drop_sidecars(self, names: Iterable[str]) -> None:
-        """Remove sidecars."""
         self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
 
     def together(self, work: Callable[[], Answer]) -> Answer:

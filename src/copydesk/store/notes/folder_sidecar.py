@@ -323,7 +323,6 @@ class SidecarChange(NamedTuple):
     splices: tuple[Splice, ...]
 
     def back(self) -> SidecarChange:
-        """The inverse."""
         shift, splices = 0, list[Splice]()
         for at, old, new in self.splices:
             splices.append(Splice(at + shift, new, old))
@@ -376,7 +375,6 @@ class Sidecars:
         return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
 
     def close(self) -> None:
-        """Close the locks."""
         self._locks.close()
 
     def held(self) -> AbstractContextManager[None]:

@@ -109,7 +109,6 @@ class KernelHttp:
         return _data(path, answer)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
         while self._kept:
             self._kept.pop().close()
 
@@ -437,7 +436,6 @@ class Kernel:
         return known[key]
 
     def close(self) -> None:
-        """Let go of connections."""
         self._http.close()
 
     # Read from the trees: always current.
@@ -549,7 +547,6 @@ class Kernel:
         return {block_id: found[block_id] for block_id in standings if found[block_id]}
 
     def attributes(self, block_id: str) -> dict[str, str]:
-        """All attributes of a block."""
         call = "/api/attr/getBlockAttrs"
         told = row(call, self._read(call, {"id": valid(block_id)}))
         return {name: text(call, told, name) for name in told}
@@ -580,7 +577,6 @@ class Kernel:
         return rows(call, self._read(call, {"id": valid(block_id), "excludeTypes": []}))
 
     def notebooks(self) -> list[Notebook]:
-        """All notebooks."""
         call = "/api/notebook/lsNotebooks"
         told = rows(call, row(call, self._read(call, {})).get("notebooks"))
         return [
@@ -626,7 +622,6 @@ class Kernel:
         return frozenset[str]().union(*named)
 
     def delete(self, block_id: str) -> frozenset[str]:
-        """Delete a block."""
         return self._write("/api/block/deleteBlock", {"id": valid(block_id)})
 
     def set_attributes(self, block_id: str, attributes: Mapping[str, str]) -> frozenset[str]:

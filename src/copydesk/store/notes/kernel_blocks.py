@@ -355,7 +355,6 @@ class _Editable(HTMLParser):
 
     @staticmethod
     def of(dom: str) -> str:
-        """The text."""
         reader = _Editable()
         reader.feed(dom)
         return "".join(reader._found)

@@ -186,13 +186,11 @@ class Block:
 
     @property
     def next(self) -> Block | None:
-        """The sibling after it."""
         siblings = self.parent.children if self.parent is not None else ()
         return siblings[self.index + 1] if self.index + 1 < len(siblings) else None
 
     @property
     def previous(self) -> Block | None:
-        """The sibling before it."""
         return (
             self.parent.children[self.index - 1] if self.parent is not None and self.index else None
         )
@@ -332,14 +330,12 @@ class Node(Block):
         self.within_item: bool = holder is not None and (holder.within_item or holder.kind == ITEM)
 
     def append(self, child: Node) -> None:
-        """Take a child as the last one."""
         if isinstance(self.nodes, list):
             self.nodes.append(child)
         else:
             self.nodes = [child]
 
     def drop_last(self) -> None:
-        """Let go of the last child."""
         if isinstance(self.nodes, list):
             self.nodes.pop()
 
