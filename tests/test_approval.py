@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.approval import before_of
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval
-from copydesk.errors import AccessDenied, InvalidArgs, Refusal, StateDamaged
+from copydesk.errors import AccessDenied, HunkNotFound, InvalidArgs, Refusal, StateDamaged
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -449,6 +450,39 @@ def test_a_plan_is_not_made_anew_as_one_of_another_file_with_the_same_bytes(
     desk.desk.review.approve(desk.member("eve"), *shown)
     assert call(desk, "ann", APPLY, hunk_id=hunk)["path"] == "a.txt"
     assert (tmp_path / "b.txt").read_text() == TEXT
+
+
+@pytest.mark.slow
+def test_who_looks_while_a_plan_is_written_lets_no_approval_lapse(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review, eve = desk.desk.review, desk.member("eve")
+    added = call(desk, "ann", "prepare_file_append", path="a.txt", content="new")
+    hunk = str(added["hunk_id"])
+    approve(desk, hunk)
+    has_read = threading.Event()
+    look = threading.Thread(target=lambda: _refused(lambda: review.show(eve, hunk)))
+    end = desk.registry.end
+
+    def before(*given: Any, **named: Any) -> str:
+        has_read.set()
+        return before_of(*given, **named)
+
+    def ends(*given: Any) -> None:  # the file is written, the plan is not gone yet
+        look.start()
+        assert has_read.wait(10)
+        end(*given)
+
+    monkeypatch.setattr("copydesk.desk.review.before_of", before)
+    monkeypatch.setattr(desk.registry, "end", ends)
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+    look.join()
+    assert desk.decisions.comments(hunk) == ()
+
+
+def _refused(show: Callable[[], object]) -> None:
+    with pytest.raises(HunkNotFound):
+        show()
 
 
 @pytest.mark.parametrize("first", ["the agent", "a reviewer"])

@@ -441,7 +441,9 @@ class Review:
         if decision is not None and decision.verdict == "approved":
             real = str(self._drafting.real(plan.request.path))
             if (decision.path, decision.before, decision.after) != (real, before, after):
-                lapse(self._set.decisions, decision, self._set.clock())
+                with self._applying.turn(plan):  # else the file may be another by the plan itself
+                    self._applying.check_waits(plan)
+                    lapse(self._set.decisions, decision, self._set.clock())
                 decision = None
         state: State = "exact" if is_exact else "drifted"
         at = self._drafting.real(plan.request.path)

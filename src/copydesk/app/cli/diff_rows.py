@@ -159,7 +159,8 @@ class _Drawn:
 def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
     """The characters of a text; harmful ones escaped, a tab as an arrow where it changes."""
     column = at = 0
-    hidden = set() if text.isascii() else {one.start() for one in terminal.HIDDEN.finditer(text)}
+    found = () if text.isascii() else terminal.HIDDEN.finditer(text)
+    hidden = {each.start() for each in found}
     for start, stop in (*marks, (len(text), len(text))):
         for index in range(at, stop):
             is_marked = index >= start
