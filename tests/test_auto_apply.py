@@ -14,6 +14,8 @@ from mcp import Client
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.outcome import Transacted
+from copydesk.desk.review import Seen
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from support.mcp_calls import settings
@@ -627,3 +629,23 @@ def test_a_line_that_was_shown_in_part_is_not_taken(tmp_path: Path) -> None:
         plan = opened.call("local", "prepare_file_range_edit", edit)
         assert plan.data["auto_apply"] == "declined"
         assert "lines 2~2" in str(plan.data["auto_apply_reason"])
+
+
+def test_of_a_transaction_each_member_knows_the_lines_that_it_wrote(desk: OpenWorkspace) -> None:
+    """Not those of another one, nor its own that a reviewer gave another text."""
+
+    def planned(by: str, line: int) -> str:
+        given = {"path": "a.txt", "range": str(line), "content": "new\n", "report": "brief"}
+        return str(told(desk, "prepare_file_range_edit", by=by, **given)["hunk_id"])
+
+    review, bob = desk.desk.review, desk.member("bob")
+    hunks = [planned("ann", 5), planned("bob", 9), planned("ann", 20)]
+    review.amend(bob, hunks[2], "other\n")
+    found = [review.show(bob, hunk) for hunk in hunks]
+    done = review.apply(bob, [Seen(one.plan.id, one.before, one.after) for one in found])
+    assert isinstance(done, Transacted), done
+    (version,) = set(done.versions.values())
+    assert {by: shown(desk, version, by) & {5, 9, 20} for by in ("ann", "bob")} == {
+        "ann": {5},
+        "bob": {9},
+    }

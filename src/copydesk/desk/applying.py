@@ -251,7 +251,7 @@ class Applying:
                 planned_lines=plan.place.named,
             )
         entry = self._set.journal.of_hunk(plan.id)
-        if entry is None or entry.state == "failed" or entry.time_ms < plan.created_ms:
+        if entry is None or entry.time_ms < plan.created_ms:
             return
         state: State = entry.state
         if state == "open" and not entry.group:  # who wrote it was ended before it could say so
@@ -603,10 +603,9 @@ class Transactions:
         file.allow_appends = opened.stamp.ino == inode
         if opened.real != file.real:
             raise TargetMoved()
-        if file.to is not None:
-            moved = file.operation.request if file.operation else first
-            spelled = moved.to if isinstance(moved, MoveFile) else file.to
-            check_free(self._set.files, spelled, file.to, file.real, opened.stamp)
+        for plan in file.plans:
+            if file.to is not None and isinstance(plan.request, MoveFile):
+                check_free(self._set.files, plan.request.to, file.to, file.real, opened.stamp)
         return opened
 
     def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
