@@ -71,6 +71,12 @@ if _START_WRITING is not None:
     _START_WRITING.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
+# One call of the system each. `close` is for a file that was written: some network systems report a
+# full disk only then. `pread` gives fewer bytes at the end of the file, or when interrupted.
+fstat, pread, write, truncate = os.fstat, os.pread, os.write, os.ftruncate
+chown, chmod, duplicate, close, pause = os.fchown, os.fchmod, os.dup, os.close, time.sleep
+
+
 def now_ns() -> int:
     """The wall clock, in nanoseconds, to weigh the age of a stamp."""
     return time.time_ns()
@@ -163,11 +169,6 @@ def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
     return int(seconds * 10**9 + nanoseconds) if mask & _STATX_BTIME else 0
 
 
-def fstat(fd: int) -> os.stat_result:
-    """What the handle holds."""
-    return os.fstat(fd)
-
-
 def open_read(dir_fd: int, name: bytes) -> int:
     """Open for reading without waiting for a FIFO's writer; ELOOP for a symlink."""
     return _unless_leased(lambda flags: os.open(name, flags, dir_fd=dir_fd), _READ)
@@ -244,16 +245,6 @@ def lease(fd: int, kind: str) -> bool | None:
     return True
 
 
-def pause(seconds: float) -> None:
-    """Wait a little."""
-    time.sleep(seconds)
-
-
-def pread(fd: int, count: int, offset: int) -> bytes:
-    """Up to `count` bytes; fewer at the end only, or when interrupted."""
-    return os.pread(fd, count, offset)
-
-
 def pread_into(fd: int, room: memoryview, offset: int) -> int:
     """Read into the room what fits; how many bytes, fewer at the end only, or when interrupted."""
     if hasattr(os, "preadv"):
@@ -261,11 +252,6 @@ def pread_into(fd: int, room: memoryview, offset: int) -> int:
     data = os.pread(fd, len(room), offset)
     room[: len(data)] = data
     return len(data)
-
-
-def write(fd: int, data: bytes | memoryview) -> int:
-    """Write some of the data; how much."""
-    return os.write(fd, data)
 
 
 def write_many(fd: int, parts: Sequence[bytes | memoryview]) -> int:
@@ -277,11 +263,6 @@ def start_writing(fd: int, offset: int, count: int) -> None:
     """Have the system write these bytes to the disk from now on; a hint, nothing is promised."""
     if _START_WRITING is not None:
         _START_WRITING(fd, offset, count, _SYNC_FILE_RANGE_WRITE)
-
-
-def truncate(fd: int, size: int) -> None:
-    """Cut or extend to `size` bytes."""
-    os.ftruncate(fd, size)
 
 
 def seek_start(fd: int) -> None:
@@ -312,16 +293,6 @@ def sync(fd: int) -> None:
         else:
             return
     os.fsync(fd)
-
-
-def duplicate(fd: int) -> int:
-    """A second handle of the same open file."""
-    return os.dup(fd)
-
-
-def close(fd: int) -> None:
-    """Close a file that was written; some network systems report a full disk only here."""
-    os.close(fd)
 
 
 def close_quietly(fd: int) -> None:
@@ -378,16 +349,6 @@ def unlink(dir_fd: int, name: bytes) -> None:
 
 
 # Attributes
-
-
-def chown(fd: int, uid: int, gid: int) -> None:
-    """Set owner and group; -1 leaves one as it is."""
-    os.fchown(fd, uid, gid)
-
-
-def chmod(fd: int, mode: int) -> None:
-    """Set the permission bits."""
-    os.fchmod(fd, mode)
 
 
 def list_attributes(fd: int) -> list[str]:
