@@ -312,7 +312,7 @@ class Replacement:
         return not digest or sha256_of(fd, self._new.size) == digest
 
     def _keep_seen(self, theirs: int, ours: int) -> None:
-        """Record the other program's file, for a moment ours could be read in its place."""
+        """Record the other program's file, since ours could be read there for a moment."""
         if theirs < 0:
             return
         found, old = _os.fstat(theirs), self._old

@@ -231,7 +231,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Edit `step` (from 0) replaced `old` bytes of the span, or between them, by `new` ones."""
+    """Change `step` (from 0) put `new` bytes for `old` ones of the span, or between its bytes."""
 
     old: int
     new: int

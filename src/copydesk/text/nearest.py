@@ -31,7 +31,7 @@ _NEAR = 10
 
 @dataclass(slots=True)
 class Candidate:
-    """A text would start in `line` (from 0), near byte `at`; its rarest piece is at `seen_at`."""
+    """A text would start in `line` (from 0), near byte `at`; its rarest piece at `seen_at`."""
 
     line: int
     at: int
