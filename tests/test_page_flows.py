@@ -19,6 +19,7 @@ from copydesk.app.web.pages import (
 )
 from copydesk.desk.review import Rights
 from support.cost import spread
+from support.redis_servers import running
 from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
 
@@ -676,3 +677,32 @@ def test_what_checks_found_is_shown_with_the_plan(room: Room) -> None:
     page = reader.page(f"/hunk/{sound}")
     assert "syntax:" not in page
     assert "Checks found nothing new." in page
+
+
+@pytest.mark.slow
+def test_while_the_server_of_the_machines_is_away_the_page_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with running() as server:
+        desk = server.open(tmp_path, server.fresh_name())
+        with room_at(tmp_path, desk) as room:
+            reader = room.reader()
+            hunk = prepared(desk, path="a.txt", content="two\n", by="anybody")
+            form = fields_of(reader.page(f"/hunk/{hunk}"), f"/hunk/{hunk}/approve")
+            server.kill()
+            for path in (
+                "/",
+                f"/hunk/{hunk}",
+                "/history",
+                "/trends",
+                "/edit/1",
+                "/together?hunk=a",
+            ):
+                answer = reader.get(path)
+                assert answer.status_code == 503, path
+                assert "cannot be used" in answer.text
+            for action in (f"/hunk/{hunk}/approve", "/extend"):
+                sent = reader.post(action, {**form, "seen": f"{hunk}.a.b"})
+                assert sent.status_code in (303, 503), (action, sent.text[:100])
+            server.start()
+            reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
+            assert "two" in reader.page(f"/hunk/{hunk}")

@@ -197,7 +197,7 @@ class Agent:
         rows = cast("Sequence[Fields]", inner.get("hunks") or [inner])
         edits = [int(row["edit_id"]) for row in rows if row.get("edit_id")]
         code = str(answer["code"])
-        if code in IN_DOUBT:
+        if code in IN_DOUBT or (code == "EXECUTION_ERROR" and inner.get("paths")):
             self.world.settle(mine, "unsure", code)
         elif answer.get("status") == "pending":
             self.world.settle(mine, "waiting", code)

@@ -388,6 +388,12 @@ class Soak:
                 after = dict(self._texts())
                 if told.get("status") != "ok":
                     counts[f"refused: {told.get('error')}"] += 1
+                    here = before.get(edit.path)
+                    if here is not None and undone(here, edit) is not None:
+                        counts["refused though its lines stand"] += 1
+                        self.result.notes.append(
+                            f"undo of edit {edit.edit_id} of {edit.path}: {told.get('summary')}"
+                        )
                     if after != before:
                         words_ = f"the undo of edit {edit.edit_id} was refused and changed a file"
                         self.result.findings.append(Finding("written unsaid", words_))

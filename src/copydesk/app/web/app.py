@@ -302,7 +302,7 @@ class ReviewApp:
             try:
                 person = self._person(session)
             except Refusal as refusal:
-                return PlainTextResponse(words_of(refusal), 503)
+                return _unavailable(refusal)
             ctx = RequestContext(
                 session,
                 person,
@@ -311,7 +311,10 @@ class ReviewApp:
                 many,
                 is_partial="x-copydesk-part" in request.headers,
             )
-            return await anyio.to_thread.run_sync(view, ctx)
+            try:
+                return await anyio.to_thread.run_sync(view, ctx)
+            except Refusal as refusal:
+                return _unavailable(refusal)
 
         return endpoint
 
@@ -331,11 +334,14 @@ class ReviewApp:
             try:
                 person = self._person(session)
             except Refusal as refusal:
-                return PlainTextResponse(words_of(refusal), 503)
+                return _unavailable(refusal)
             ctx = RequestContext(
                 session, person, request.query_params, _path_params(request), form=form
             )
-            done = await anyio.to_thread.run_sync(action, ctx)
+            try:
+                done = await anyio.to_thread.run_sync(action, ctx)
+            except Refusal as refusal:
+                return _unavailable(refusal)
             self.news.ring()
             return RedirectResponse(done, 303)
 
@@ -426,6 +432,11 @@ def _path_params(request: Request) -> dict[str, str]:
 
 def _page(made: Markup, status: int = 200) -> Response:
     return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+
+
+def _unavailable(refusal: Refusal) -> Response:
+    """The answer where the configuration or the state cannot be used: no page can be made."""
+    return PlainTextResponse(words_of(refusal), 503)
 
 
 def _file(data: bytes, name: str) -> Response:
