@@ -248,6 +248,34 @@ def test_a_foreign_write_that_was_killed_may_be_there_or_not() -> None:
     assert story.kinds == set()
 
 
+def test_appends_that_never_came_do_not_hide_the_one_that_did() -> None:
+    """A foreign program that is killed may leave one in the log each time."""
+    story = good()
+    for number in range(20, 30):
+        story.write("append", f"F1-{number:06}", line(f"F1-{number:06}", "end"), done=False)
+    for number in range(30, 33):
+        name = f"F1-{number:06}"
+        story.write("append", name, line(name, "end"))
+        story.now += line(name, "end")
+        story.edit(below(story.now, story.token("ok")))
+    assert story.kinds == set()
+
+
+def test_a_save_after_many_others_explains_a_gap() -> None:
+    story = good()
+    for number in range(100, 300):
+        story.now = (
+            story.now.replace("[s2", "  [s2") if number % 2 else story.now.replace("  [s2", "[s2")
+        )
+        saved = (
+            below(story.now, f"F2-{number:06}", "s2") if number > 297 else story.now + " " * number
+        )
+        story.write("save", "", saved)
+    story.now = saved
+    story.edit(below(story.now, story.token("ok")))
+    assert story.kinds == set()
+
+
 def test_a_file_may_be_made_moved_and_deleted() -> None:
     text = FIRST.replace("f0001", "f0002").encode()
     made = f"--- /dev/null\n+++ b/m\n@@ -0,0 +1,{text.count(10)} @@\n"

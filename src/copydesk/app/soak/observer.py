@@ -23,8 +23,7 @@ TOKEN: Final = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 _SECTION: Final = re.compile(r"\[(\w+) (f[0-9]+)\]")
 _HUNK: Final = re.compile(r"@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@")
 _FOREIGN: Final = "foreign_write"
-_MOST_CARRIED = 5
-_MOST_AHEAD = 40
+_CARRIED, _NEAR, _FAR, _MOST_AHEAD = (2,), 6, 24, 300
 
 
 @dataclass(slots=True)
@@ -311,19 +310,30 @@ class _Judge:
     def _explained(self, path: str, bases: Sequence[bytes | None], wanted: str) -> bytes | None:
         """The bytes of that digest, if foreign writes made them of one of the bases.
 
-        The last save since the last gap counts, or a base, and after it what was appended.
+        The last save since the last gap counts, or a base, and after it what was appended then.
         """
-        writes = self.foreign.get(path, [])
-        ahead = islice(enumerate(writes[self.at[path] :], self.at[path]), _MOST_AHEAD)
-        candidates = [(base, self.at[path]) for base in bases if base is not None]
-        candidates += [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
-        appends = [one for one in writes if one.how == "append" and one.token not in self.present]
+        writes, begin = self.foreign.get(path, []), self.at[path]
+        starts = [(base, begin) for base in bases if base is not None]
+        ahead = islice(enumerate(writes[begin:], begin), _MOST_AHEAD)
+        starts += [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
         known = self.known.get(wanted)
-        for base, at in candidates:
-            here = _tokens(base)
-            left = [one.text.encode() for one in appends if one.token not in here]
-            if (made := _appended(base, left[:_MOST_CARRIED], wanted, known)) is not None:
+        if known is not None:  # its bytes are known, and need no search
+            starts = [start for start in starts if known.startswith(start[0])]
+        for base, at in starts:
+            if digest(base) == wanted:
                 self.at[path] = at
+                return base
+        for base, at in starts:
+            here, near = _tokens(base), range(max(at - _NEAR, 0), min(at + _FAR, len(writes)))
+            appends = {
+                writes[n].text.encode(): n
+                for n in near
+                if writes[n].how == "append" and writes[n].token not in here | self.present.keys()
+            }
+            made = _appended(base, appends, wanted, known)
+            if made is not None:
+                used = [n for text, n in appends.items() if text in made[len(base) :]]
+                self.at[path] = max([at, *used])
                 return made
         return None
 
@@ -419,16 +429,19 @@ class _Judge:
 
 
 def _appended(
-    base: bytes, texts: Sequence[bytes], wanted: str, known: bytes | None
+    base: bytes, texts: Iterable[bytes], wanted: str, known: bytes | None
 ) -> bytes | None:
     """The base with some of the texts after it, in any order, if it has the digest."""
-    if known is not None and not known.startswith(base):
-        return None
-    for count in range(len(texts) + 1):
-        for some in itertools.permutations(texts, count):
-            made = base + b"".join(some)
-            if digest(made) == wanted:
-                return made
+    if known is not None:
+        rest = set(re.findall(rb"[^\n]*\n|[^\n]+", known[len(base) :]))
+        return known if rest <= set(texts) else None
+    near = list(texts)
+    ends = itertools.combinations(range(len(near) + 1), 2)
+    runs = [near[begin:end] for begin, end in ends]
+    for some in itertools.chain(runs, *(itertools.permutations(near, n) for n in _CARRIED)):
+        made = base + b"".join(some)
+        if digest(made) == wanted:
+            return made
     return None
 
 

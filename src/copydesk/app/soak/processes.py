@@ -243,16 +243,15 @@ class ForeignProgram(Program):
 
     def writes(self) -> list[ForeignWrite]:
         """What it logged; of a write that was done the two records are one."""
-        found: dict[tuple[str, str], ForeignWrite] = {}
+        found: list[ForeignWrite] = []
         lines = self.facts.read_text("utf-8").split("\n") if self.facts.exists() else []
         for line in filter(None, lines):
             fact = json.loads(line)
             fact["dropped"] = tuple(fact["dropped"])
-            key = (fact["token"], fact["text"])
-            if key in found:
-                fact["order"] = found[key].order
-            found[key] = ForeignWrite(**fact)
-        return list(found.values())
+            if fact["done"]:  # its first record is the one before
+                fact["order"] = found.pop().order
+            found.append(ForeignWrite(**fact))
+        return found
 
 
 @dataclass
