@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.cli import main
+from copydesk.app.cli.parser import UsageError, parse
+from copydesk.app.cli.soak import run
 from copydesk.app.soak import processes
 from copydesk.app.soak.observer import (
     Edit,
@@ -263,16 +264,13 @@ def test_appends_that_never_came_do_not_hide_the_one_that_did() -> None:
 
 def test_a_save_after_many_others_explains_a_gap() -> None:
     story = good()
-    for number in range(100, 300):
-        story.now = (
-            story.now.replace("[s2", "  [s2") if number % 2 else story.now.replace("  [s2", "[s2")
-        )
-        saved = (
-            below(story.now, f"F2-{number:06}", "s2") if number > 297 else story.now + " " * number
-        )
-        story.write("save", "", saved)
-    story.now = saved
+    texts = [story.now.replace("[s2", "  [s2"), story.now]
+    for number in range(100):
+        story.write("format", "", texts[number % 2])
+    story.write("save", "F2-000900", below(story.now, "F2-000900"))
+    story.now = below(story.now, "F2-000900")
     story.edit(below(story.now, story.token("ok")))
+    story.write("format", "", story.now)
     assert story.kinds == set()
 
 
@@ -309,26 +307,24 @@ def test_what_an_undo_gives_is_known_from_the_diff() -> None:
     assert undone((later + line("A1-000001")).encode(), edit) is None
 
 
-def test_a_soak_makes_its_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_soak_makes_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    assert main(["soak", "--backend", "sqlite", "--root", str(tmp_path)]) == 2
-    assert "not an empty folder" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="not an empty folder"):
+        run(parse(["soak", "--backend", "sqlite", "--root", str(tmp_path)]), "en")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 @pytest.mark.parametrize("given", [["--minutes", "0"], ["--agents", "0"], ["--people", "-1"]])
-def test_numbers_are_checked(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["soak", *given]) == 2
-    assert given[0] in capsys.readouterr().err
+def test_numbers_are_checked(given: list[str]) -> None:
+    with pytest.raises(UsageError, match=given[0]):
+        parse(["soak", *given])
 
 
-def test_without_a_redis_server_it_says_what_installs_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("redis")
+def test_without_a_redis_server_it_says_what_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "REDIS", None)
-    assert main(["soak", "--backend", "redis"]) == 2
-    assert "apt-get install redis-server" in capsys.readouterr().err
+    with pytest.raises(UsageError) as refused:
+        run(parse(["soak", "--backend", "redis"]), "en")
+    assert "apt-get install redis-server" in refused.value.hint
 
 
 def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, object]:

@@ -72,11 +72,11 @@ def _backends(wanted: str | None) -> tuple[str, ...]:
         return ("sqlite",)
     if wanted is None and (REDIS is None or importlib.util.find_spec("redis") is None):
         return ("sqlite",)
-    import redis as _  # noqa: F401  # the command says how to install it where it is missing
-
     if REDIS is None:
         hint = "apt-get install redis-server installs it; --backend sqlite does without."
         raise UsageError("there is no redis-server on this machine", hint)
+    import redis as _  # noqa: F401  # where it is missing the command says what installs it
+
     return ("redis",) if wanted == "redis" else ("sqlite", "redis")
 
 

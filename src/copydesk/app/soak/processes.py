@@ -245,7 +245,7 @@ class ForeignProgram(Program):
         """What it logged; of a write that was done the two records are one."""
         found: list[ForeignWrite] = []
         lines = self.facts.read_text("utf-8").split("\n") if self.facts.exists() else []
-        for line in filter(None, lines):
+        for line in lines[:-1]:  # a line that was cut short by a kill announced nothing yet
             fact = json.loads(line)
             fact["dropped"] = tuple(fact["dropped"])
             if fact["done"]:  # its first record is the one before
