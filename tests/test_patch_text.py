@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from copydesk.desk.backends.codec import decode, encode
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import locate
-from copydesk.edit.patch import apply_patch, search_replace, unified_diff
+from copydesk.edit.patch import apply_patch, placing, search_replace, unified_diff
 from copydesk.edit.patch.model import FilePatch
-from copydesk.edit.patch.placing import occurrences, place_hunks
+from copydesk.edit.patch.placing import _Sought, occurrences, place_hunks
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, whole
 
@@ -525,3 +526,45 @@ def test_a_block_is_found_as_it_stands_or_not_at_all() -> None:
         "    return 1\n",
     )
     assert rejected(b"a\na\n", block("a\n", "b\n"), search_replace.parse).reason == "several_places"
+
+
+def test_lines_of_bytes_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Snapshot.of(b"\xff\n" * 3_000 + b"\\xff\n\\\\xfe\n")
+    asked: list[bytes] = []
+    decode = Encoding.text
+
+    def text(self: Encoding, data: bytes) -> str:
+        asked.append(data)
+        return decode(self, data)
+
+    def places(*lines: str) -> list[int]:
+        return _Sought(base, is_base=False)._as_shown(lines)
+
+    monkeypatch.setattr(Encoding, "text", text)
+    assert not places(*["\\xff"] * 1_500, "x")
+    assert len(asked) == 3
+    assert places(*["\\xff"] * 3_000, "\\\\xff") == [0]
+    assert places("\\xff", "\\xff", "\\\\\\\\xfe") == [2_999]
+    assert places("\\xff", "\\\\xff") == [2_999]
+
+
+def test_a_header_is_sought_once_in_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(f"def f{at}(a):\n    return a\n\n" for at in range(60))
+    asked: list[object] = []
+    names = placing._names
+
+    def counted(header: str, line: str) -> bool:
+        asked.append(header)
+        return names(header, line)
+
+    monkeypatch.setattr(placing, "_names", counted)
+    hunks = "".join(f"@@ def f{at}(a):\n-    return a\n+    return b\n" for at in range(50, 60))
+    patch = f"*** Begin Patch\n*** Update File: x\n{hunks}*** End Patch\n"
+    (one,) = apply_patch.parse(patch)
+    places = place_hunks(Snapshot.of(text.encode()), PatchEdit(RelPath.parse("x"), one.hunks))
+    assert places == tuple((3 * at + 1, 3 * at + 2) for at in range(50, 60))
+    assert len(asked) == 10
+    many = patch.replace("@@ def f50", "@@ a\n" * 100 + "@@ def f50")
+    with pytest.raises(PatchInvalid) as refused:
+        apply_patch.parse(many)
+    assert refused.value.reason == "many_headers"

@@ -26,6 +26,7 @@ _DOUBLED = {
     for least, first in ((0x00, "0-9"), (0x80, "89"))
 }
 _ESCAPE = re.compile(r"(\\+)x([0-9A-Fa-f]{2})")
+_ANY_ESCAPE = re.compile(r"\\+x([0-9A-Fa-f]{2})|\\*([" + "\udc00-\udcff])")
 _SHOWN = {RAW_BASE + byte: f"\\x{byte:02x}" for byte in range(256)}
 
 
@@ -114,6 +115,20 @@ def escape_pattern(text: str, least: int = 0x80) -> re.Pattern[str] | None:
     if not made:
         return None
     return re.compile("".join((*made, re.escape(text[at:]))))
+
+
+def without_escapes(text: str) -> str:
+    """The text with one sign for a byte and for all ways to write it.
+
+    Where a pattern of `escape_pattern` finds a text, both are the same without them.
+    """
+    if "\\" not in text and not has_raw(text):
+        return text
+
+    def sign(found: re.Match[str]) -> str:
+        return f"\0{found[1].lower()}" if found[1] else f"\0{ord(found[2]) - RAW_BASE:02x}"
+
+    return _ANY_ESCAPE.sub(sign, text)
 
 
 def _either(one: str, other: str) -> str:

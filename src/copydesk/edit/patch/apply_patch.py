@@ -8,6 +8,7 @@ from copydesk.edit.request import PatchHunk
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
 _MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
+_MOST_HEADERS = 100
 _HERE = ("<<EOF", "<<'EOF'", '<<"EOF"')
 
 
@@ -123,6 +124,8 @@ def _hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         header = lines.take().strip()[2:].strip().removesuffix("@@").strip()
         if header:
             headers.append(header)
+    if len(headers) > _MOST_HEADERS:
+        raise invalid("many_headers", number)
     if not marked and not is_first:
         raise invalid("no_hunk_header", number, line)
     body: list[str] = []

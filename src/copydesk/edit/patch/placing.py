@@ -13,13 +13,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchRejected, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
-from copydesk.text.encoding import Escapes
+from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.folding import explain, indented_by
 from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.relocation import Outline
@@ -142,6 +142,8 @@ class _Sought:
     def __init__(self, base: Snapshot, *, is_base: bool) -> None:
         self._base, self._is_base = base, is_base
         self._found: dict[tuple[str, ...], list[int]] = {}
+        self._headed: dict[str, list[int]] = {}
+        self._bodies: dict[int, range] = {}
 
     def place(self, hunk: PatchHunk) -> Part | _Misplaced:
         """The lines of the hunk, or why it has none."""
@@ -244,23 +246,43 @@ class _Sought:
                     found.insert(0, 0)
             if found:
                 return found
-        if not encoding.escapes:
-            return []
-        shown = [encoding.pattern(line) or re.compile(re.escape(line)) for line in old]
-        return [at for at in range(self._base.line_count) if self._stand(shown, at)]
+        return self._as_shown(old) if encoding.escapes else []
 
-    def _stand(self, wanted: Sequence[bytes | re.Pattern[str]], start: int) -> bool:
+    def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
         """Whether the lines from one on are these."""
         if start < 0 or start + len(wanted) > self._base.line_count:
             return False
-        keys, encoding = self._base.keys, self._base.encoding
-        for at, one in enumerate(wanted, start):
-            if isinstance(one, bytes):
-                if keys[at] != one and (at or encoding.bom + keys[at] != one):
-                    return False
-            elif not one.fullmatch(encoding.text(keys[at])):
-                return False
-        return True
+        keys, bom = self._base.keys, self._base.encoding.bom
+        return all(
+            keys[at] == one or (not at and bom + keys[at] == one)
+            for at, one in enumerate(wanted, start)
+        )
+
+    def _as_shown(self, old: Sequence[str]) -> list[int]:
+        """Where lines stand that have bytes as they are shown: each bit is a line (shift-and)."""
+        encoding = self._base.encoding
+        alike: dict[str, dict[str, int]] = {}  # the lines of the hunk, and where each is in it
+        for at, line in enumerate(old):
+            lines = alike.setdefault(without_escapes(line), {})
+            lines[line] = lines.get(line, 0) | 1 << at
+        patterns = {
+            line: encoding.pattern(line) or re.compile(re.escape(line))
+            for lines in alike.values()
+            for line in lines
+        }
+        fitting: dict[bytes, int] = {}
+        found: list[int] = []
+        reached, last = 0, 1 << (len(old) - 1)
+        for at, key in enumerate(self._base.keys):
+            if key not in fitting:
+                text = encoding.text(key)
+                lines = alike.get(without_escapes(text), {})
+                fit = (bits for line, bits in lines.items() if patterns[line].fullmatch(text))
+                fitting[key] = sum(fit)
+            reached = (reached << 1 | 1) & fitting[key]
+            if reached & last:
+                found.append(at - len(old) + 1)
+        return found
 
     @cached_property
     def _index(self) -> dict[bytes, list[int]]:
@@ -272,20 +294,44 @@ class _Sought:
             found.setdefault(self._base.encoding.bom + self._base.keys[0], []).append(0)
         return found
 
+    @cached_property
+    def _outline(self) -> Outline:
+        return Outline(self._base.keys)
+
+    def _body(self, head: int) -> range:
+        """The lines from one that others stand below to the last of these."""
+        if head not in self._bodies:
+            self._bodies[head] = range(head, self._outline.body(head).stop)
+        return self._bodies[head]
+
+    @cached_property
+    def _ordered(self) -> tuple[list[str], list[int]]:
+        """The lines without blanks around them, in alphabetical order, and which each is."""
+        base = self._base
+        texts = [base.text(at).strip() for at in range(base.line_count)]
+        lines = sorted(range(len(texts)), key=texts.__getitem__)
+        return [texts[at] for at in lines], lines
+
+    def _heads(self, header: str) -> list[int]:
+        """The lines that a header means, in order."""
+        if header not in self._headed:
+            texts, lines = self._ordered
+            first = bisect_left(texts, header.strip())
+            rest = zip(islice(texts, first, None), islice(lines, first, None), strict=True)
+            starting = takewhile(lambda one: one[0].startswith(header.strip()), rest)
+            self._headed[header] = sorted(at for text, at in starting if _names(header, text))
+        return self._headed[header]
+
     def _below(self, headers: Sequence[str], places: list[int]) -> list[int] | _Misplaced:
         """The places below the headers; those that the last one encloses, where there are such."""
-        base, outline = self._base, Outline(self._base.keys)
-        bodies = [range(base.line_count)]
+        bodies = [range(self._base.line_count)]
         for header in headers:
-            heads = [
-                at
-                for at in range(bodies[0].start, base.line_count)
-                if _names(header, base.text(at))
-            ]
+            known = self._heads(header)
+            heads = known[bisect_left(known, bodies[0].start) :]
             if not heads:
                 return _Misplaced("no_header")
             inner = _within(heads, bodies)
-            bodies = [range(head, outline.body(head).stop) for head in inner or heads]
+            bodies = [self._body(head) for head in inner or heads]
         after = [at for at in places if at >= bodies[0].start]
         if not after:
             return _Misplaced("not_below_header", _numbers(places))
