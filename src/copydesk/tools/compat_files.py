@@ -47,12 +47,7 @@ from copydesk.tools.report import Fields, Lang, Value
 
 VOICES = ("compat", "batch")
 
-_TEXT_OUTPUT: Mapping[str, Any] = {"content": {"type": "string"}}
-_BLOCKS: tuple[Mapping[str, Any], ...] = (
-    {"type": {"type": "string", "enum": ["image", "audio"]}}
-    | {name: {"type": "string"} for name in ("data", "mimeType")},
-    {"type": {"type": "string", "const": "resource"}},
-)
+_TEXT: Mapping[str, Any] = {"type": "string"}
 
 
 def _closed(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
@@ -65,9 +60,12 @@ def _closed(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
     }
 
 
-OUTPUT = _closed(_TEXT_OUTPUT)
-_RESOURCE = _closed({name: {"type": "string"} for name in ("uri", "mimeType", "blob")}, "mimeType")
-_MEDIA = [_closed(_BLOCKS[0]), _closed({**_BLOCKS[1], "resource": _RESOURCE})]
+OUTPUT = _closed({"content": _TEXT})
+_RESOURCE = _closed(dict.fromkeys(("uri", "mimeType", "blob"), _TEXT), "mimeType")
+_MEDIA = [
+    _closed({"type": {**_TEXT, "enum": ["image", "audio"]}, "data": _TEXT, "mimeType": _TEXT}),
+    _closed({"type": {**_TEXT, "const": "resource"}, "resource": _RESOURCE}),
+]
 MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}})
 """What the structured content of an answer holds."""
 
@@ -171,10 +169,8 @@ def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPa
 class FilesCall(ToolCall):
     """A call of a tool of the filesystem server; one that only reads ignores what it knows not."""
 
-    @property
-    def system_call(self) -> str:
-        """What Node calls, in its words for a failure."""
-        return "open"
+    system_call = "open"
+    """What Node calls, in its words for a failure."""
 
     def run(self, context: Context, name: str) -> Answer:
         place: ClientPath | None = None
@@ -282,11 +278,8 @@ class ReadTextFileCall(FilesCall):
     head: int = 0
     tail: int = 0
 
-    @property
-    def system_call(self) -> str:
-        return "stat" if self.tail else "open"
-
     def do(self, context: Context, name: str) -> Answer:
+        self.system_call = "stat" if self.tail else "open"
         place = place_of(context, self.path)
         if self.head and self.tail:
             words = "Cannot specify both head and tail parameters simultaneously"
@@ -532,11 +525,7 @@ def _kind(entry: DirEntry) -> str:
 
 
 class _DirectoryCall(FilesCall):
-    open = True
-
-    @property
-    def system_call(self) -> str:
-        return "scandir"
+    open, system_call = True, "scandir"
 
 
 class ListDirectoryCall(_DirectoryCall):
@@ -754,12 +743,8 @@ class SearchFilesCall(_DirectoryCall):
 class GetFileInfoCall(FilesCall):
     """What is known of a file or directory but its content."""
 
-    open = True
+    open, system_call = True, "stat"
     path: str
-
-    @property
-    def system_call(self) -> str:
-        return "stat"
 
     def do(self, context: Context, name: str) -> Answer:
         place = place_of(context, self.path)
