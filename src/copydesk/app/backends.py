@@ -203,11 +203,7 @@ def _in_folder(root: str, config: Config) -> Backend:
         seen=lambda: (in_plans.version(), in_journal.version()),
         may_write=may_write,
         on_close=locks.close,
-        databases={
-            "registry": in_plans,
-            "journal": in_journal,
-            "snapshots": in_snapshots,
-        },
+        databases={"registry": in_plans, "journal": in_journal, "snapshots": in_snapshots},
         losses=losses,
     )
 

@@ -247,8 +247,7 @@ class Applying:
         found = self._set.registry.get(plan.id, now_ms)
         if replace(found, **{name: getattr(plan, name) for name in _WAITING}) != plan:
             raise ContentChanged(
-                "the hunk was prepared anew in the meantime",
-                planned_lines=plan.place.named,
+                "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )
         entry = self._set.journal.of_hunk(plan.id)
         if entry is None or entry.time_ms < plan.created_ms:

@@ -318,13 +318,7 @@ class FileDesk:
         return self._drafting.missing(member, path)
 
     def create(
-        self,
-        member: Member,
-        tool: str,
-        path: RelPath,
-        content: str,
-        *,
-        may_be_diff: bool = False,
+        self, member: Member, tool: str, path: RelPath, content: str, *, may_be_diff: bool = False
     ) -> Created:
         """Write a new file; a last line without newline gets one, that of the line before it.
 

@@ -144,10 +144,7 @@ def taken_back_by(journal: Journal, edit_id: int) -> int:
 
 
 def entries(
-    journal: Journal,
-    path: RelPath | None = None,
-    by: str | None = None,
-    before: int | None = None,
+    journal: Journal, path: RelPath | None = None, by: str | None = None, before: int | None = None
 ) -> Iterator[Entry]:
     """All entries of the journal, the newest first, fetched as they are asked for."""
     while page := journal.entries(path, by, PAGE, before):

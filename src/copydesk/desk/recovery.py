@@ -397,11 +397,7 @@ class Recovery:
         return tuple(Settled(entry, "open", reason) for entry in left)
 
     def _settled(
-        self,
-        entries: tuple[Entry, ...],
-        begun_back: bool,
-        now_ms: int,
-        inodes: Collection[Inode],
+        self, entries: tuple[Entry, ...], begun_back: bool, now_ms: int, inodes: Collection[Inode]
     ) -> tuple[Settled, ...]:
         """Close all entries; raises TargetMoved, Refusal, NotPutBack, and can then be run again."""
         chains = _by_path(entries)

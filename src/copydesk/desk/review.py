@@ -207,12 +207,7 @@ class Amending:
         return made
 
     def replan(
-        self,
-        plan: Plan,
-        by: str,
-        digest: str,
-        edit: RangeEdit,
-        decide: Callable[[], None],
+        self, plan: Plan, by: str, digest: str, edit: RangeEdit, decide: Callable[[], None]
     ) -> Plan:
         """The plan as one that replaces lines of the file, if it has this digest.
 
@@ -390,11 +385,7 @@ class Review:
     """What the people who decide on plans of one workspace can do. Safe for many threads."""
 
     def __init__(
-        self,
-        setting: Setting,
-        drafting: Drafting,
-        applying: Applying,
-        transactions: Transactions,
+        self, setting: Setting, drafting: Drafting, applying: Applying, transactions: Transactions
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._applying, self._transactions = applying, transactions

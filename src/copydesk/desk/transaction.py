@@ -229,12 +229,7 @@ class Writer:
         return work.entries
 
     def _attempt(
-        self,
-        job: Job[R],
-        real: RelPath,
-        to: RelPath | None,
-        held: ExitStack,
-        allow_appends: bool,
+        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack, allow_appends: bool
     ) -> Written[R]:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         opened: OpenText | None = None

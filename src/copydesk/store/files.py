@@ -35,14 +35,7 @@ from copydesk.store.contents import (
     wait_all_closed,
 )
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
-from copydesk.store.names import (
-    Move,
-    Removal,
-    give_back,
-    other_name,
-    refuse_existing,
-    staged_new,
-)
+from copydesk.store.names import Move, Removal, give_back, other_name, refuse_existing, staged_new
 from copydesk.store.names import StagedWrite as StagedWrite  # for the layers above
 from copydesk.store.paths import (
     MadeParents,
@@ -490,11 +483,7 @@ class Files(Closing):
             with (
                 MadeParents(place, flush=durability == "full") as parents,
                 staged_new(
-                    *(place, data),
-                    durability=durability,
-                    hooks=hooks,
-                    removed=removed,
-                    other=other,
+                    *(place, data), durability=durability, hooks=hooks, removed=removed, other=other
                 ) as creation,
             ):
                 yield StagedWrite("create", creation, place.real, self._hooks, parents)
@@ -626,11 +615,7 @@ class Files(Closing):
         return removed, tuple(kept)
 
     def _swept(
-        self,
-        folder: RelPath,
-        name: bytes,
-        target: bytes,
-        known: Mapping[RelPath, Collection[str]],
+        self, folder: RelPath, name: bytes, target: bytes, known: Mapping[RelPath, Collection[str]]
     ) -> bool:
         """Whether a temporary file that was made for `target`, if that is known, is removed."""
         try:

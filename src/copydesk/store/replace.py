@@ -46,13 +46,7 @@ from copydesk.store.protocol import (
     TargetMoved,
     putting_back,
 )
-from copydesk.store.staging import (
-    DirFlush,
-    FileFlush,
-    NewFile,
-    copy_beside,
-    discard,
-)
+from copydesk.store.staging import DirFlush, FileFlush, NewFile, copy_beside, discard
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _TRIES = 8

@@ -386,11 +386,5 @@ def compat() -> tuple[Tool, ...]:
         reads("search_files", call=compat_files.SearchFilesCall),
         reads("get_file_info", call=compat_files.GetFileInfoCall),
         reads("list_allowed_directories", call=compat_files.ListAllowedDirectoriesCall),
-        tool(
-            EDITOR,
-            call=TextEditorCall,
-            destroys=True,
-            refuse=refuse,
-            aliases=(OLD_EDITOR,),
-        ),
+        tool(EDITOR, call=TextEditorCall, destroys=True, refuse=refuse, aliases=(OLD_EDITOR,)),
     )

@@ -253,10 +253,7 @@ def _block(draft: Draft) -> Fields:
     foot = draft.place.foot or (draft.place.start, draft.place.stop)
     return {
         "block_range": {"start_line": foot[0] + 1, "end_line": foot[1]},
-        "replace_slice": {
-            "start_line": draft.place.start + 1,
-            "delete_count": draft.old_count,
-        },
+        "replace_slice": {"start_line": draft.place.start + 1, "delete_count": draft.old_count},
     }
 
 

@@ -406,12 +406,7 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
 
 
 def _with_diff(
-    fields: Fields,
-    diff: bytes,
-    encoding: Encoding,
-    lang: Lang,
-    steps: tuple[str, ...],
-    rest: str,
+    fields: Fields, diff: bytes, encoding: Encoding, lang: Lang, steps: tuple[str, ...], rest: str
 ) -> Report:
     text, was_cut = shown_diff(diff, encoding)
     display = ""

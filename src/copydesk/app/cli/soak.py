@@ -35,11 +35,7 @@ def run(options: argparse.Namespace, lang: Lang) -> int:
         options.foreign,
         seed,
     )
-    facts: dict[str, object] = {
-        "seed": seed,
-        "folder": folder,
-        "backends": ", ".join(backends),
-    }
+    facts: dict[str, object] = {"seed": seed, "folder": folder, "backends": ", ".join(backends)}
     print(say("cli.soak_begins", lang, facts), file=sys.stderr, flush=True)
     try:
         results = soak(folder, backends, setting)

@@ -96,10 +96,7 @@ def _utc(time_ms: int, form: str) -> str:
 
 
 ENVIRONMENT: Final = Environment(
-    loader=FunctionLoader(_source),
-    autoescape=True,
-    finalize=_finalize,
-    undefined=StrictUndefined,
+    loader=FunctionLoader(_source), autoescape=True, finalize=_finalize, undefined=StrictUndefined
 )
 cast("dict[str, object]", ENVIRONMENT.filters).update(
     visible=visible, verbatim=verbatim, named=named, utc=_utc

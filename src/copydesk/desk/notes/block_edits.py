@@ -13,13 +13,7 @@ from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.notebook_access import Notes
 from copydesk.desk.outcome import WholeRevision
 from copydesk.desk.transaction import ATTEMPTS, Rewriting, Stopped, Writer, WriteRequest
-from copydesk.edit.notes.draft import (
-    BlockDraft,
-    block_draft,
-    digest_of_texts,
-    joined,
-    rewritten,
-)
+from copydesk.edit.notes.draft import BlockDraft, block_draft, digest_of_texts, joined, rewritten
 from copydesk.edit.notes.grammar import BlockHunk, parse_block_diff
 from copydesk.edit.notes.plan import (
     BlockOperation,

@@ -79,11 +79,7 @@ class KernelHttp:
     """
 
     def __init__(
-        self,
-        address: Address,
-        token: str,
-        timeout_s: float = 30.0,
-        most_bytes: int = MOST_BYTES,
+        self, address: Address, token: str, timeout_s: float = 30.0, most_bytes: int = MOST_BYTES
     ) -> None:
         self._address = address
         self._headers = {"Authorization": f"Token {token}", "Content-Type": "application/json"}

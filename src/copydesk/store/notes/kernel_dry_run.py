@@ -14,10 +14,7 @@ from copydesk.store.notes.errors import (
     WrongBlockKind,
     valid,
 )
-from copydesk.store.notes.kernel_api import (
-    Kernel,
-    TreeInfo,
-)
+from copydesk.store.notes.kernel_api import Kernel, TreeInfo
 from copydesk.store.notes.kernel_blocks import (
     VANISHING,
     KernelNode,
