@@ -251,7 +251,9 @@ def test_the_server_of_another_program_is_not_ours(person: Person) -> None:
     servers = json.loads(path.read_text())["mcpServers"]
     assert servers.pop("copydesk")
     assert servers == theirs
-    person.run("init", "--remove", "--yes")
+    said = person.run("init", "--remove", "--yes")[1]
+    assert "copydesk is no longer in .mcp.json." in said
+    assert "To take it back" not in said
     assert json.loads(path.read_text())["mcpServers"] == theirs
 
 

@@ -14,7 +14,7 @@ from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, TooMany
 from copydesk.app.web.actions import ACTIONS
 from copydesk.app.web.login import FAULTS
 from copydesk.app.web.security import HEADERS, MOST_FIELDS
-from copydesk.app.web.sessions import SESSION_MS, NameRefused, SessionStore, fault_of
+from copydesk.app.web.sessions import MOST_SESSIONS, SESSION_MS, NameRefused, SessionStore, fault_of
 from copydesk.app.workspace import open_workspace
 from support.cost import first
 from support.mcp_calls import settings
@@ -408,6 +408,20 @@ def test_guesses_are_forgotten_and_sessions_end() -> None:
     assert store.session(entered[0]) is not None, "it was used meanwhile"
     clock.now_ms += SESSION_MS + 1
     assert store.session(entered[0]) is None
+
+
+def test_nobody_ends_the_sessions_of_others_by_many_of_their_own() -> None:
+    tokens = list[str]()
+    store = SessionStore(_Clock(), lambda: {"s3cret": "fixer"}, tokens.append)
+    store.new_token()
+    ada = store.enter(tokens[-1], "Ada", "")
+    assert ada is not None
+    made = [store.enter("s3cret", "", "") for _ in range(MOST_SESSIONS)]
+    assert store.session(ada[0]) is not None
+    assert [one is not None and store.session(one[0]) is not None for one in made] == [
+        False,
+        *[True] * (MOST_SESSIONS - 1),
+    ]
 
 
 def test_without_one_who_is_told_there_are_no_one_time_tokens() -> None:

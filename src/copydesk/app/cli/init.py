@@ -143,6 +143,8 @@ class _InitRun:
                 facts["reason"] = self._failed[at]
                 words = say("cli.init_failed", self._lang, facts)
                 terminal.complain(words)
+            elif at in self._edits and self._options.remove:
+                self._say("cli.init_removed", **facts)
             elif self._edits.get(at):
                 self._say("cli.init_written_edit", **facts)
             elif at in self._edits:

@@ -109,22 +109,14 @@ def comment(ctx: RequestContext) -> Location:
 
 def withdraw(ctx: RequestContext) -> Location:
     """Withdraw the reviewer's own decision."""
-    try:
-        ctx.reviewer.withdraw(ctx.path_params["hunk_id"])
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
-    ctx.session.notify("plain", "Your decision is withdrawn.")
-    return _here(ctx)
+    hunk_id = ctx.path_params["hunk_id"]
+    return _stay(ctx, "Your decision is withdrawn.", lambda: ctx.reviewer.withdraw(hunk_id))
 
 
 def extend(ctx: RequestContext) -> Location:
     """Let the plan wait longer."""
-    try:
-        ctx.reviewer.extend(ctx.path_params["hunk_id"])
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
-    ctx.session.notify("plain", "The plan waits longer now.")
-    return _here(ctx)
+    hunk_id = ctx.path_params["hunk_id"]
+    return _stay(ctx, "The plan waits longer now.", lambda: ctx.reviewer.extend(hunk_id))
 
 
 def extend_all(ctx: RequestContext) -> Location:
@@ -147,24 +139,16 @@ def extend_all(ctx: RequestContext) -> Location:
 
 def amend(ctx: RequestContext) -> Location:
     """Replace the plan's text; the next page shows it, not yet approved."""
-    try:
-        ctx.reviewer.amend(_seen(ctx), _field(ctx, "content"))
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
-    ctx.session.notify("plain", "This is the change with your text. It is not approved yet.")
-    return _here(ctx)
+    words = "This is the change with your text. It is not approved yet."
+    return _stay(ctx, words, lambda: ctx.reviewer.amend(_seen(ctx), _field(ctx, "content")))
 
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one on the file as it was shown; the next page shows it."""
     hunk_id = ctx.path_params["hunk_id"]
     given = (_field(ctx, name) for name in ("now", "range", "content"))
-    try:
-        ctx.reviewer.replan(hunk_id, *given)
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
-    ctx.session.notify("plain", "This is the new plan, with your text. It is not approved yet.")
-    return _here(ctx)
+    words = "This is the new plan, with your text. It is not approved yet."
+    return _stay(ctx, words, lambda: ctx.reviewer.replan(hunk_id, *given))
 
 
 def split(ctx: RequestContext) -> Location:
@@ -333,6 +317,16 @@ def _field(ctx: RequestContext, name: str) -> str:
 
 def _here(ctx: RequestContext) -> Location:
     return address("hunk", ctx.path_params["hunk_id"], **_filter(ctx))
+
+
+def _stay(ctx: RequestContext, words: str, act: Callable[[], object]) -> Location:
+    """Do it, and stay at the plan, which the next page shows as it is then."""
+    try:
+        act()
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify("plain", words)
+    return _here(ctx)
 
 
 def _filter(ctx: RequestContext) -> dict[str, str]:

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -93,7 +93,6 @@ class Session:
         default_factory=OrderedDict[tuple[Version, State], None]
     )
     seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
-
     parts: OrderedDict[tuple[Seen, int], frozenset[int]] = field(
         default_factory=OrderedDict[tuple[Seen, int], frozenset[int]]
     )
@@ -213,8 +212,8 @@ class SessionStore:
             )
             session_id = secrets.token_urlsafe(32)
             self._sessions[_digest(session_id)] = made
-            while len(self._sessions) > MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+            if len(self._sessions) > MOST_SESSIONS:
+                self._end_one()
         if known is None:
             self.new_token()
         return session_id, made
@@ -232,6 +231,12 @@ class SessionStore:
             found.used_ms = now_ms
             self._sessions.move_to_end(key)
             return found
+
+    def _end_one(self) -> None:
+        """End the oldest session of the token that has most, so that nobody ends another's."""
+        tokens = Counter(one.token for one in self._sessions.values())
+        ((most, _),) = tokens.most_common(1)
+        del self._sessions[next(key for key, one in self._sessions.items() if one.token == most)]
 
     def _owner(self, given: bytes) -> str | None:
         """The owner of a lasting token; compares with all of them, in constant time."""
