@@ -297,8 +297,11 @@ _OPERATIONS: dict[type[FileOperation], Action] = {
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """The request at `place` in `base`; raises ContentRequired or EncodingRefused."""
-    if isinstance(request, FileOperation):
-        return _compose_operation(request, base, place)
+    if isinstance(request, FileOperation):  # a deletion takes all bytes, anything else none
+        edits = [Edit(0, base.size, b"")] if isinstance(request, DeleteFile) else []
+        closed = base.line_count == 0 or base.ends_with_newline
+        normalized = Normalized(closed, True, False, False, "lf", 0)
+        return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place, created=created)
     if isinstance(request, RangeEdits):
@@ -398,14 +401,6 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: boo
     lost = closed and added
     normalized = Normalized(closed, not lost, added and not closed, lost, style, 0)
     return Draft(request, base, place, change, (), normalized, batch.escapes, created)
-
-
-def _compose_operation(request: FileOperation, base: Text, place: Place) -> Draft:
-    """A deletion takes all bytes, anything else none."""
-    edits = [Edit(0, base.size, b"")] if isinstance(request, DeleteFile) else []
-    closed = base.line_count == 0 or base.ends_with_newline
-    normalized = Normalized(closed, True, False, False, "lf", 0)
-    return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
 
 
 def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:

@@ -26,7 +26,6 @@ from mcp_types.jsonrpc import JSONRPCResponse
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
-    ParsedMessage,
     RequestScope,
     error_reply,
     parse_message,
@@ -116,10 +115,6 @@ def _taken(line: bytes | _TooLong, most: int) -> SessionMessage | ErrorReply | N
     found = parse_message(line)
     if isinstance(found, ErrorReply):
         return found
-    return _session_message(found)
-
-
-def _session_message(found: ParsedMessage) -> SessionMessage:
     if found.repaired is None:
         return SessionMessage(found.message)
     carrier = ServerMessageMetadata(request_context=RequestScope(found.repaired))

@@ -59,7 +59,7 @@ def compile_hunks(
     base: Snapshot, request: PatchEdit, parts: Sequence[Part]
 ) -> tuple[ChangeSet, Escapes]:
     """The change of each hunk's lines; new lines between two are bytes if the blob id says so."""
-    is_raw = _has_returns(request)
+    is_raw = any("\r\n" in hunk.old or "\r\n" in hunk.new for hunk in request.hunks)
     change, escapes = _compiled(base, request, parts, is_raw=is_raw)
     if request.after and not is_raw and b"\r" in base.data:
         exact, same = _compiled(base, request, parts, is_raw=True)
@@ -480,10 +480,6 @@ def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> Rejecte
 def _is_open(text: str) -> bool:
     """Whether the text ends within a line, which only the end of a file does."""
     return bool(text) and not text.endswith("\n")
-
-
-def _has_returns(request: PatchEdit) -> bool:
-    return any("\r\n" in hunk.old or "\r\n" in hunk.new for hunk in request.hunks)
 
 
 def _names(header: str, line: str) -> bool:
