@@ -17,6 +17,9 @@ from copydesk.desk.approval import before_of
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval
 from copydesk.errors import AccessDenied, HunkNotFound, InvalidArgs, Refusal, StateDamaged
+from copydesk.store import access
+from copydesk.store.checks import Rule
+from copydesk.text.relpath import RelPath
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -734,3 +737,16 @@ def test_decisions_and_applies_at_once_write_only_what_was_approved(
             thread.join()
     done = [edit for edit in desk.history("eve", "busy.txt", most=100) if edit.state == "done"]
     assert {edit.after for edit in done} <= approved
+
+
+def test_another_case_is_no_way_round_a_person_where_it_is_the_same_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = MEMBERS["bob"].policy
+    path = RelPath.parse("SRC/a.txt")
+    assert policy.why_human(path, 1) is None
+    monkeypatch.setattr(access, "_DENY_FOLDS", True)
+    assert policy.why_human(path, 1) == "path"
+    assert policy.why_human(RelPath.parse("src/Free/a.txt"), 1) == "path"
+    assert policy.why_human(RelPath.parse("src/free/a.txt"), 1) is None
+    assert Rule("*.py").applies(RelPath.parse("a.PY"))

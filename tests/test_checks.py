@@ -696,3 +696,18 @@ def test_every_suffix_that_is_parsed_is_a_suffix() -> None:
     assert parses(".py")
     assert not parses("")
     assert not parses(".txt")
+
+
+def test_what_the_system_refused_is_tried_again(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = make(linter(mode="refuse", required=True))
+    (desk.root / "a.txt").write_text("one\n")
+
+    def full(*arguments: object, **fields: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checking.tempfile, "TemporaryDirectory", full)
+        plan = desk.plan("a.txt", "1", "two\n")
+        assert plan["checks"][0]["not_run"] == "failed"
+    monkeypatch.setattr(Commands, "_run", lambda *arguments: [])
+    assert desk.apply(plan)["status"] == "ok"

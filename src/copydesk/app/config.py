@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 
 from copydesk.desk.member import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
-from copydesk.store.access import Rules, covers
+from copydesk.store.access import Rules, covers, guards
 from copydesk.store.checks import SYNTAX, Mode, Rule
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
@@ -75,7 +75,10 @@ class MemberConfig:
         """Who approves, in the form that the desk uses."""
         return Policy(
             self.approval,
-            tuple((_covering(glob), who) for glob, who in self.approval_paths),
+            tuple(
+                (_covering(glob, guards if who == "human" else covers), who)
+                for glob, who in self.approval_paths
+            ),
             self.self_lines,
             self.self_files,
         )
@@ -524,7 +527,9 @@ class _CheckTable:
     seconds: Annotated[int, _up_to(600)]
 
 
-def _covering(glob: str) -> Callable[[RelPath], bool]:
+def _covering(
+    glob: str, covers: Callable[[str, RelPath], bool] = covers
+) -> Callable[[RelPath], bool]:
     """The predicate of a glob; a bare name matches at any depth."""
     anywhere = glob if "/" in glob else f"**/{glob}"
     return lambda path: covers(anywhere, path)

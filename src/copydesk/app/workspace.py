@@ -44,7 +44,7 @@ from copydesk.errors import (
     StateFailed,
     cancelled_by,
 )
-from copydesk.store.access import Rules
+from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Trust
 from copydesk.store.contents import Closing
 from copydesk.store.editorconfig import EditorConfig
@@ -161,7 +161,7 @@ _log = logging.getLogger("copydesk")
 
 
 def _is_project(path: RelPath) -> bool:
-    return path.parts == (_PROJECT,)
+    return guards(_PROJECT, path)
 
 
 def _nothing(seen: int) -> None:

@@ -42,8 +42,6 @@ MOST_TOLD = 10
 """So many findings of one check are told."""
 
 _MOST_KEPT = 512
-_PASSING = ("untrusted", "missing")
-"""Reasons why a check was not run that may be gone the next time."""
 
 Findings = tuple[CheckFinding, ...]
 
@@ -219,7 +217,7 @@ class Checks:
 
         def run() -> list[Diagnostic]:
             if self._commands is None:
-                raise NotRun("untrusted")
+                raise NotRun("untrusted", passes=True)
             return self._commands.run(rule, {path: text.data for path, text in texts.items()})
 
         return self._once(key, run)
@@ -234,7 +232,7 @@ class Checks:
             try:
                 kept = check()
             except NotRun as none:
-                if none.reason in _PASSING:
+                if none.passes:
                     raise
                 kept = none
             with self._lock:

@@ -205,6 +205,11 @@ _RESERVED = (CONFIG, TEAM_DIR, ".dialogs", "**/*.tsk", f"**/{GLOB}")
 _DENY_FOLDS = sys.platform in ("darwin", "win32")
 
 
+def guards(pattern: str, path: RelPath) -> bool:
+    """Whether a rule that forbids or asks covers the path, in any case where that may be folded."""
+    return covers(pattern, path, fold=_DENY_FOLDS)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What one member may do with one toolset.
@@ -351,7 +356,7 @@ def _reserved_rule(pattern: str) -> str:
 
 def _denied(list_name: str, patterns: tuple[str, ...], path: RelPath) -> str:
     for pattern in patterns:
-        if covers(pattern, path, fold=_DENY_FOLDS):
+        if guards(pattern, path):
             return f"{list_name}: {pattern}"
     return ""
 

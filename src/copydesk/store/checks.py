@@ -30,7 +30,7 @@ from typing import Any, Literal, cast
 from xml.parsers import expat
 
 from copydesk.errors import check_cancelled
-from copydesk.store.access import covers
+from copydesk.store.access import guards
 from copydesk.text.relpath import RelPath
 
 SYNTAX = "syntax"
@@ -64,7 +64,7 @@ class Rule:
 
     def applies(self, path: RelPath) -> bool:
         """Whether it is for the file; a bare name matches at any depth."""
-        return covers(self.glob if "/" in self.glob else f"**/{self.glob}", path)
+        return guards(self.glob if "/" in self.glob else f"**/{self.glob}", path)
 
     @property
     def is_together(self) -> bool:
@@ -85,12 +85,12 @@ class NotRun(Exception):
     """A check gave no answer.
 
     `reason` is one of untrusted, missing, timeout, output, died, failed and large; `detail` is
-    what the system or the command said.
+    what the system or the command said. `passes`: it may be otherwise the next time.
     """
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    def __init__(self, reason: str, detail: str = "", *, passes: bool = False) -> None:
         super().__init__(reason, detail)
-        self.reason, self.detail = reason, detail
+        self.reason, self.detail, self.passes = reason, detail, passes
 
 
 _Parser = Callable[[bytes], tuple[int, str] | None]
@@ -174,7 +174,7 @@ def _refuse_entities(*of: object) -> None:
 def _yaml(data: bytes) -> tuple[int, str] | None:
     yaml = _extra("yaml")
     if yaml is None:
-        raise NotRun("missing")
+        raise NotRun("missing", passes=True)
     depth = steps = 0
     for bracket in _BRACKETS.findall(data):
         depth += 1 if bracket in b"[{" else -1
@@ -198,7 +198,7 @@ def _by_grammar(name: str, language: str = "language") -> _Parser:
     def parse(data: bytes) -> tuple[int, str] | None:
         grammar = _grammar(name, language)
         if grammar is None:
-            raise NotRun("missing")
+            raise NotRun("missing", passes=True)
         calls = count()
 
         def stop(offset: int, has_error: bool) -> bool:
@@ -329,14 +329,14 @@ class Commands:
     def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Diagnostic]:
         """What the command finds in the texts, by path; raises NotRun, Cancelled."""
         if not self._trusted():
-            raise NotRun("untrusted")
+            raise NotRun("untrusted", passes=True)
         try:
             with tempfile.TemporaryDirectory(
                 prefix="copydesk-check-", ignore_cleanup_errors=True
             ) as scratch:
                 return self._run(rule, files, os.path.realpath(scratch))
         except OSError as refused:
-            raise NotRun("failed", refused.strerror or str(refused)) from None
+            raise NotRun("failed", refused.strerror or str(refused), passes=True) from None
 
     def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Diagnostic]:
         paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
@@ -349,7 +349,7 @@ class Commands:
                 argv.append(_filled(word, known))
         program = program_of(rule, self._root)
         if program is None:
-            raise NotRun("missing", argv[0])
+            raise NotRun("missing", argv[0], passes=True)
         with tempfile.TemporaryFile() as given:
             if rule.is_together:
                 for path, data in files.items():
