@@ -217,6 +217,26 @@ def test_who_needs_a_person_where(
         assert call(desk, by, APPLY, hunk_id=hunk)["status"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("by", "path", "content", "asks"),
+    [
+        ("ann", "a.txt", "x", True),
+        ("bob", "src/a.txt", "x", True),
+        ("bob", "a.txt", "x", False),
+        ("cat", "a.txt", "x\ny\nz", True),
+        ("cat", "a.txt", "x\ny", False),
+        ("eve", "a.txt", "x\ny\nz", False),
+    ],
+)
+def test_what_a_person_has_to_see_waits_longer(
+    desk: OpenWorkspace, by: str, path: str, content: str, asks: bool
+) -> None:
+    made = desk.registry.get(plan(desk, by, path, content=content), 0)
+    life_ms = desk.desk._set.life_ms
+    assert made.expires_ms - made.created_ms == life_ms(needs_person=asks)
+    assert life_ms(needs_person=True) > life_ms(needs_person=False)
+
+
 def test_more_files_than_a_member_may_approve(desk: OpenWorkspace, tmp_path: Path) -> None:
     hunks = [plan(desk, "cat"), plan(desk, "cat", "b.txt")]
     answer = call(desk, "cat", "apply_file_modifications", hunk_ids=hunks)

@@ -339,6 +339,16 @@ def turn(name: str) -> Callable[[Path], object]:
     return act
 
 
+def folder(name: str) -> Callable[[Path], object]:
+    """Another program puts a folder in the place of a file."""
+
+    def act(root: Path) -> None:
+        (root / name).unlink(missing_ok=True)
+        (root / name).mkdir(parents=True)
+
+    return act
+
+
 def both(root: Path) -> None:
     """A move by two names was ended between them."""
     (root / "m/o").mkdir(parents=True)
@@ -369,7 +379,10 @@ A, MOVED = START["a.txt"], "m/o/ved.txt"
         ("move", 1, True, put(MOVED, A), "done", {"a.txt": None, MOVED: A}),
         ("move", 1, True, take(MOVED), "unsure", {"a.txt": None, MOVED: None}),
         ("move", 1, True, turn(MOVED), "unsure", {"a.txt": None, MOVED: A}),
+        ("move", 1, False, folder("a.txt"), "unsure", {"a.txt": b"/", MOVED: None}),
+        ("move", 1, True, folder(MOVED), "unsure", {"a.txt": None, MOVED: b"/"}),
         # one file
+        ("replace", 1, True, folder("a.txt"), "unsure", {"a.txt": b"/"}),
         ("replace", 1, True, put("a.txt"), "unsure", {"a.txt": FOREIGN}),
         ("replace", 1, True, put("a.txt", b"0\n" + A2), "unsure", {"a.txt": b"0\n" + A2}),
         ("replace", 1, True, take("a.txt"), "unsure", {"a.txt": None}),
@@ -417,6 +430,48 @@ def test_what_another_program_did_since_a_writer_was_ended_stays(
         now = tree(tmp_path)
     assert " ".join(sorted({each.state for each in found})) == states
     assert {path: now.get(path) for path in left} == left
+
+
+def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only of what could not be put back: the other files hold their old bytes."""
+    commits = Commits(monkeypatch)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        tool, arguments = DEEDS["three files"].ready(opened)
+        before = tree(tmp_path)
+
+        def lost(*_: object) -> None:
+            with opened.journal._db.writing() as db:  # type: ignore[attr-defined]
+                db.execute("DELETE FROM edits")
+            raise Failed("put back", "EIO: Input/output error")
+
+        monkeypatch.setattr(StagedWrite, "put_back", lost)
+        commits.start(2, after=False, lasting=True)
+        report = outcome(opened, tool, **arguments)
+        commits.stop()
+        assert (code(report), report["paths"]) == ("FAILED", ["a.txt"])
+        assert tree(tmp_path) == {**before, "a.txt": A2}
+        found = opened.recovery.run(1)
+        assert [(str(each.entry.path), each.state) for each in found] == [("a.txt", "failed")]
+        assert tree(tmp_path) == before
+        assert code(outcome(opened, tool, **arguments)) == "ok"
+
+
+def test_each_plan_of_what_was_written_is_ended_by_who_recovers_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another one of them is not known any more."""
+    commits = Commits(monkeypatch)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        tool, arguments = DEEDS["three files"].ready(opened)
+        assert dies(commits, opened, (tool, arguments), 3, after=True)
+        opened.registry.end(arguments["hunk_ids"][0], "discarded", 1)
+        assert len(opened.registry.waiting(0)) == 2
+        assert {each.state for each in opened.recovery.run(1)} == {"done"}
+        assert not opened.registry.waiting(0)
 
 
 @pytest.mark.parametrize(

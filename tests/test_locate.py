@@ -166,8 +166,21 @@ def test_only_the_first_candidates_are_shown_and_their_texts_cut() -> None:
     assert found.value.candidates_count == 100
     assert [shown.line for shown in found.value.candidates] == list(range(1, 11))
     assert max(len(shown.text) for shown in found.value.candidates) < 300
-    assert cut("abc", 3) == "abc"
-    assert cut("abcd", 3).startswith("abc")
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        (0, "012… (+7 characters)"),
+        (2, "012… (+7 characters)"),
+        (3, "(+2 characters) …234… (+5 characters)"),
+        (8, "(+7 characters) …789"),
+        (9, "(+7 characters) …789"),
+    ],
+)
+def test_what_is_cut_is_shown_around_a_character(at: int, shown: str) -> None:
+    assert cut("0123456789", 3, at) == shown
+    assert cut("012", 3, at) == "012"
 
 
 @pytest.mark.parametrize("text", ["", "a\nb", "\n"])

@@ -503,14 +503,16 @@ def test_each_that_cannot_be_written_is_told_with_its_facts(room: Room) -> None:
     ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "NINE\n")]
     room.write("a", BASE.replace("line 2\n", "x\n"))
     room.write("b", BASE.replace("line 9\n", "x\n"))
+    ids.append(room.line("b", 12, "TWELVE\n"))  # behind one that cannot be written
     report = room.together(*ids)
     assert (report["hunk_id"], report["planned_lines"]) == (ids[0], "2~2")
     assert rows(report, "error", "planned_lines", "context_match") == [
         ("CONTENT_CHANGED", None, "rejected"),
         (None, None, "exact"),
         ("CONTENT_CHANGED", "9~9", "rejected"),
+        (None, None, "exact"),
     ]
-    assert "2 of 3" in str(report["summary"])
+    assert "2 of 4" in str(report["summary"])
 
 
 @pytest.mark.parametrize(
@@ -824,3 +826,41 @@ def test_who_may_not_write_one_of_the_files_takes_nothing_back(tmp_path: Path) -
         assert refused["error"] == "ACCESS_DENIED", refused
     assert tree(room) == before
     room.opened.close()
+
+
+def test_a_transaction_of_two_edits_is_taken_back_whole(room: Room) -> None:
+    report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
+    back = room.call(UNDO, edit_id=report["hunks"][0]["edit_id"], transaction=True)
+    assert len(back["edits"]) == 2
+    assert room.read("a") == room.read("b") == BASE
+
+
+def test_a_file_with_two_names_is_taken_back_in_the_turn_of_both(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.link(room.root / "a", room.root / "c")
+    report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
+    turns, taken = room.opened.desk._set.turns, list[int]()
+    of_inode = turns.of_inode
+
+    def noted(inode: tuple[int, int], *arguments: Any) -> Any:
+        taken.append(inode[1])
+        return of_inode(inode, *arguments)
+
+    monkeypatch.setattr(turns, "of_inode", noted)
+    back = room.call(UNDO, edit_id=report["hunks"][0]["edit_id"], transaction=True)
+    assert back["status"] == "ok"
+    assert taken == [(room.root / "a").stat().st_ino]
+    assert room.read("a") == room.read("c") == BASE
+
+
+def test_an_edit_is_taken_back_of_a_file_that_was_deleted_and_is_there_again(room: Room) -> None:
+    first = room.call("apply_file_modification", hunk_id=room.line("a", 2, "TWO\n"))
+    gone = room.plan("prepare_file_delete", path="a")
+    deleted = room.call("apply_file_modification", hunk_id=gone)
+    assert room.call(UNDO, edit_id=first["edit_id"])["status"] == "error"
+    assert not (room.root / "a").exists()
+    assert room.call(UNDO, edit_id=deleted["edit_id"])["status"] == "ok"
+    room.call("apply_file_modification", hunk_id=room.line("a", 9, "NINE\n"))
+    assert room.call(UNDO, edit_id=first["edit_id"])["status"] == "ok"
+    assert room.read("a") == BASE.replace("line 9\n", "NINE\n")
