@@ -28,7 +28,7 @@ SLOTS = 64
 _PER_FOLDER = 100
 _WORDS = "of this file, which is as long as most lines are"
 _SAMPLE_SECONDS = 0.005
-_BULK = 5_000
+_BULK = 2_000
 """So many entries of a journal are made at once."""
 
 PYTHON, FILES, SQLITE, REDIS = "Python", "files", "SQLite", "Redis"
@@ -76,7 +76,7 @@ class Place:
     def fill(self, edits: int) -> None:
         """Add so many edits to the journal, as the product does, through its protocol and in bulk.
 
-        They are copies of one real edit, in turn of all files and of 64 members.
+        They are copies of one real edit: ten of a file by one of 64 members, then of the next file.
         """
         opened = self.open()
         call(opened, "Edit", path=self.path(0), old_string=_line(0, 0), new_string=_line(0, 1))
@@ -89,8 +89,8 @@ class Place:
             entries = [
                 replace(
                     made,
-                    path=RelPath.parse(self.path(at % self.files)),
-                    member=f"agent-{at % 64}",
+                    path=RelPath.parse(self.path(at // 10 % self.files)),
+                    member=f"agent-{at // 10 % 64}",
                     edit_id=0,
                     state="open",
                 )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -123,6 +124,17 @@ def test_by_path_by_member_and_page_by_page(opened: OpenWorkspace) -> None:
     assert (len(ids(everything)), everything["more"]) == (10, False)
     for huge in (1 << 63, 1 << 100):
         assert len(ids(call(opened, "list_edits", before_edit_id=huge))) == 10
+
+
+def test_the_journal_is_asked_no_more_once_it_has_told_all(
+    opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question is a round trip where the journal is on a server."""
+    create(opened, "a.txt")
+    asked = mock.Mock(side_effect=opened.journal.entries)
+    monkeypatch.setattr(opened.journal, "entries", asked)
+    assert ids(call(opened, "list_edits", path="a.txt")) == [1]
+    assert asked.call_count == 1
 
 
 def test_only_edits_of_files_that_may_be_read(opened: OpenWorkspace) -> None:

@@ -149,6 +149,8 @@ def entries(
     """All entries of the journal, the newest first, fetched as they are asked for."""
     while page := journal.entries(path, by, PAGE, before):
         yield from page
+        if len(page) < PAGE:
+            return
         before = page[-1].edit_id
 
 
