@@ -542,6 +542,18 @@ def test_the_queue_is_live_and_leads_back(agent: OpenWorkspace, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_review_begun_before_the_first_agent_sees_its_plan(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    step = Terminal(tmp_path)
+    assert "New ones appear here" in step.wait()
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        given = {"path": "a.txt", "range": "5", "content": "five"}
+        opened.call("local", "prepare_file_range_edit", given)
+    assert "+five" in _plain(step.answer("q"))
+    step.end()
+
+
+@pytest.mark.slow
 def test_a_key_typed_before_a_plan_was_shown_decides_nothing(
     agent: OpenWorkspace, tmp_path: Path
 ) -> None:

@@ -208,6 +208,23 @@ def test_the_command_follows_another_process(agent: OpenWorkspace, root: Path) -
 
 
 @pytest.mark.slow
+def test_the_command_sees_the_first_agent_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    words = [sys.executable, "-m", "copydesk.app.cli", "watch", "--seconds", "20"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as watching:
+        try:
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            assert "Watching" in watching.stderr.readline()
+            with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+                planned(opened)
+            assert "planned" in watching.stdout.readline()
+        finally:
+            watching.send_signal(signal.SIGINT)
+
+
+@pytest.mark.slow
 def test_a_hostile_name_is_one_line(
     agent: OpenWorkspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -332,7 +332,7 @@ def _review(options: argparse.Namespace) -> int:
 
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
-    with _open(options, looks=True) as opened:
+    with _open(options, looks=not terminal.Keys.work()) as opened:  # there it waits for plans
         _check_declared(opened)
         return review(opened)
 
@@ -651,7 +651,7 @@ def _hook(options: argparse.Namespace) -> int:
 def _watch(options: argparse.Namespace) -> int:
     from copydesk.app.cli.watch import watch
 
-    with _open(options, looks=True) as opened:
+    with _open(options) as opened:  # what agents do is in the state folder, also the first time
         return watch(opened, options.seconds, as_json=options.json)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -131,7 +130,7 @@ def _of_edit(edit: Past) -> _Event:
 
 def _print(event: _Event, lang: Lang, *, as_json: bool) -> None:
     if as_json:
-        terminal.out(terminal.HIDDEN.sub("", json.dumps(event)) + "\n")
+        terminal.out(terminal.json_line(event))
         return
     kind = str(event["event"])
     if kind not in _SAID:
