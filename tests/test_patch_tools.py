@@ -543,3 +543,25 @@ def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path, ki
         between += words.endswith(b"p")
         number = reported + (found != _tree_of(reported, kind))
     assert between
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "--- a.txt\n+++ b.txt\n",
+        "--- a.txt\n+++ a.txt.new\n",
+        "diff --git a/a.txt b/b.txt\n--- a/a.txt\n+++ b/b.txt\n",
+        "diff --git a/a.txt b/a.txt\n--- a/b.txt\n+++ b/b.txt\n",
+    ],
+)
+def test_a_diff_of_two_files_changes_neither(tmp_path: Path, head: str) -> None:
+    names = ("a.txt", "b.txt", "a.txt.new")
+    for name in names:
+        (tmp_path / name).write_text("one\n")
+    diff = f"{head}@@ -1 +1 @@\n-one\n+two\n"
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        told = opened.call("local", "apply_diff", {"diff": diff, "apply": "auto"})
+        assert told.data["error"] == "INVALID_PATCH"
+        assert "a.txt" in str(told.data["summary"])
+        assert not opened.desk.waiting(opened.member("local"))
+    assert {(tmp_path / name).read_text() for name in names} == {"one\n"}

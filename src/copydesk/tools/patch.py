@@ -15,7 +15,7 @@ from typing import Literal
 
 from copydesk.desk.outcome import Planned, Transacted
 from copydesk.edit.patch import apply_patch, search_replace, unified_diff
-from copydesk.edit.patch.model import EXECUTABLE, FilePatch
+from copydesk.edit.patch.model import EXECUTABLE, FilePatch, invalid
 from copydesk.edit.patch.placing import check_whole
 from copydesk.edit.request import (
     ChangeMode,
@@ -177,11 +177,22 @@ class _Patching:
         missing: FileNotFound | None = None
         for name in patch.names:
             try:
-                return self._prepare(request(self._context.path_below(name)), terms)
+                planned = self._prepare(request(self._context.path_below(name)), terms)
             except FileNotFound as refusal:
                 missing = missing or refusal
+                continue
+            if patch.other and name == patch.path and self._is_there(patch.other):
+                raise invalid("two_files", patch.line, f"{name}, {patch.other}")
+            return planned
         assert missing is not None, "there is a name"
         raise missing
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self._context.looking.info(self._member, self._context.path_below(name))
+        except Refusal:
+            return False
+        return True
 
     def _delete(self, patch: FilePatch) -> None:
         """Plan the removal; of a file whose text the patch has, if it has that text."""

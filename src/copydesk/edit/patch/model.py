@@ -18,7 +18,8 @@ REGULAR, EXECUTABLE = "100644", "100755"
 class FilePatch:
     """What a patch says of one file.
 
-    `names` are the paths that may be meant, the likeliest first; `to` is the new name of a
+    `names` are the paths that may be meant, the likeliest first, and `other` is one that may be
+    meant as well as the first if both are there; `to` is the new name of a
     file that is moved. `line` is where this begins in the patch. `base` is the start of the
     blob id that git gives to the file before, `after` to the one after, `mode` git's mode of
     that; all are empty where the patch does not say. The hunks of a file that is added or
@@ -34,6 +35,7 @@ class FilePatch:
     after: str = ""
     mode: str = ""
     has_text: bool = True
+    other: str = ""
 
     @property
     def path(self) -> str:

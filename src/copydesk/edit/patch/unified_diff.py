@@ -7,10 +7,12 @@ header is one; where they are wrong, a hunk goes as far as its lines have a sign
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from copydesk.edit.patch.model import EXECUTABLE, REGULAR, FilePatch, PatchLines, invalid, once_each
 from copydesk.edit.request import PatchHunk
+from copydesk.errors import PatchInvalid
 
 _NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
 _INDEX = re.compile(r"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?")
@@ -120,11 +122,23 @@ def _git(lines: PatchLines) -> FilePatch:
     if _is_header(lines):
         _take_names(lines, head)
         head.old, head.new = _stripped(head.old, head.new)
+        _check_one_file(head, names)
     if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
         head.old = head.new = _both(names, head.number)
     if head.renamed_from:
         head.old, head.new = head.renamed_from, head.renamed_to or head.renamed_from
     return _patch(lines, head, (head.old if head.is_absent or head.renamed_from else head.new,))
+
+
+def _check_one_file(head: _Head, names: str) -> None:
+    """Raise PatchInvalid where the lines of a diff name two files, and it is no rename."""
+    told = {head.old, head.new}
+    if _NULL in told:
+        return
+    with suppress(PatchInvalid):  # it names two, as that of a rename
+        told.add(_both(names, head.number))
+    if len(told) > 1 and not head.renamed_from:
+        raise invalid("two_files", head.number, ", ".join(sorted(told)))
 
 
 def _mode(line: str, number: int) -> str:
@@ -145,7 +159,9 @@ def _plain(lines: PatchLines) -> FilePatch:
     if head.was_absent:  # the folder of one side of the comparison is none of the workspace
         return _patch(lines, head, (tail or new,))
     names = (old, tail) if head.is_absent else (new, old, tail)
-    return _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
+    made = _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
+    is_of_one = head.is_absent or old.startswith(new)
+    return made if is_of_one else replace(made, other=old)
 
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
