@@ -39,6 +39,7 @@ from support.writes import (
     directly,
     line,
     make,
+    planned,
     together,
     tree,
 )
@@ -430,6 +431,67 @@ def test_what_another_program_did_since_a_writer_was_ended_stays(
         now = tree(tmp_path)
     assert " ".join(sorted({each.state for each in found})) == states
     assert {path: now.get(path) for path in left} == left
+
+
+def runnable(opened: OpenWorkspace) -> Call:
+    """A file gets another mode, behind an edit of another one."""
+    diff = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n"
+    ids = [row["hunk_id"] for row in outcome(opened, "apply_diff", diff=diff)["hunks"]]
+    tool, arguments = line("d/b.txt", 2, "B2")
+    return "apply_file_modifications", {"hunk_ids": [*ids, planned(opened, tool, **arguments)]}
+
+
+def chmod(mode: int) -> Callable[[Path], object]:
+    """Another program gives the file this mode."""
+    return lambda root: (root / "a.txt").chmod(mode)
+
+
+@pytest.mark.parametrize(
+    ("at", "after", "meanwhile", "states", "mode", "edited"),
+    [
+        (2, False, nothing, "failed", 0o644, False),
+        (2, True, nothing, "done", 0o755, True),
+        (2, True, chmod(0o644), "failed", 0o644, False),
+        (2, True, chmod(0o600), "failed unsure", 0o600, False),
+        (2, False, chmod(0o600), "failed unsure", 0o600, False),
+        (2, True, turn("a.txt"), "failed unsure", 0o755, False),
+        (2, True, put("d/b.txt"), "done", 0o755, None),
+        (1, True, nothing, "failed", 0o644, False),
+    ],
+)
+def test_a_mode_is_changed_with_what_is_written_or_not_at_all(
+    tmp_path: Path,
+    at: int,
+    after: bool,
+    meanwhile: Callable[[Path], object],
+    states: str,
+    mode: int,
+    edited: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Refused, or ended, at a commit; another mode that another program gave it stays."""
+    commits = Commits(monkeypatch)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        for lasting in (False, True):
+            make(tmp_path)
+            (tmp_path / "a.txt").chmod(0o644)
+            tool, arguments = runnable(opened)
+            commits.start(at, after=after, lasting=lasting)
+            done = code(outcome(opened, tool, **arguments)) == "ok"
+            assert done == (at == 2 and after and lasting)  # all is there, and nothing goes back
+            commits.stop()
+            opened.recovery.run(1)
+            assert (tmp_path / "a.txt").stat().st_mode & 0o777 == (0o755 if done else 0o644)
+            assert (tmp_path / "d/b.txt").read_bytes() == (B2 if done else START["d/b.txt"])
+        make(tmp_path)
+        (tmp_path / "a.txt").chmod(0o644)
+        assert dies(commits, opened, runnable(opened), at, after=after)
+        meanwhile(tmp_path)
+        found = opened.recovery.run(1)
+        assert " ".join(sorted({each.state for each in found})) == states
+        assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
+        left = {True: B2, False: START["d/b.txt"], None: FOREIGN}[edited]
+        assert (tmp_path / "d/b.txt").read_bytes() == left
 
 
 def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
