@@ -345,6 +345,47 @@ def test_another_program_writes_meanwhile(room: Room, monkeypatch: pytest.Monkey
     assert room.read("b") == "top 0\n" + BASE.replace("line 2\n", "TWO\n")
 
 
+@pytest.mark.parametrize(
+    ("number", "content", "now"),
+    [
+        ("2", "b\nx\n", "a\nb\nx\n"),
+        ("2", "b\nx\n", "0\na\nb\nx\n"),
+        ("2", "b\nx\n", "a\nb\nx"),
+        ("1", "x\na\n", "x\na\nb\n"),
+        ("1", "x\ny\na\n", "x\ny\na\nb\n0\n"),
+    ],
+)
+def test_what_another_program_put_at_an_end_of_the_file_is_not_put_twice(
+    room: Room, number: str, content: str, now: str
+) -> None:
+    room.write("e", "a\nb\n")
+    hunk = room.line("e", number, content)
+    room.write("e", now)
+    assert code(room.call("apply_file_modification", hunk_id=hunk)) == "CONTENT_CHANGED"
+    assert room.read("e") == now
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_where_the_text_planned_on_is_not_kept_only_the_journal_tells_the_way(
+    room: Room, outside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunk, other = room.line("a", 9, "NINE\n"), room.line("a", 2, "")
+    expected = BASE.replace("line 2\n", "")
+    if outside:
+        room.write("a", expected)
+    else:
+        assert code(room.call("apply_file_modification", hunk_id=other)) == "ok"
+    monkeypatch.setattr(room.opened.desk._set.bases, "find", lambda *_: None)
+    report = room.call("apply_file_modification", hunk_id=hunk)
+    if outside:
+        assert code(report) == "CONTENT_CHANGED"
+        assert "no longer remembered" in report["reason"]
+    else:
+        assert code(report) == "ok"
+        expected = expected.replace("line 9\n", "NINE\n")
+    assert room.read("a") == expected
+
+
 @pytest.mark.parametrize("times", [1, 1000])
 def test_another_program_writes_at_the_last_moment(
     room: Room, times: int, monkeypatch: pytest.MonkeyPatch
