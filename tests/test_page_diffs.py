@@ -310,6 +310,19 @@ def test_a_template_has_text_only_where_it_is_safe(path: Path) -> None:
     assert "autoescape" not in path.read_text("utf-8")
 
 
+def test_a_field_of_a_form_is_not_offered_a_lone_carriage_return(tmp_path: Path) -> None:
+    with desk_at(tmp_path) as desk:
+        (tmp_path / "a.txt").write_bytes(b"a\rb\nc\n")
+        given = {"path": "a.txt", "range": "1", "content": "x\ry\n"}
+        hunk = str(desk.call(AGENT, "prepare_file_range_edit", given).fields["hunk_id"])
+        desk.desk.show(desk.member(AGENT), hunk)
+        (tmp_path / "a.txt").write_bytes(b"z\nc\n")
+        found = conflict_of(desk.desk.review.show(desk.member("fixer"), hunk))
+    assert found is not None
+    assert found.places
+    assert found.new_plan is None
+
+
 @pytest.mark.slow
 def test_a_conflict_shows_all_that_was_planned_and_all_that_came_there(tmp_path: Path) -> None:
     chance = random.Random(17)

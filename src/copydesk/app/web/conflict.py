@@ -91,7 +91,8 @@ def conflict_of(one: Shown) -> MergeConflict | None:
         if len(found) == 1 and lines:
             made = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
             text = planned.encoding.decode(made).replace("\r\n", "\n")
-            new_plan = NewPlan(lines.start + 1, lines.stop, text)
+            if "\r" not in text:  # of which a browser would make the end of a line
+                new_plan = NewPlan(lines.start + 1, lines.stop, text)
     elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in found) for e in theirs)
     return MergeConflict(places, elsewhere, new_plan)
 
