@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.cli.parser import UsageError, parse
-from copydesk.app.cli.soak import run
+from copydesk.app.cli.soak import run, write_report
 from copydesk.app.soak import processes
 from copydesk.app.soak.observer import (
     Edit,
@@ -325,6 +325,16 @@ def test_without_a_redis_server_it_says_what_installs_one(monkeypatch: pytest.Mo
     with pytest.raises(UsageError) as refused:
         run(parse(["soak", "--backend", "redis"]), "en")
     assert "apt-get install redis-server" in refused.value.hint
+
+
+def test_a_report_goes_into_the_marked_place_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n<!-- report: begin -->\nold\n<!-- report: end -->\nrest\n")
+    write_report(page, "# New\n")
+    write_report(tmp_path / "other.md", "# New\n")
+    made = "# Page\n<!-- report: begin -->\n\n## New\n\n<!-- report: end -->\nrest\n"
+    assert page.read_text() == made
+    assert (tmp_path / "other.md").read_text() == "# New\n"
 
 
 def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, object]:

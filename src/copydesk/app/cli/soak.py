@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from copydesk.app import terminal
 from copydesk.app.cli.parser import UsageError
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
+
+_BEGIN, _END = "<!-- report: begin -->", "<!-- report: end -->"
 
 
 def run(options: argparse.Namespace, lang: Lang) -> int:
@@ -47,7 +50,7 @@ def run(options: argparse.Namespace, lang: Lang) -> int:
             path = report.with_name(f"{report.stem}-{one.backend}.svg")
             path.write_text(plot(one), "utf-8")
             names[one.backend] = path.name
-        report.write_text(markdown(results, names), "utf-8")
+        write_report(report, markdown(results, names))
     if options.json:
         terminal.dump(data(results))
     else:
@@ -74,6 +77,16 @@ def _backends(wanted: str | None) -> tuple[str, ...]:
     import redis as _  # noqa: F401  # where it is missing the command says what installs it
 
     return ("redis",) if wanted == "redis" else ("sqlite", "redis")
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write the report; in a page that has a marked place for it, there and nowhere else."""
+    page = path.read_text("utf-8") if path.exists() else ""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if end:
+        text = f"{before}{begin}\n\n{re.sub('^#', '##', text, flags=re.M)}\n{end}{after}"
+    path.write_text(text, "utf-8")
 
 
 def _folder(root: str | None) -> Path:

@@ -30,6 +30,9 @@ SECTIONS: Final = ("s1", "s2", "s3", "s4", "end")
 _LONG: Final = 70
 """A file of more lines is made shorter."""
 
+_MOST_MOVING: Final = 40
+"""So many files are made, moved and deleted at most at one time."""
+
 _RANK: Final[Mapping[Status, int]] = {"sent": 0, "waiting": 1, "refused": 2, "unsure": 3, "ok": 4}
 IN_DOUBT: Final = ("UNSETTLED", "INTERNAL_ERROR")
 
@@ -348,6 +351,8 @@ class Agent:
             await self._call("discard_hunk", hunk_id=hunk_id)
 
     async def _create(self) -> None:
+        if len(self.world.files["moving"]) >= _MOST_MOVING:
+            return
         path, text = self.world.new_file("moving")
         name = path.rpartition("/")[2].removesuffix(".txt")
         content = f"{text}{self._line(f'[end {name}]')}\n"

@@ -328,7 +328,9 @@ class _Judge:
             appends = {
                 writes[n].text.encode(): n
                 for n in near
-                if writes[n].how == "append" and writes[n].token not in here | self.present.keys()
+                if writes[n].how == "append"
+                and writes[n].token not in here
+                and writes[n].token not in self.present
             }
             made = _appended(base, appends, wanted, known)
             if made is not None:

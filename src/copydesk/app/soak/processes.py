@@ -265,6 +265,7 @@ class Faults:
     sessions: Sequence[object]
     seed: str
     happened: list[Fault] = field(default_factory=list[Fault])
+    failed: list[str] = field(default_factory=list[str])
 
     async def run(self, until: float) -> None:
         """Go on until that moment; what was paused or limited is let go in any case."""
@@ -279,10 +280,14 @@ class Faults:
                 if time.monotonic() + wait > until - 3:
                     return
                 await asyncio.sleep(wait)
-                await self._do(kind, chance)
+                try:
+                    await self._do(kind, chance)
+                except NotStarted as error:
+                    self.failed.append(str(error))
 
     async def _do(self, kind: str, chance: random.Random) -> None:
-        http, stdio = chance.choice(self.http), chance.choice(self.stdio)
+        http = chance.choice(self.http)
+        stdio = chance.choice(self.stdio) if self.stdio else http
         foreign = chance.choice(self.foreign) if self.foreign else None
         seconds = chance.uniform(0.1, 1.5)
         if kind == "kill server":
@@ -291,7 +296,7 @@ class Faults:
             await asyncio.sleep(seconds / 2)
             http.start()
             await http.ready()
-        elif kind == "kill stdio" and (pid := stdio.pid):
+        elif kind == "kill stdio" and stdio is not http and (pid := stdio.pid):
             self._noted(kind, stdio.name)
             _signal(pid, signal.SIGKILL)
         elif kind == "kill foreign" and foreign is not None:

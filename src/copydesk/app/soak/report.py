@@ -95,6 +95,9 @@ def _one(result: Result, plot: str) -> list[str]:
     refused = Counter(call.code for call in result.calls if call.code)
     parts += [f"Refusals: {_counted(refused)}.\n", f"Broken: {_counted(result.broken)}.\n"]
     parts += [f"{note}.\n" for note in result.notes]
+    if result.refused:
+        parts.append("Undo was refused although the lines of the edit stand, for example:\n")
+        parts += [*(f"- {words}" for words in result.refused[:3]), ""]
     parts += ["### Findings\n", *_findings(result.findings)]
     return parts
 

@@ -83,6 +83,7 @@ class Result:
     broken: Counter[str] = field(default_factory=Counter[str])
     undo: Counter[str] = field(default_factory=Counter[str])
     people: Counter[str] = field(default_factory=Counter[str])
+    refused: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
 
 
@@ -233,6 +234,7 @@ class Soak:
             program.end()
         self.result.seconds = time.monotonic() - self.result.begun
         self.result.faults = faults.happened
+        self.result.findings += [Finding("not started again", words) for words in faults.failed]
         for task in (befalling, *workers):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -391,7 +393,7 @@ class Soak:
                     here = before.get(edit.path)
                     if here is not None and undone(here, edit) is not None:
                         counts["refused though its lines stand"] += 1
-                        self.result.notes.append(
+                        self.result.refused.append(
                             f"undo of edit {edit.edit_id} of {edit.path}: {told.get('summary')}"
                         )
                     if after != before:
