@@ -22,6 +22,7 @@ from copydesk.app.cli.parser import UsageError, parse
 from copydesk.app.cli.soak import run, write_report
 from copydesk.app.soak import processes
 from copydesk.app.soak.observer import (
+    TOKEN,
     Edit,
     ForeignWrite,
     Ledger,
@@ -372,8 +373,13 @@ def test_half_a_minute_on_redis_loses_nothing(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_with_a_report(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "copydesk.app.cli", "soak", "--json", "--minutes", "9"]
     words += ["--backend", "sqlite", "--root", str(tmp_path / "soak")]
+    own = tmp_path / "soak" / "sqlite" / "workspace" / "own"
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        time.sleep(8)
+        until = time.monotonic() + 60
+        while not any(TOKEN.search(path.read_text()) for path in own.glob("*.txt")):
+            assert time.monotonic() < until, "no agent has written a line"
+            time.sleep(0.2)
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=200)
     told = json.loads(out)

@@ -178,7 +178,7 @@ def plot(result: Result) -> str:
     for one in result.samples:
         at = int((one.at - result.begun) / step)
         memory[at] = max(memory[at], one.largest / 2**20)
-    buckets = range(int(seconds / step) + 1)
+    buckets = range(max(int(seconds / step), 1))
     panels = (
         ("calls a second", [calls[at] / step for at in buckets]),
         ("longest wait, s", [longest[at] for at in buckets]),
