@@ -310,6 +310,7 @@ def test_a_template_has_text_only_where_it_is_safe(path: Path) -> None:
     assert "autoescape" not in path.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_field_of_a_form_is_not_offered_a_lone_carriage_return(tmp_path: Path) -> None:
     with desk_at(tmp_path) as desk:
         (tmp_path / "a.txt").write_bytes(b"a\rb\nc\n")

@@ -286,6 +286,7 @@ def test_who_has_not_come_in_sends_no_large_form(room: Room) -> None:
     assert room.reader().post("/apply", {"seen": "x" * (17 << 20)}).status_code == 413
 
 
+@pytest.mark.slow
 def test_no_name_is_taken_that_belongs_to_a_member_or_its_user(tmp_path: Path) -> None:
     with room_at(tmp_path, members={"s3cret": "fixer"}) as room:
         taken = room.desk.settings.member, "user of local", "User 0f Fixer"
