@@ -494,8 +494,9 @@ def test_a_mode_is_changed_with_what_is_written_or_not_at_all(
         assert (tmp_path / "d/b.txt").read_bytes() == left
 
 
+@pytest.mark.parametrize("theirs", [b"", b"0\n"], ids=["alone", "another writes"])
 def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, theirs: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only of what could not be put back: the other files hold their old bytes."""
     commits = Commits(monkeypatch)
@@ -515,9 +516,10 @@ def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
         commits.stop()
         assert (code(report), report["paths"]) == ("FAILED", ["a.txt"])
         assert tree(tmp_path) == {**before, "a.txt": A2}
+        (tmp_path / "a.txt").write_bytes(theirs + A2)
         found = opened.recovery.run(1)
         assert [(str(each.entry.path), each.state) for each in found] == [("a.txt", "failed")]
-        assert tree(tmp_path) == before
+        assert tree(tmp_path) == {**before, "a.txt": theirs + A}
         assert code(outcome(opened, tool, **arguments)) == "ok"
 
 

@@ -19,7 +19,7 @@ from copydesk.desk.outcome import Transacted
 from copydesk.desk.transaction import PATIENT
 from copydesk.errors import Failed
 from copydesk.store.files import StagedWrite
-from copydesk.store.protocol import Stamp
+from copydesk.store.protocol import Stamp, TargetMoved
 from copydesk.text import sizes
 from support.cost import examples
 from support.processes import Facts, code, outcome
@@ -460,6 +460,35 @@ def test_what_is_written_is_not_written_again_though_the_plan_still_waits(
         assert code(room.call("apply_file_modification", hunk_id=one)) == "HUNK_NOT_FOUND applied"
     assert (room.read("a"), room.read("b")) == written
     assert room.waiting() == set()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "what"),
+    [
+        ("create_new_file", {"path": "n", "content": "x\n"}, "directory"),
+        ("Edit", {"path": "a", "old_string": "line 2\n", "new_string": ""}, "file"),
+        ("prepare_file_move", {"path": "a", "to": "n"}, "directory"),
+        ("prepare_file_delete", {"path": "a"}, "file"),
+    ],
+)
+def test_what_is_changed_again_and_again_is_named(
+    room: Room,
+    tool: str,
+    arguments: dict[str, str],
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def moved(staged: StagedWrite) -> Stamp:
+        raise TargetMoved
+
+    monkeypatch.setattr(StagedWrite, "commit", moved)
+    report = room.call(tool, **arguments)
+    if "hunk_id" in report:
+        report = room.call("apply_file_modification", hunk_id=report["hunk_id"])
+    found = report["error"]
+    reason = found["message"] if isinstance(found, dict) else report["reason"]
+    assert f"the {what} is changed by another program again and again" in reason
+    assert set(tree(room)) == {"a", "b"}
 
 
 # What is refused
