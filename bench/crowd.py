@@ -209,7 +209,7 @@ def _turn(
     file = draw.randrange(place.files)
     path = place.path(file)
     old = values.get(file)
-    first = max(number - 4, 1)
+    first = min(max(number - 4, 1), SLOTS - 9)
     timed("read", "read_file", path=path, range=f"{first}~{first + 9}")
     if old is None:  # another run may have left another value
         text = Path(place.root, path).read_text().splitlines()[number]
