@@ -187,3 +187,9 @@ def test_team_mgmt_reaches_its_directory_only() -> None:
     rules = Rules().team_mgmt()
     assert allowed(rules, "write", ".minds/team.yaml")
     assert not allowed(rules, "write", "src/a")
+
+
+def test_many_stars_take_no_time() -> None:
+    path = RelPath.parse("a" * 200)
+    assert not covers("*a" * 60 + "b", path)
+    assert covers("*a" * 60 + "*", path)

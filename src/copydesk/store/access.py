@@ -154,21 +154,28 @@ def _compiled(pattern: str, fold: bool, partly: bool) -> re.Pattern[str]:
 
 
 def _of_name(glob: str) -> str:
-    found: list[str] = []
+    """The expression of a name; between two stars the first place is taken for good.
+
+    Every other sign is one character, so that no later place could do better.
+    """
+    runs = [""]
     at = 0
     while at < len(glob):
         char = glob[at]
         end = glob.find("]", at + 2 + (glob[at + 1 : at + 2] in ("!", "^"))) if char == "[" else -1
         if end > 0:
-            found.append(_of_class(glob[at + 1 : end]))
+            runs[-1] += _of_class(glob[at + 1 : end])
             at = end
         elif char == "*":
-            if found[-1:] != ["[^/]*"]:
-                found.append("[^/]*")
+            runs.append("")
         else:
-            found.append("[^/]" if char == "?" else re.escape(char))
+            runs[-1] += "[^/]" if char == "?" else re.escape(char)
         at += 1
-    return "".join(found)
+    first, *others = runs
+    if not others:
+        return first
+    between = "".join(f"(?>[^/]*?{run})" for run in others[:-1] if run)
+    return f"{first}{between}[^/]*{others[-1]}"
 
 
 def _of_class(inside: str) -> str:
