@@ -246,9 +246,15 @@ COMMITTED = {
 }
 
 
+GROUPS = ("move", "undo of a move", "three files", "three kinds", "three of a kind", "all back")
+"""What is put back where it fails."""
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-@pytest.mark.parametrize("name", COMMITTED)
+@pytest.mark.parametrize(
+    ("name", "lasting"),
+    [*((name, False) for name in COMMITTED), *((name, True) for name in GROUPS)],
+)
 def test_each_commit_fails_in_turn(
     tmp_path: Path, name: str, after: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +403,14 @@ A, MOVED = START["a.txt"], "m/o/ved.txt"
         ("three files", 3, True, put("a.txt"), "done", {"a.txt": FOREIGN, "d/b.txt": B2}),
         ("three files", 2, True, put("a.txt", b"0\n" + A2), "failed", {"a.txt": b"0\n" + A}),
         ("three kinds", 2, True, put("n/w.txt"), "failed unsure", {"n/w.txt": FOREIGN}),
+        (
+            "three of a kind",
+            4,
+            True,
+            put("d/c.txt", START["d/c.txt"]),
+            "failed",
+            {"a.txt": A, "m": None, "d/b.txt": START["d/b.txt"]},
+        ),
         ("three of a kind", 4, True, put("d/b.txt"), "done", {"d/b.txt": FOREIGN, "m/a.txt": A2}),
         (
             "three of a kind",
@@ -521,6 +535,24 @@ def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
         assert [(str(each.entry.path), each.state) for each in found] == [("a.txt", "failed")]
         assert tree(tmp_path) == {**before, "a.txt": theirs + A}
         assert code(outcome(opened, tool, **arguments)) == "ok"
+
+
+def test_a_way_back_that_was_begun_is_gone_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file is back and recorded so: what is left of the others goes back too."""
+    commits = Commits(monkeypatch)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        call = DEEDS["three files"].ready(opened)
+        before = tree(tmp_path)
+        assert dies(commits, opened, call, 3, after=True)
+        put("a.txt", A)(tmp_path)
+        (back,) = (one for one in opened.journal.in_doubt() if str(one.path) == "a.txt")
+        opened.journal.close_all([back.edit_id], "failed")
+        assert {each.state for each in opened.recovery.run(1)} == {"failed"}
+        assert tree(tmp_path) == before
+        assert code(outcome(opened, call[0], **call[1])) == "ok"
 
 
 def test_each_plan_of_what_was_written_is_ended_by_who_recovers_it(

@@ -17,7 +17,7 @@ import pytest
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.recovery import Settled
+from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
 from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
@@ -291,3 +291,16 @@ def test_the_sweep_is_of_our_own_leftovers(tmp_path: Path) -> None:
         assert files.sweep(RelPath(()), early, {}) == (0, ())  # somebody may need it
         assert files.sweep(RelPath(()), late, {}) == (1, ())
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_process_that_lives_may_still_need_is_not_swept(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    left = tmp_path / ".copydesk-0123456789ab-new.tmp"
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        opened.call("local", "Edit", {"path": "f.txt", "old_string": "b", "new_string": "x"})
+        left.write_text("being written")
+        now_ms = time.time_ns() // 1_000_000
+        assert opened.recovery.sweep(now_ms) == (0, ())
+        assert left.exists()
+        assert opened.recovery.sweep(now_ms + 2 * LEFT_OVER_MS)[0] == 1
+        assert not left.exists()
