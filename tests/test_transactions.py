@@ -934,3 +934,14 @@ def test_an_edit_is_taken_back_of_a_file_that_was_deleted_and_is_there_again(roo
     room.call("apply_file_modification", hunk_id=room.line("a", 9, "NINE\n"))
     assert room.call(UNDO, edit_id=first["edit_id"])["status"] == "ok"
     assert room.read("a") == BASE.replace("line 9\n", "NINE\n")
+
+
+def test_a_mode_alone_is_changed_and_taken_back(room: Room) -> None:
+    (room.root / "a").chmod(0o644)
+    diff = "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"
+    hunk = room.call("apply_diff", diff=diff)["hunks"][0]["hunk_id"]
+    done = room.call("apply_file_modification", hunk_id=hunk)
+    assert (code(done), done["changed"]) == ("ok", True)
+    assert (room.root / "a").stat().st_mode & 0o777 == 0o755
+    assert room.call(UNDO, edit_id=done["edit_id"])["status"] == "ok"
+    assert (room.root / "a").stat().st_mode & 0o777 == 0o644
