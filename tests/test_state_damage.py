@@ -180,6 +180,7 @@ def check(found: dict[str, dict[str, Any]], root: Path, name: str, *, sure: bool
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
     with closing(apsw.Connection(str(file))) as db:
+        db.set_busy_timeout(10_000)  # texts may still be kept, by a thread
         db.execute("BEGIN EXCLUSIVE")
         yield
 
@@ -352,6 +353,7 @@ def test_a_newer_build_is_refused_and_one_that_only_adds_is_not(
     with open_workspace(str(root), FAST) as opened:
         assert not any(refused(fields) for fields in done(opened, root).values())
         with closing(apsw.Connection(str(file))) as db:
+            db.set_busy_timeout(10_000)  # texts are still kept, by a thread
             db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
     with pytest.raises(SchemaMismatch) as mismatch:
         open_workspace(str(root), FAST)
