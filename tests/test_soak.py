@@ -23,11 +23,11 @@ from copydesk.app.cli.soak import run, write_report
 from copydesk.app.soak import processes
 from copydesk.app.soak.observer import (
     TOKEN,
-    Edit,
     ForeignWrite,
+    Judgement,
     Ledger,
+    LoggedEdit,
     Status,
-    Verdict,
     apply_diff,
     digest,
     judge,
@@ -59,7 +59,7 @@ class Story:
     """A history of one file: what was written, what was said, and what the file is at last."""
 
     ledger: Ledger = field(default_factory=Ledger)
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[LoggedEdit] = field(default_factory=list)
     foreign: list[ForeignWrite] = field(default_factory=list)
     now: str = FIRST
 
@@ -71,7 +71,7 @@ class Story:
     def edit(self, after: str, **changed: object) -> None:
         """An edit that the journal has, and that was made."""
         before, data = self.now.encode(), after.encode()
-        made = Edit(
+        made = LoggedEdit(
             len(self.edits) + 1,
             PATH,
             "done",
@@ -87,7 +87,7 @@ class Story:
         order = len(self.foreign)
         self.foreign.append(ForeignWrite(order, PATH, how, token, text, done=done))  # type: ignore[arg-type]  # one of three words
 
-    def verdict(self, **seen: bytes) -> Verdict:
+    def verdict(self, **seen: bytes) -> Judgement:
         first, last = {PATH: FIRST.encode()}, {PATH: self.now.encode()}
         return judge(self.ledger, self.edits, first, last, self.foreign, seen)
 
@@ -223,7 +223,7 @@ def test_a_foreign_write_is_there_where_it_was_saved_or_taken_out_by_its_own_kin
     story = good()
     foreign_append_lost(story)
     theirs = story.now + line("F1-000003", "end")
-    saved = Edit(
+    saved = LoggedEdit(
         90,
         PATH,
         "done",
@@ -282,10 +282,10 @@ def test_a_file_may_be_made_moved_and_deleted() -> None:
     moved = "diff --git a/m b/n\nsimilarity index 100%\nrename from m\nrename to n\n"
     gone = made.replace("--- /dev/null\n+++ b/m", "--- a/n\n+++ /dev/null")
     edits = [
-        Edit(1, "m", "done", "", digest(text), made),
-        Edit(2, "m", "done", digest(text), "", moved, group="g"),
-        Edit(3, "n", "done", "", digest(text), moved, group="g"),
-        Edit(4, "n", "done", digest(text), "", gone),
+        LoggedEdit(1, "m", "done", "", digest(text), made),
+        LoggedEdit(2, "m", "done", digest(text), "", moved, group="g"),
+        LoggedEdit(3, "n", "done", "", digest(text), moved, group="g"),
+        LoggedEdit(4, "n", "done", digest(text), "", gone),
     ]
     assert judge(Ledger(), edits, {}, {}).findings == []
     assert judge(Ledger(), edits[:3], {}, {"n": text}).findings == []
@@ -302,7 +302,7 @@ def test_diffs_are_applied_by_their_numbers() -> None:
 
 def test_what_an_undo_gives_is_known_from_the_diff() -> None:
     after = below(FIRST, "A1-000001")
-    edit = Edit(1, PATH, "done", "b", "a", diff_of(FIRST, after))
+    edit = LoggedEdit(1, PATH, "done", "b", "a", diff_of(FIRST, after))
     later = below(after, "A1-000002", "s2")
     assert undone(later.encode(), edit) == below(FIRST, "A1-000002", "s2").encode()
     assert undone((later + line("A1-000001")).encode(), edit) is None

@@ -28,9 +28,9 @@ def run(options: argparse.Namespace, lang: Lang) -> int:
     seed = options.seed or str(random.SystemRandom().randrange(10**9))
     folder, report = _folder(options.root), options.report and Path(options.report)
     from copydesk.app.soak.report import data, markdown, plot  # only a run pays for them
-    from copydesk.app.soak.run import NotStarted, Setting, soak
+    from copydesk.app.soak.run import NotStarted, SoakOptions, soak
 
-    setting = Setting(
+    setting = SoakOptions(
         60 * options.minutes / len(backends),
         options.agents,
         options.machines,

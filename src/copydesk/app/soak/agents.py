@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import anyio
 import httpx2
 
-from copydesk.app.soak.observer import TOKEN, Finding, Ledger, Status, Token
+from copydesk.app.soak.observer import TOKEN, Ledger, Status, Token, Violation
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -61,7 +61,7 @@ class World:
     seen: dict[str, bytes] = field(default_factory=dict[str, bytes])
     calls: list[Call] = field(default_factory=list[Call])
     broken: Counter[str] = field(default_factory=Counter[str])
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[Violation] = field(default_factory=list[Violation])
     stopping: bool = False
     numbers: int = 0
 
@@ -173,7 +173,7 @@ class Agent:
         self.world.keep(data)
         if hashlib.sha256(data).hexdigest()[:12] != answer["version"]:
             words = f"the text of {path} is not that of version {answer['version']}"
-            self.world.findings.append(Finding("read wrong", words))
+            self.world.findings.append(Violation("read wrong", words))
         return path, re.findall(r"[^\n]*\n|[^\n]+", text), str(answer["version"])
 
     def _heads(self, lines: Sequence[str], count: int = 1) -> list[int]:

@@ -22,7 +22,7 @@ _MOST_LINES = 90
 _TOKEN = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 
 
-class Program:
+class ForeignWriter:
     """One program: `how` it writes, to which files, and where it logs that."""
 
     def __init__(
@@ -134,7 +134,7 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     root, log = Path(given["root"]), Path(given["log"])
     name, how, paths = given["name"], given["how"], given["paths"]
-    Program(root, log, name, how, paths, given["seed"], given["first"]).run()
+    ForeignWriter(root, log, name, how, paths, given["seed"], given["first"]).run()
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class LoggedEdit:
     """An entry of the journal, as it was read. `before` and `after` are digests, empty for none."""
 
     edit_id: int
@@ -89,7 +89,7 @@ class ForeignWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """Something that must not be. `kind` is its class."""
 
     kind: str
@@ -97,15 +97,15 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Verdict:
+class Judgement:
     """What the observer found, and what it looked at."""
 
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[Violation] = field(default_factory=list[Violation])
     counts: Counter[str] = field(default_factory=Counter[str])
 
     def found(self, kind: str, words: str) -> None:
         """Record a finding."""
-        self.findings.append(Finding(kind, words))
+        self.findings.append(Violation(kind, words))
 
 
 def digest(data: bytes | None) -> str:
@@ -151,7 +151,7 @@ def apply_diff(before: bytes | None, diff: str) -> bytes | None:
     return "".join([*made, *old[at:]]).encode()
 
 
-def undone(current: bytes, edit: Edit) -> bytes | None:
+def undone(current: bytes, edit: LoggedEdit) -> bytes | None:
     """What a text is without an edit whose new lines stand in it in one piece, and in one place.
 
     None where that cannot be said from the diff alone.
@@ -169,12 +169,12 @@ def undone(current: bytes, edit: Edit) -> bytes | None:
 
 def judge(
     ledger: Ledger,
-    edits: Sequence[Edit],
+    edits: Sequence[LoggedEdit],
     first: Mapping[str, bytes],
     last: Mapping[str, bytes],
     foreign: Iterable[ForeignWrite] = (),
     seen: Mapping[str, bytes] | None = None,
-) -> Verdict:
+) -> Judgement:
     """Compare what was said with what is there.
 
     `first` and `last` are the files before and after, `seen` are contents by digest that were
@@ -187,7 +187,7 @@ class _Judge:
     def __init__(
         self,
         ledger: Ledger,
-        edits: Sequence[Edit],
+        edits: Sequence[LoggedEdit],
         first: Mapping[str, bytes],
         last: Mapping[str, bytes],
         foreign: Iterable[ForeignWrite],
@@ -211,9 +211,9 @@ class _Judge:
         self.present: dict[str, set[str]] = defaultdict(set)
         self.told: set[str] = set()
         self.looked: set[str] = set()
-        self.result = Verdict()
+        self.result = Judgement()
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Judgement:
         for path in self.first:
             self._look(path, self.first[path])
         for edit in self.edits:
@@ -232,7 +232,7 @@ class _Judge:
 
     # the journal, from the first to the last bytes
 
-    def _replay(self, edit: Edit) -> None:
+    def _replay(self, edit: LoggedEdit) -> None:
         if edit.tool == _FOREIGN:
             self.result.counts["foreign writes saved"] += 1
             rows = edit.diff.split("\n")
@@ -270,7 +270,7 @@ class _Judge:
         self.maybe.pop(path, None)
         self._set(path, state)
 
-    def _applied(self, edit: Edit, state: bytes | None) -> bytes | None:
+    def _applied(self, edit: LoggedEdit, state: bytes | None) -> bytes | None:
         """The state after an edit; of a move or a removed file by its digest."""
         if not edit.after:
             return None

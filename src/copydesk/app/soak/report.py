@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from copydesk.app.soak.observer import Finding
+from copydesk.app.soak.observer import Violation
 from copydesk.app.soak.run import Result, machine
 
 _MOST_SHOWN = 20
@@ -155,7 +155,7 @@ def _waits(result: Result) -> list[str]:
     return [*table, f"The longest wait of each: {worst or 'none'}.\n"]
 
 
-def _findings(findings: Sequence[Finding]) -> list[str]:
+def _findings(findings: Sequence[Violation]) -> list[str]:
     if not findings:
         return ["None.", ""]
     kinds = Counter(one.kind for one in findings)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from copydesk.app.soak.agents import Agent, Call, Person, World
-from copydesk.app.soak.observer import Edit, Finding, digest, judge, undone
+from copydesk.app.soak.observer import LoggedEdit, Violation, digest, judge, undone
 from copydesk.app.soak.processes import (
     Fault,
     Faults,
@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
 
 @dataclass
-class Setting:
+class SoakOptions:
     """What was asked for."""
 
     seconds: float
@@ -70,14 +70,14 @@ class Result:
     """What one soak came to."""
 
     backend: str
-    setting: Setting
+    setting: SoakOptions
     begun: float
     seconds: float = 0.0
     interrupted: bool = False
     calls: list[Call] = field(default_factory=list[Call])
     faults: list[Fault] = field(default_factory=list[Fault])
     samples: list[Sample] = field(default_factory=list[Sample])
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[Violation] = field(default_factory=list[Violation])
     counts: Counter[str] = field(default_factory=Counter[str])
     tokens: Counter[str] = field(default_factory=Counter[str])
     broken: Counter[str] = field(default_factory=Counter[str])
@@ -90,7 +90,7 @@ class Result:
 class Soak:
     """One soak in a folder of its own."""
 
-    def __init__(self, folder: Path, backend: str, setting: Setting) -> None:
+    def __init__(self, folder: Path, backend: str, setting: SoakOptions) -> None:
         self.folder, self.setting = folder, setting
         self.root = folder / "workspace"
         self.logs = folder / "logs"
@@ -234,7 +234,7 @@ class Soak:
             program.end()
         self.result.seconds = time.monotonic() - self.result.begun
         self.result.faults = faults.happened
-        self.result.findings += [Finding("not started again", words) for words in faults.failed]
+        self.result.findings += [Violation("not started again", words) for words in faults.failed]
         for task in (befalling, *workers):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -290,7 +290,7 @@ class Soak:
         for person in self.people:
             result.people += person.decided
         if not result.tokens["ok"]:
-            result.findings.append(Finding("nothing written", "no line was reported as written"))
+            result.findings.append(Violation("nothing written", "no line was reported as written"))
         if strange:
             await self._wait_for_leftovers(set(strange))
         await self._undo_some(edits)
@@ -308,15 +308,15 @@ class Soak:
             told = cast("dict[str, Any]", json.loads(out))
         except ValueError:
             words_of = err.decode("utf-8", "replace")[-300:]
-            self.result.findings.append(Finding("not recovered", f"copydesk recover: {words_of}"))
+            self.result.findings.append(Violation("not recovered", f"copydesk recover: {words_of}"))
             return
         self.result.counts["recovered at the end"] += len(told.get("settled", ()))
 
-    def _edits(self) -> list[Edit]:
+    def _edits(self) -> list[LoggedEdit]:
         """All of the journal, by the public library."""
         from copydesk.app.library import Desk
 
-        found: list[Edit] = []
+        found: list[LoggedEdit] = []
         env = self._state(1)
         os.environ.update(env)
         try:
@@ -324,7 +324,7 @@ class Soak:
                 before: int | None = None
                 while page := desk.history(most=1_000, before=before):
                     found += [
-                        Edit(
+                        LoggedEdit(
                             one.edit_id,
                             str(one.path),
                             one.state,
@@ -356,9 +356,9 @@ class Soak:
             wait -= 1
         await self._recover()
         for path in sorted(strange & {path for path, _ in self._texts()}):
-            self.result.findings.append(Finding("left over", f"{path} stayed after recovery"))
+            self.result.findings.append(Violation("left over", f"{path} stayed after recovery"))
 
-    async def _undo_some(self, edits: Sequence[Edit]) -> None:
+    async def _undo_some(self, edits: Sequence[LoggedEdit]) -> None:
         """Undo a random tenth of the edits that stand, and undo that: the bytes are as before."""
         undone_ids = {edit.undoes for edit in edits}
         standing = [
@@ -398,7 +398,7 @@ class Soak:
                         )
                     if after != before:
                         words_ = f"the undo of edit {edit.edit_id} was refused and changed a file"
-                        self.result.findings.append(Finding("written unsaid", words_))
+                        self.result.findings.append(Violation("written unsaid", words_))
                     continue
                 self._compare(edit, before, after)
                 if not told.get("edit_id"):
@@ -409,14 +409,14 @@ class Soak:
                 if again.get("status") != "ok":
                     counts[f"redo refused: {again.get('error')}"] += 1
                     words_ = f"edit {edit.edit_id} was undone; its redo: {again.get('error')}"
-                    self.result.findings.append(Finding("undo", words_))
+                    self.result.findings.append(Violation("undo", words_))
                 elif back != before:
                     words_ = f"edit {edit.edit_id} was undone and redone: other bytes than before"
-                    self.result.findings.append(Finding("undo", words_))
+                    self.result.findings.append(Violation("undo", words_))
                 else:
                     counts["given back"] += 1
 
-    def _compare(self, edit: Edit, before: dict[str, bytes], after: dict[str, bytes]) -> None:
+    def _compare(self, edit: LoggedEdit, before: dict[str, bytes], after: dict[str, bytes]) -> None:
         """What an undo did: to its own file alone, and what its diff says backwards."""
         changed = {path for path in before | after if before.get(path) != after.get(path)}
         here = before.get(edit.path)
@@ -425,15 +425,15 @@ class Soak:
             self.result.undo["compared by the diff"] += 1
             if after.get(edit.path) != expected:
                 words = f"the undo of edit {edit.edit_id} of {edit.path} gave other bytes"
-                self.result.findings.append(Finding("undo", words))
+                self.result.findings.append(Violation("undo", words))
         if digest(here) == edit.after and edit.after:
             self.result.undo["compared by the digest"] += 1
             if digest(after.get(edit.path)) != edit.before:
                 words = f"the undo of edit {edit.edit_id} of {edit.path} is not its bytes before"
-                self.result.findings.append(Finding("undo", words))
+                self.result.findings.append(Violation("undo", words))
         if len(changed) > (2 if "\nrename from " in edit.diff else 1):
             words = f"the undo of edit {edit.edit_id} changed {sorted(changed)}"
-            self.result.findings.append(Finding("misplaced", words))
+            self.result.findings.append(Violation("misplaced", words))
 
     def _check_bounds(self, edits: int) -> None:
         """Memory must not grow with time, nor state beyond so much for each edit."""
@@ -444,14 +444,14 @@ class Soak:
             late = max(one.largest for one in samples[-third:])
             if late > early * 3 // 2 + _MEMORY_MARGIN:
                 words = f"a server held {early >> 20} MiB in the first third, {late >> 20} at last"
-                self.result.findings.append(Finding("memory", words))
+                self.result.findings.append(Violation("memory", words))
         state = samples[-1].state if samples else 0
         if state > _STATE_BASE + edits * _STATE_OF_EDIT:
             words = f"{state >> 20} MiB for {edits} edits"
-            self.result.findings.append(Finding("state", words))
+            self.result.findings.append(Violation("state", words))
 
 
-__all__ = ["NotStarted", "Result", "Setting", "machine", "soak"]
+__all__ = ["NotStarted", "Result", "SoakOptions", "machine", "soak"]
 
 
 def _files(root: Path, *, own: bool = True) -> Iterator[tuple[str, bytes]]:
@@ -476,7 +476,7 @@ def machine() -> str:
     return f"{kernel}, {os.cpu_count()} cores{memory}, Python {python}"
 
 
-def soak(folder: Path, backends: Sequence[str], setting: Setting) -> list[Result]:
+def soak(folder: Path, backends: Sequence[str], setting: SoakOptions) -> list[Result]:
     """Run one soak after the other, each with its share of the time."""
     results: list[Result] = []
     for backend in backends:
