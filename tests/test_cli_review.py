@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -176,6 +177,12 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._leader, text.encode())
 
+    def terminate(self) -> bool:
+        """End the program by SIGTERM; whether the terminal shows again what is typed."""
+        self._process.terminate()
+        self._process.wait(PATIENCE_SECONDS)
+        return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
+
     def end(self, status: int = 0) -> str:
         """All that is still shown; the program has ended well."""
         shown = self._read(None)
@@ -243,6 +250,16 @@ def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
         assert apply(agent, hunk)["why"] == "drifted"
     assert apply(agent, str(several.fields["hunk_id"]))["error"] == "HUNK_NOT_FOUND"
     assert apply(agent, last)["why"] == "member"
+
+
+@pytest.mark.slow
+def test_a_terminated_review_gives_the_terminal_back(agent: OpenWorkspace, tmp_path: Path) -> None:
+    plan(agent, 20, "twenty")
+    step = Terminal(tmp_path)
+    step.wait()
+    assert step.terminate()
+    assert "twenty" not in (tmp_path / "a.txt").read_text()
+    step.end(-signal.SIGTERM)
 
 
 @pytest.mark.slow

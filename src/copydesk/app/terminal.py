@@ -9,6 +9,7 @@ import json
 import os
 import re
 import select
+import signal
 import sys
 import termios
 import time
@@ -145,11 +146,18 @@ class Keys:
 
     def __enter__(self) -> Keys:
         self._mode = termios.tcgetattr(self._input)
+        signal.signal(signal.SIGTERM, self._terminate)
         tty.setcbreak(self._input, termios.TCSADRAIN)
         return self
 
     def __exit__(self, *_: object) -> None:
         termios.tcsetattr(self._input, termios.TCSADRAIN, self._mode)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _terminate(self, number: int, _: object) -> None:
+        """End the process as the signal does by default, but give the terminal its echo back."""
+        self.__exit__()
+        os.kill(os.getpid(), number)
 
     @contextmanager
     def lines(self) -> Generator[None]:
