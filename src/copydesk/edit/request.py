@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
 from copydesk.text.relpath import RelPath
@@ -97,7 +97,12 @@ class RangeEdits:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put `content` at the end of the file; `create` makes a missing one."""
+    """Put `content` at the end of the file; `create` makes a missing one.
+
+    `repeated` names the fields that the reports of the plan and of the apply give back.
+    """
+
+    repeated: ClassVar[tuple[str, ...]] = ()
 
     path: RelPath
     content: str
@@ -106,7 +111,9 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Put `content` directly after or before the anchor's line."""
+    """Put `content` directly after or before the anchor's line; `repeated` is as in Append."""
+
+    repeated: ClassVar[tuple[str, ...]] = ("position", "anchor")
 
     path: RelPath
     anchor: Anchor

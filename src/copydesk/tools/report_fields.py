@@ -12,6 +12,7 @@ from copydesk.desk.outcome import Reading
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import Place, cut
 from copydesk.edit.request import (
+    Anchor,
     Append,
     BlockDiff,
     BlockReplace,
@@ -150,6 +151,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
         return {**_hunks(draft, done=False), "lines": _lines(draft)}
     if isinstance(request, Append):
         return {
+            **_repeated(request),
             "create": request.create,
             "file_line_count_before": base.line_count,
             "file_line_count_after": draft.after.line_count,
@@ -160,8 +162,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
         return _operation(draft)
     if isinstance(request, Insert):
         return {
-            "position": request.position,
-            "anchor": request.anchor.text,
+            **_repeated(request),
             "match": request.anchor.match,
             "candidates_count": place.candidates,
             "occurrence_resolved": place.occurrence,
@@ -185,13 +186,18 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     }
 
 
+def _repeated(request: Append | Insert) -> Fields:
+    """The arguments that the reports of a request give back."""
+    values = ((name, getattr(request, name)) for name in request.repeated)
+    return {name: value.text if isinstance(value, Anchor) else value for name, value in values}
+
+
 def applied_fields(draft: Draft) -> Fields:
     """The fields of an apply that its action has."""
     request, place = draft.request, draft.place
     if isinstance(request, Insert):
         return {
-            "position": request.position,
-            "anchor": request.anchor.text,
+            **_repeated(request),
             "inserted_at_line": place.start + 1,
             "inserted_line_count": len(draft.new_lines),
         }
@@ -206,7 +212,8 @@ def applied_fields(draft: Draft) -> Fields:
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
-        return {**fields, **_append_tails(draft)}
+        repeated = _repeated(request) if isinstance(request, Append) else {}
+        return {**repeated, **fields, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": _lines(draft)}
 
