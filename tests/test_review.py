@@ -244,8 +244,11 @@ def test_of_many_that_decide_at_once_one_is_first(opener: Open) -> None:
 def test_a_rejection_needs_a_reason_and_is_told_to_the_owner(opener: Open, tmp_path: Path) -> None:
     desk, other = opener(), opener()
     hunk = plan(desk, 5, "five")
-    with pytest.raises(InvalidArgs):
-        other.desk.review.reject(other.member("eve"), hunk, " \n")
+    for wrong in (" \n", "x" * 4_001):
+        with pytest.raises(InvalidArgs):
+            other.desk.review.reject(other.member("eve"), hunk, wrong)
+        with pytest.raises(InvalidArgs):
+            other.desk.review.comment(other.member("eve"), hunk, wrong)
     other.desk.review.reject(other.member("eve"), hunk, "say it in words")
     told = untold(desk)
     assert [(d.plan[0], d.verdict, d.by, d.reason) for d in told] == [

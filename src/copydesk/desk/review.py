@@ -63,6 +63,9 @@ place or other line numbers, or not to be made there."""
 
 _MOST_STATES = 10_000
 
+LONGEST_REASON = 4_000
+"""The most characters of the reason for a rejection and of a comment."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -474,16 +477,14 @@ class Review:
         """Say no to the plan, and why; it is not written, and its owner is told.
 
         With `wants_changes` a new plan of the same id is asked for. Raises AlreadyDecided
-        when somebody was first, InvalidArgs without a reason.
+        when somebody was first, InvalidArgs without a reason or for more than LONGEST_REASON.
         """
         plan = self._plan(reviewer, hunk_id, "write")
-        if not reason.strip():
-            raise InvalidArgs("reason", "must not be empty")
-        check_text("reason", reason)
+        reason = _checked_reason("reason", reason)
         with suppress(Refusal):
             self.show(reviewer, hunk_id)  # an approval of what is there no more is withdrawn
         verdict: Verdict = "changes_requested" if wants_changes else "rejected"
-        decision = self._take(reviewer, plan, verdict, reason=reason.strip())
+        decision = self._take(reviewer, plan, verdict, reason=reason)
         if not wants_changes:
             self._applying.note(plan, "rejected")
         return decision
@@ -492,12 +493,10 @@ class Review:
         """Say something about the plan, which its owner is told; nothing is decided.
 
         `line`, from 1, is one of the text as it would be; below 0 one of the text as it is.
-        Raises InvalidArgs for no text and for no such line.
+        Raises InvalidArgs for no text, for more than LONGEST_REASON and for no such line.
         """
         shown = self.show(reviewer, hunk_id)
-        if not text.strip():
-            raise InvalidArgs("text", "must not be empty")
-        check_text("text", text)
+        text = _checked_reason("text", text)
         side = shown.draft.after if line > 0 else shown.draft.base
         if abs(line) > side.line_count:
             raise InvalidArgs("line", "is not a line of the text")
@@ -510,7 +509,7 @@ class Review:
             by=reviewer.name,
             time_ms=now_ms,
             after=f"{line:+}" if line else "",
-            reason=text.strip(),
+            reason=text,
         )
         self._set.decisions.forget(now_ms - REMEMBERED_MS)
         while self._set.decisions.take(said) != said:  # another one of this millisecond
@@ -745,6 +744,17 @@ class Review:
         named = self._set.named(self._drafting.real(plan.request.path))
         base = self._set.bases.find(plan.base_digest, named, None)
         return None if base is None else compose(plan.request, base, plan.place)
+
+
+def _checked_reason(argument: str, text: str) -> str:
+    """The text of a person without blanks around it; InvalidArgs if it is empty or too long."""
+    check_text(argument, text)
+    text = text.strip()
+    if not text:
+        raise InvalidArgs(argument, "must not be empty")
+    if len(text) > LONGEST_REASON:
+        raise InvalidArgs(argument, f"has more than {LONGEST_REASON} characters")
+    return text
 
 
 def _refusal(check: Callable[[], object]) -> Refusal | None:
