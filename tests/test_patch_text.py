@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.desk.backends.codec import decode, encode
+from copydesk.edit import patch_place
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import locate
-from copydesk.edit.patch import apply_patch, placing, search_replace, unified_diff
-from copydesk.edit.patch.model import FilePatch
-from copydesk.edit.patch.placing import _Sought, occurrences, place_hunks
+from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
+from copydesk.edit.patch_place import _Sought, occurrences, place_hunks
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
 from copydesk.text.encoding import Encoding
@@ -26,7 +26,7 @@ from copydesk.text.snapshot import Snapshot, whole
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
 
-def made(data: bytes, text: str, parse: Parse = unified_diff.parse) -> bytes:
+def made(data: bytes, text: str, parse: Parse = parse_diff) -> bytes:
     """The file after the patch, which is of it alone."""
     (patch,) = parse(text)
     base = Snapshot.of(data)
@@ -38,7 +38,7 @@ def made(data: bytes, text: str, parse: Parse = unified_diff.parse) -> bytes:
     return whole(draft.after).data
 
 
-def rejected(data: bytes, text: str, parse: Parse = unified_diff.parse) -> RejectedHunk:
+def rejected(data: bytes, text: str, parse: Parse = parse_diff) -> RejectedHunk:
     with pytest.raises(PatchRejected) as found:
         made(data, text, parse)
     return found.value.rejected[0]
@@ -56,7 +56,7 @@ def block(old: str, new: str) -> str:
 
 
 def test_apply_patch_adds_deletes_updates_and_moves() -> None:
-    added, updated, deleted = apply_patch.parse(
+    added, updated, deleted = parse_apply_patch(
         "*** Begin Patch\n*** Add File: a b\n+x\n+\n*** Update File: b\n*** Move to: c/d\n"
         "@@ class X\n@@ def f\n a\n-b\n+c\n\n*** End of File\n\n*** Delete File: d\n"
         "*** End Patch\n"
@@ -81,7 +81,7 @@ def test_apply_patch_adds_deletes_updates_and_moves() -> None:
     ],
 )
 def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
-    assert made(b"a\n", text, apply_patch.parse) == b"b\n"
+    assert made(b"a\n", text, parse_apply_patch) == b"b\n"
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
 )
 def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: int | None) -> None:
     with pytest.raises(PatchInvalid) as found:
-        apply_patch.parse(text)
+        parse_apply_patch(text)
     assert (found.value.reason, found.value.line) == (reason, line)
 
 
 def test_a_line_of_a_file_is_no_marker() -> None:
     old = b" *** End Patch\n*** Update File: y\n*** End of File\nz\n"
     text = codex("@@\n  *** End Patch\n *** Update File: y\n *** End of File\n-z\n+Z\n")
-    assert made(old, text, apply_patch.parse) == old.replace(b"z", b"Z")
+    assert made(old, text, parse_apply_patch) == old.replace(b"z", b"Z")
 
 
 _TWO = (
@@ -132,33 +132,33 @@ def test_headers_narrow_the_place_to_what_they_enclose(headers: str, line: int) 
     text = codex(f"{headers}\n-        return 1\n+        return 2\n")
     lines = _TWO.split(b"\n")
     lines[line] = lines[line].replace(b"1", b"2")
-    assert made(_TWO, text, apply_patch.parse) == b"\n".join(lines)
+    assert made(_TWO, text, parse_apply_patch) == b"\n".join(lines)
 
 
 def test_a_header_that_does_not_decide_or_stands_nowhere_is_refused() -> None:
     change = "-        return 1\n+        return 2\n"
-    several = rejected(_TWO, codex(f"@@ class A\n{change}"), apply_patch.parse)
+    several = rejected(_TWO, codex(f"@@ class A\n{change}"), parse_apply_patch)
     assert (several.reason, several.lines) == ("several_places", (3, 6))
-    assert rejected(_TWO, codex(f"@@ def h\n{change}"), apply_patch.parse).reason == "no_header"
-    below = rejected(_TWO, codex("@@ class B\n-    def g(self):\n"), apply_patch.parse)
+    assert rejected(_TWO, codex(f"@@ def h\n{change}"), parse_apply_patch).reason == "no_header"
+    below = rejected(_TWO, codex("@@ class B\n-    def g(self):\n"), parse_apply_patch)
     assert (below.reason, below.lines) == ("not_below_header", (5,))
-    alone = rejected(_TWO, codex("@@ class B\n+    x = 1\n"), apply_patch.parse)
+    alone = rejected(_TWO, codex("@@ class B\n+    x = 1\n"), parse_apply_patch)
     assert alone.reason == "header_alone"
 
 
 def test_lines_alone_go_to_the_end_and_end_of_file_means_it() -> None:
-    assert made(b"a\n", codex("@@\n+b\n"), apply_patch.parse) == b"a\nb\n"
-    assert made(b"a", codex("@@\n+b\n"), apply_patch.parse) == b"a\nb\n"
+    assert made(b"a\n", codex("@@\n+b\n"), parse_apply_patch) == b"a\nb\n"
+    assert made(b"a", codex("@@\n+b\n"), parse_apply_patch) == b"a\nb\n"
     end = codex("@@\n-a\n+b\n*** End of File\n")
-    assert made(b"a\nx\na\n", end, apply_patch.parse) == b"a\nx\nb\n"
-    found = rejected(b"a\nx\n", end, apply_patch.parse)
+    assert made(b"a\nx\na\n", end, parse_apply_patch) == b"a\nx\nb\n"
+    found = rejected(b"a\nx\n", end, parse_apply_patch)
     assert (found.reason, found.lines) == ("not_at_end", (1,))
 
 
 def test_only_a_last_line_that_is_replaced_gets_a_newline() -> None:
     text = codex("@@\n-a\n+A\n b\n")
-    assert made(b"a\nb", text, apply_patch.parse) == b"A\nb"
-    assert made(b"b\na", codex("@@\n b\n-a\n+A\n"), apply_patch.parse) == b"b\nA\n"
+    assert made(b"a\nb", text, parse_apply_patch) == b"A\nb"
+    assert made(b"b\na", codex("@@\n b\n-a\n+A\n"), parse_apply_patch) == b"b\nA\n"
 
 
 # -- unified diffs
@@ -192,7 +192,7 @@ def test_a_diff_of_git_names_files_modes_and_moves(tmp_path: Path) -> None:
     git("commit", "-qm", "two\n\n--- a/x\n+++ b/x")
     for options in ([], ["--no-prefix"], ["--src-prefix=i/", "--dst-prefix=w/"], ["--patch"]):
         text = git("show", "-M30", *options)
-        found = {patch.path: patch for patch in unified_diff.parse(text)}
+        found = {patch.path: patch for patch in parse_diff(text)}
         assert set(found) == {*before, "none", "script"}
         assert (found["old"].to, found["run"].mode, found["run"].hunks) == (
             *("new name", "100755"),
@@ -202,32 +202,30 @@ def test_a_diff_of_git_names_files_modes_and_moves(tmp_path: Path) -> None:
         assert (found["none"].kind, found["none"].hunks[0].new) == ("add", "")
         assert (found["script"].mode, found["script"].hunks[0].new) == ("100755", "s")
     mail = git("format-patch", "--stdout", "-1")
-    assert len(unified_diff.parse(mail)) == len(found)
-    assert "2.\n" not in unified_diff.parse(mail)[-1].hunks[-1].new
+    assert len(parse_diff(mail)) == len(found)
+    assert "2.\n" not in parse_diff(mail)[-1].hunks[-1].new
 
 
 def test_a_plain_diff_has_times_and_names_of_its_own() -> None:
     old, new = "2020-01-02 03:04:05.6 +0200", "1970-01-01 00:00:00.000000000 +0000"
     body = "@@ -1 +1 @@\n-a\n+b\n"
-    (patch,) = unified_diff.parse(f"--- p/x.orig\t{old}\n+++ p/x\t{old}\n{body}")
+    (patch,) = parse_diff(f"--- p/x.orig\t{old}\n+++ p/x\t{old}\n{body}")
     assert patch.names == ("p/x", "p/x.orig")
-    (gone,) = unified_diff.parse(
-        f"diff -Nu o/x n/x\n--- o/x\t{old}\n+++ n/x\t{new}\n@@ -1 +0,0 @@\n-a\n"
-    )
+    (gone,) = parse_diff(f"diff -Nu o/x n/x\n--- o/x\t{old}\n+++ n/x\t{new}\n@@ -1 +0,0 @@\n-a\n")
     assert (gone.kind, gone.names) == ("delete", ("o/x", "x"))
-    (come,) = unified_diff.parse(f"--- o/s/x\t{new}\n+++ n/s/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
+    (come,) = parse_diff(f"--- o/s/x\t{new}\n+++ n/s/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
     assert (come.kind, come.names) == ("add", ("s/x",))
-    (come,) = unified_diff.parse(f"--- /dev/null\n+++ b/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
+    (come,) = parse_diff(f"--- /dev/null\n+++ b/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
     assert (come.kind, come.path) == ("add", "x")
 
 
 def test_names_that_git_quotes() -> None:
-    (patch,) = unified_diff.parse(
+    (patch,) = parse_diff(
         'diff --git "a/\\303\\244\\t\\"x" "b/\\303\\244\\t\\"x"\nold mode 100644\nnew mode 100755\n'
     )
     assert (patch.path, patch.mode) == ('ä\t"x', "100755")
     with pytest.raises(PatchInvalid, match="name_not_utf8"):
-        unified_diff.parse('--- "a/\\344"\n+++ "b/\\344"\n@@ -1 +1 @@\n-a\n+b\n')
+        parse_diff('--- "a/\\344"\n+++ "b/\\344"\n@@ -1 +1 @@\n-a\n+b\n')
 
 
 @pytest.mark.parametrize(
@@ -269,7 +267,7 @@ def test_right_counts_tell_removed_lines_from_headers() -> None:
 )
 def test_a_text_that_is_no_diff_is_refused(text: str, reason: str) -> None:
     with pytest.raises(PatchInvalid) as found:
-        unified_diff.parse(text)
+        parse_diff(text)
     assert found.value.reason == reason
 
 
@@ -433,7 +431,7 @@ def test_new_lines_of_which_nothing_says_where_they_go_are_refused(head: str) ->
 def test_a_folder_is_left_out_only_where_it_is_a_side_of_the_comparison(
     old: str, new: str, names: tuple[str, ...]
 ) -> None:
-    (patch,) = unified_diff.parse(f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n")
+    (patch,) = parse_diff(f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n")
     assert patch.names == names
 
 
@@ -447,7 +445,7 @@ def test_blocks_name_their_file_above_or_go_on_in_the_one_before() -> None:
         f"text\n### `b.txt`\n<source>\n{one}</source>\n```sub/c.py\n{one}```\n"
         "new.py\n<<<<< SEARCH\n=======\nx\n>>>>> REPLACE\n"
     )
-    found = search_replace.parse(text)
+    found = parse_blocks(text)
     assert [(each.kind, each.path, len(each.hunks)) for each in found] == [
         ("update", "src/a.py", 2),
         ("update", "b.txt", 1),
@@ -471,7 +469,7 @@ _NEW = "<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
 def test_a_sentence_names_no_new_file(line: str) -> None:
     for before in ("", "a.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"):
         with pytest.raises(PatchInvalid) as found:
-            search_replace.parse(f"{before}{line}\n{_NEW}")
+            parse_blocks(f"{before}{line}\n{_NEW}")
         assert found.value.reason == "block_without_path"
 
 
@@ -489,13 +487,13 @@ def test_a_sentence_names_no_new_file(line: str) -> None:
     ],
 )
 def test_a_path_above_an_empty_search_names_a_new_file(above: str, path: str) -> None:
-    (patch,) = search_replace.parse(f"{above}\n{_NEW}")
+    (patch,) = parse_blocks(f"{above}\n{_NEW}")
     assert (patch.kind, patch.path) == ("add", path)
 
 
 def test_commands_for_a_shell_are_no_blocks() -> None:
     text = "```bash\ncat <<X\n\n\n<<<<<<< SEARCH\n```\n" + block("a\n", "b\n")
-    assert made(b"a\n", text, search_replace.parse) == b"b\n"
+    assert made(b"a\n", text, parse_blocks) == b"b\n"
 
 
 @pytest.mark.parametrize(
@@ -511,21 +509,21 @@ def test_commands_for_a_shell_are_no_blocks() -> None:
 )
 def test_a_text_without_whole_blocks_is_refused(text: str, reason: str) -> None:
     with pytest.raises(PatchInvalid) as found:
-        search_replace.parse(text)
+        parse_blocks(text)
     assert found.value.reason == reason
 
 
 def test_a_block_is_found_as_it_stands_or_not_at_all() -> None:
     old = b"def f():\r\n    return 1\r\n"
-    assert made(old, block("    return 1\n", "    return 2\n"), search_replace.parse) == (
+    assert made(old, block("    return 1\n", "    return 2\n"), parse_blocks) == (
         old.replace(b"1", b"2")
     )
-    found = rejected(old, block("return 1\n", "return 2\n"), search_replace.parse)
+    found = rejected(old, block("return 1\n", "return 2\n"), parse_blocks)
     assert (found.reason, found.cause, found.corrected_lines) == (
         *("not_found", ("indentation",)),
         "    return 1\n",
     )
-    assert rejected(b"a\na\n", block("a\n", "b\n"), search_replace.parse).reason == "several_places"
+    assert rejected(b"a\na\n", block("a\n", "b\n"), parse_blocks).reason == "several_places"
 
 
 def test_lines_of_bytes_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -551,20 +549,20 @@ def test_lines_of_bytes_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_a_header_is_sought_once_in_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"def f{at}(a):\n    return a\n\n" for at in range(60))
     asked: list[object] = []
-    names = placing._names
+    names = patch_place._names
 
     def counted(header: str, line: str) -> bool:
         asked.append(header)
         return names(header, line)
 
-    monkeypatch.setattr(placing, "_names", counted)
+    monkeypatch.setattr(patch_place, "_names", counted)
     hunks = "".join(f"@@ def f{at}(a):\n-    return a\n+    return b\n" for at in range(50, 60))
     patch = f"*** Begin Patch\n*** Update File: x\n{hunks}*** End Patch\n"
-    (one,) = apply_patch.parse(patch)
+    (one,) = parse_apply_patch(patch)
     places = place_hunks(Snapshot.of(text.encode()), PatchEdit(RelPath.parse("x"), one.hunks))
     assert places == tuple((3 * at + 1, 3 * at + 2) for at in range(50, 60))
     assert len(asked) == 10
     many = patch.replace("@@ def f50", "@@ a\n" * 100 + "@@ def f50")
     with pytest.raises(PatchInvalid) as refused:
-        apply_patch.parse(many)
+        parse_apply_patch(many)
     assert refused.value.reason == "many_headers"

@@ -25,7 +25,7 @@ from itertools import islice, zip_longest
 from operator import add, itemgetter
 from typing import NamedTuple
 
-from copydesk.edit.patch.placing import compile_hunks, place_hunks
+from copydesk.edit.patch_place import compile_hunks, place_hunks
 from copydesk.edit.request import BatchEdit, PatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     Clash,

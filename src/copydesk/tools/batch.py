@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
-from copydesk.edit.patch.placing import patch_of
+from copydesk.edit.patch_place import patch_of
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import (
     ApprovalRequired,

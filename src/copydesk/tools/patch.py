@@ -14,9 +14,15 @@ from functools import partial
 from typing import Literal
 
 from copydesk.desk.outcome import Planned, Transacted
-from copydesk.edit.patch import apply_patch, search_replace, unified_diff
-from copydesk.edit.patch.model import EXECUTABLE, FilePatch, invalid
-from copydesk.edit.patch.placing import check_whole
+from copydesk.edit.patch_parse import (
+    EXECUTABLE,
+    FilePatch,
+    invalid,
+    parse_apply_patch,
+    parse_blocks,
+    parse_diff,
+)
+from copydesk.edit.patch_place import check_whole
 from copydesk.edit.request import (
     ChangeMode,
     DeleteFile,
@@ -68,7 +74,7 @@ class ApplyPatchCall(_PatchCall):
     def patches(self) -> tuple[FilePatch, ...]:
         if bool(self.patch) == bool(self.input):
             raise InvalidArgs("patch", "is required, or input, and not both")
-        return _parsed("patch", self.patch or self.input, apply_patch.parse)
+        return _parsed("patch", self.patch or self.input, parse_apply_patch)
 
 
 class ApplyDiffCall(_PatchCall):
@@ -77,7 +83,7 @@ class ApplyDiffCall(_PatchCall):
     diff: str
 
     def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("diff", self.diff, unified_diff.parse)
+        return _parsed("diff", self.diff, parse_diff)
 
 
 class ApplyBlocksCall(_PatchCall):
@@ -86,7 +92,7 @@ class ApplyBlocksCall(_PatchCall):
     text: str
 
     def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("text", self.text, search_replace.parse)
+        return _parsed("text", self.text, parse_blocks)
 
 
 def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:

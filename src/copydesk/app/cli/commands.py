@@ -21,7 +21,7 @@ from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.draft import Approval, Plan
-from copydesk.edit.patch import apply_patch
+from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.store.checks import Trust
 from copydesk.text.encoding import encoding_of_diff
@@ -227,7 +227,7 @@ def _apply_patch(options: argparse.Namespace) -> int:
     if is_refused(report) or options.json:
         return _print_report(options, report)
     letters = {"add": "A", "update": "M", "delete": "D"}
-    rows = [(letters[one.kind], one.to or one.path) for one in apply_patch.parse(text)]
+    rows = [(letters[one.kind], one.to or one.path) for one in parse_apply_patch(text)]
     rows.sort(key=lambda row: "AMD".index(row[0]))
     out("Success. Updated the following files:\n")
     out("".join(f"{letter} {path}\n" for letter, path in rows))

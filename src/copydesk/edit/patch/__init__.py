@@ -1,1 +1,0 @@
-"""Patches as models and programs write them: three languages, one kind of result."""

@@ -1,0 +1,721 @@
+"""The languages of patches, apply_patch, SEARCH/REPLACE blocks and unified diffs, read as hunks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from copydesk.edit.request import PatchHunk
+from copydesk.errors import PatchInvalid
+
+Kind = Literal["add", "delete", "update"]
+
+REGULAR, EXECUTABLE = "100644", "100755"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    """What a patch says of one file.
+
+    `names` are the paths that may be meant, the likeliest first, and `other` is one that may be
+    meant as well as the first if both are there; `to` is the new name of a
+    file that is moved. `line` is where this begins in the patch. `base` is the start of the
+    blob id that git gives to the file before, `after` to the one after, `mode` git's mode of
+    that; all are empty where the patch does not say. The hunks of a file that is added or
+    deleted hold its whole text, if `has_text`.
+    """
+
+    kind: Kind
+    names: tuple[str, ...]
+    line: int
+    hunks: tuple[PatchHunk, ...] = ()
+    to: str = ""
+    base: str = ""
+    after: str = ""
+    mode: str = ""
+    has_text: bool = True
+    other: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.names[0]
+
+
+class PatchLines:
+    """The lines of a patch, taken one after the other; each but the last one ends with LF.
+
+    A CR belongs to a line where only the text of files has it: a patch whose own lines,
+    those that `is_marker` knows, end with CRLF was converted on its way.
+    """
+
+    def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
+        self._lines = text.split("\n")
+        if self._lines[-1] == "":
+            self._lines.pop()
+        marks = [line for line in self._lines if line.lstrip().startswith(is_marker)]
+        if marks and all(line.endswith("\r") for line in marks):
+            self._lines = [line.removesuffix("\r") for line in self._lines]
+        self.at = 0
+
+    @property
+    def number(self) -> int:
+        """The number of the line that is next, from 1."""
+        return self.at + 1
+
+    def peek(self, ahead: int = 0) -> str | None:
+        """The line that is next, or a later one; None beyond the last."""
+        at = self.at + ahead
+        return self._lines[at] if at < len(self._lines) else None
+
+    def take(self) -> str:
+        self.at += 1
+        return self._lines[self.at - 1]
+
+    def before(self, count: int) -> Iterator[str]:
+        """The lines before the one that is next, the last one first, so many at most."""
+        yield from reversed(self._lines[max(self.at - count, 0) : self.at])
+
+
+def invalid(reason: str, line: int | None = None, text: str | None = None) -> PatchInvalid:
+    """The refusal of a text that is no patch, at one of its lines."""
+    return PatchInvalid(reason, line, text if text is None else text[:_SHOWN])
+
+
+_SHOWN = 200
+
+
+def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
+    """The patches, if they name each file once; raises PatchInvalid."""
+    seen: set[str] = set()
+    for patch in patches:
+        for name in {patch.path, patch.to} - {""}:
+            if name in seen:
+                raise invalid("file_twice", patch.line, name)
+            seen.add(name)
+    return tuple(patches)
+
+
+def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
+    """The patches, in order, one for each file; PatchInvalid if a moved one is named twice."""
+    found: dict[str, FilePatch] = {}
+    for patch in patches:
+        before = found.get(patch.path)
+        if before is None:
+            found[patch.path] = patch
+            continue
+        if (before.kind, patch.kind) != ("update", "update") or before.to or patch.to:
+            raise invalid("file_twice", patch.line, patch.path)
+        hunks = (*before.hunks, *patch.hunks)
+        found[patch.path] = FilePatch("update", before.names, before.line, hunks)
+    return once_each(tuple(found.values()))
+
+
+_BEGIN, _END = "*** Begin Patch", "*** End Patch"
+_ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
+_MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
+_MOST_HEADERS = 100
+_HERE = ("<<EOF", "<<'EOF'", '<<"EOF"')
+
+
+def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
+    """The files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
+    lines = PatchLines(_closed(text), "*** ")
+    _skip_blank(lines)
+    is_here = (lines.peek() or "").strip() in _HERE
+    if is_here:
+        lines.take()
+    if (first := lines.peek()) is None or first.strip() != _BEGIN:
+        raise invalid("no_begin", lines.number, first)
+    lines.take()
+    found: list[FilePatch] = []
+    while True:
+        head = lines.peek()
+        if head is None:
+            raise invalid("no_end", lines.number)
+        if head.strip() == _END:
+            break
+        found.append(_file(lines))
+    lines.take()
+    if is_here and (lines.peek() or "").strip() == "EOF":
+        lines.take()
+    _skip_blank(lines)
+    if (rest := lines.peek()) is not None:
+        raise invalid("after_end", lines.number, rest)
+    if not found:
+        raise invalid("no_files")
+    return joined(found)
+
+
+def _closed(text: str) -> str:
+    """The patch with its last marker at the start of a line, and not like a line of a file."""
+    body = text.rstrip()
+    if body.endswith("\nEOF"):
+        body = body.removesuffix("\nEOF").rstrip()
+    head, newline, last = body.rpartition("\n")
+    if last.strip() != _END:
+        return text
+    return head + newline + last.lstrip() + text[len(body) :]
+
+
+def _skip_blank(lines: PatchLines) -> None:
+    while (line := lines.peek()) is not None and not line.strip():
+        lines.take()
+
+
+def _file(lines: PatchLines) -> FilePatch:
+    number, head = lines.number, lines.take().strip()
+    for mark, kind in ((_ADD, _added), (_DELETE, _deleted), (_UPDATE, _updated)):
+        if head.startswith(mark):
+            path = head.removeprefix(mark).strip()
+            if path:
+                return kind(lines, path, number)
+    if head in {mark.strip() for mark in (_ADD, _DELETE, _UPDATE)}:
+        raise invalid("no_path", number, head)
+    raise invalid("no_file_header", number, head)
+
+
+def _added(lines: PatchLines, path: str, number: int) -> FilePatch:
+    text: list[str] = []
+    while (line := lines.peek()) is not None and not line.strip().startswith("*** "):
+        if not line.startswith("+"):
+            if not line.strip() and _ends_file(lines):
+                _skip_blank(lines)
+                continue
+            raise invalid("no_plus", lines.number, line)
+        text.append(lines.take()[1:] + "\n")
+    return FilePatch("add", (path,), number, (PatchHunk("", "".join(text), at=number),))
+
+
+def _ends_file(lines: PatchLines) -> bool:
+    """Whether only blank lines stand before the next marker."""
+    ahead = 0
+    while (line := lines.peek(ahead)) is not None and not line.strip():
+        ahead += 1
+    return line is None or line.strip().startswith("*** ")
+
+
+def _deleted(lines: PatchLines, path: str, number: int) -> FilePatch:
+    if _ends_file(lines):
+        _skip_blank(lines)
+    return FilePatch("delete", (path,), number, has_text=False)
+
+
+def _updated(lines: PatchLines, path: str, number: int) -> FilePatch:
+    to = ""
+    if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
+        to = lines.take().strip().removeprefix(_MOVE).strip()
+    hunks: list[PatchHunk] = []
+    while (line := lines.peek()) is not None and not _is_file_marker(line):
+        if not line.strip() and _ends_file(lines):
+            _skip_blank(lines)
+            continue
+        hunks.append(_context_hunk(lines, is_first=not hunks))
+    if not hunks and not to:
+        raise invalid("no_hunks", number, path)
+    return FilePatch("update", (path,), number, tuple(hunks), to)
+
+
+def _is_file_marker(line: str) -> bool:
+    return line.startswith("*** ") and line.rstrip() != _END_OF_FILE
+
+
+def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
+    """One place: lines that narrow it, then the lines of it, kept, taken away or added."""
+    number = lines.number
+    headers: list[str] = []
+    marked = False
+    while (line := lines.peek()) is not None and _is_hunk_header(line):
+        marked = True
+        header = lines.take().strip()[2:].strip().removesuffix("@@").strip()
+        if header:
+            headers.append(header)
+    if len(headers) > _MOST_HEADERS:
+        raise invalid("many_headers", number)
+    if not marked and not is_first:
+        raise invalid("no_hunk_header", number, line)
+    body: list[str] = []
+    at_end = False
+    while (line := lines.peek()) is not None and not _is_hunk_header(line):
+        if line.rstrip() == _END_OF_FILE:
+            lines.take()
+            at_end = True
+            break
+        if _is_file_marker(line):
+            break
+        if line and line[0] not in " +-":
+            raise invalid("no_sign", lines.number, line)
+        body.append(lines.take())
+    while body and not body[-1]:  # what stands between two parts of the patch
+        body.pop()
+    if not body:
+        raise invalid("empty_hunk", number)
+    old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
+    new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
+    return PatchHunk(old, new, tuple(headers), at_end or not old, at=number)
+
+
+def _is_hunk_header(line: str) -> bool:
+    return line.rstrip() == "@@" or line.startswith("@@ ")
+
+
+_SEARCH = re.compile(r"<{5,9} SEARCH>?\s*")
+_DIVIDER = re.compile(r"={5,9}\s*")
+_REPLACE = re.compile(r">{5,9} REPLACE\s*")
+_FENCE = "```"
+_TAGS = ("source", "code", "pre", "codeblock", "sourcecode")
+_SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
+_ABOVE = 3
+_COLONS = (":", "\uff1a")
+_QUOTED = re.compile(r"[#*\s]*`[^`]+`[*\s:\uff1a]*")
+_PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
+
+
+def parse_blocks(text: str) -> tuple[FilePatch, ...]:
+    """The files of SEARCH/REPLACE blocks, each below the path of its file; raises PatchInvalid.
+
+    The path is in one of the three lines above a block, between which only fences may stand. A
+    block without a path belongs to the file of the block before it, and a line that may be a
+    sentence names no new file.
+    """
+    lines = PatchLines(text, ("<<<<< SEARCH", "<<<<<<< SEARCH", ">>>>> REPLACE", ">>>>>>> REPLACE"))
+    found: list[FilePatch] = []
+    names: tuple[str, ...] = ()
+    while (line := lines.peek()) is not None:
+        if _SEARCH.fullmatch(line.strip()):
+            found.append(_block(lines, names))
+            names = found[-1].names
+        elif _REPLACE.fullmatch(line.strip()):
+            raise invalid("no_search", lines.number, line)
+        elif _SHELL.match(line.strip()) and not _block_follows(lines):
+            lines.take()
+            while (line := lines.peek()) is not None and not line.strip().startswith(_FENCE):
+                lines.take()
+            if line is not None:
+                lines.take()
+        else:
+            lines.take()
+    if not found:
+        raise invalid("no_blocks")
+    return joined(found)
+
+
+def _block_follows(lines: PatchLines) -> bool:
+    after = (lines.peek(ahead) for ahead in (1, 2))
+    return any(line is not None and _SEARCH.fullmatch(line.strip()) for line in after)
+
+
+def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
+    """The likely paths in the lines above, best first, and whether each is surely a path."""
+    found: list[tuple[str, bool]] = []
+    for line in lines.before(_ABOVE):
+        name = _name(line.strip())
+        if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
+            found.append((name, _is_path(line.strip(), name)))
+        if not _is_fence(line):
+            break
+    yield from (one for one in found if "." in one[0])
+    yield from (one for one in found if "." not in one[0])
+
+
+def _is_path(line: str, name: str) -> bool:
+    """Whether the line is a path by itself: in backticks, or no words and no end of a sentence."""
+    if _QUOTED.fullmatch(line):
+        return True
+    is_bare_word = "." not in name and "/" not in name
+    return not _PROSE.search(name) and not (is_bare_word and line.endswith(_COLONS))
+
+
+def _is_fence(line: str) -> bool:
+    return line.startswith(_FENCE) or any(line.startswith(f"<{tag}>") for tag in _TAGS)
+
+
+def _name(line: str) -> str:
+    """The path in a line: alone in it, after the mark of a fence, or decorated."""
+    if line == "..." or line in {f"<{end}{tag}>" for tag in _TAGS for end in ("", "/")}:
+        return ""
+    if line.startswith(_FENCE):
+        name = line.lstrip("`")
+        return name if "." in name or "/" in name else ""
+    return line.rstrip("".join(_COLONS)).lstrip("#").strip().strip("`*")
+
+
+def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
+    """A block, of the file that is named above it, or else of the one before it: `names`."""
+    number, above = lines.number, tuple(_names(lines))
+    mark = lines.take()
+    old = _part(lines, _DIVIDER, number)
+    new = _part(lines, _REPLACE, number)
+    is_new = not old.strip()
+    if above:
+        names = tuple(name for name, is_path in above if is_path or not is_new)
+    if not names:
+        raise invalid("block_without_path", number, mark)
+    hunk = PatchHunk("" if is_new else old, new, at=number)
+    return FilePatch("add" if is_new else "update", names, number, (hunk,))
+
+
+def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
+    """The lines up to the one that ends them, which is taken too."""
+    text: list[str] = []
+    while (line := lines.peek()) is not None:
+        mark = line.strip()
+        if end.fullmatch(mark):
+            lines.take()
+            return "".join(text)
+        if _DIVIDER.fullmatch(mark):
+            raise invalid("two_dividers", lines.number, line)
+        if _SEARCH.fullmatch(mark) or _REPLACE.fullmatch(mark):
+            break
+        text.append(lines.take() + "\n")
+    raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, lines.peek())
+
+
+_NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
+_INDEX = re.compile(r"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?")
+_EPOCH = re.compile(r"\t(?:1970-01-01 \d\d:\d\d:00|1969-12-31 \d\d:\d\d:00)(?:\.0+)?(?: |$)")
+_COMBINED = ("diff --cc ", "diff --combined ", "@@@ ")
+_BINARY = ("GIT binary patch", "Binary files ", "Files ")
+_NO_NEWLINE = "\\"
+_NULL = "/dev/null"
+_LONGEST_NAME = 5_000
+_ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
+_NAMED = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
+_KINDS = {"120000": "symlink", "160000": "submodule"}
+
+
+def parse_diff(text: str) -> tuple[FilePatch, ...]:
+    """The files of a unified diff of git or `diff -u`; other text is skipped. Raises PatchInvalid.
+
+    The counts in `@@` are used where they are right, so that a removed line that looks like a
+    header is one; where they are wrong, a hunk goes as far as its lines have a sign.
+    """
+    lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
+    found: list[FilePatch] = []
+    while (line := lines.peek()) is not None:
+        if line.startswith(_COMBINED):
+            raise invalid("combined", lines.number, line)
+        if line.startswith("diff --git "):
+            found.append(_git(lines))
+        elif _is_header(lines) and _has_hunk(lines):
+            found.append(_plain(lines))
+        elif line.startswith("@@ ") or (found and _is_stray(lines)):
+            raise invalid("stray_line", lines.number, line)
+        elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
+            raise invalid("binary", lines.number, line)
+        else:
+            lines.take()
+    if not found:
+        raise invalid("no_diff")
+    return once_each(found)
+
+
+def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
+    old, new = lines.peek(ahead), lines.peek(ahead + 1)
+    return (old or "").startswith("--- ") and (new or "").startswith("+++ ")
+
+
+def _has_hunk(lines: PatchLines) -> bool:
+    """Whether a hunk follows the lines that name a file; PatchInvalid for lines with no place."""
+    after = lines.peek(2) or ""
+    if after[:1] in ("+", "-", " ") and after.strip() not in ("", "---"):
+        raise invalid("no_hunk_header", lines.number + 2, after)
+    return after.startswith("@@")
+
+
+def _is_stray(lines: PatchLines) -> bool:
+    """Whether a changed line comes next, which belongs to no hunk; not the mark of a signature."""
+    line = lines.peek() or ""
+    if not line.startswith(("+", "-")) or line.rstrip() == "---":
+        return False
+    return not _is_signature(lines)
+
+
+def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:
+    """Whether the mark that mail programs put before a signature comes next, and what is one."""
+    if (lines.peek(ahead) or "").rstrip("\r") not in ("-- ", "--"):
+        return False
+    after = lines.peek(ahead + 1)
+    return after is None or not after.startswith(("+", "-", " ", "@@"))
+
+
+@dataclass(slots=True)
+class _Head:
+    number: int
+    old: str = ""
+    new: str = ""
+    was_absent: bool = False
+    is_absent: bool = False
+    renamed_from: str = ""
+    renamed_to: str = ""
+    base: str = ""
+    after: str = ""
+    mode: str = ""
+    old_mode: str = ""
+    names: list[str] = field(default_factory=list[str])
+
+
+def _git(lines: PatchLines) -> FilePatch:
+    head = _Head(lines.number)
+    names = lines.take().removeprefix("diff --git ")
+    while (line := lines.peek()) is not None:
+        key, number = line.rstrip("\r"), lines.number
+        if key.startswith(("rename from ", "rename to ")):
+            _, which, name = key.split(" ", 2)
+            setattr(head, f"renamed_{which}", _unquoted(name, number))
+        elif key.startswith(("copy from ", "copy to ")):
+            raise invalid("copy", number, key)
+        elif key.startswith("old mode "):
+            head.old_mode = key[9:].strip()
+        elif key.startswith(("new mode ", "new file mode ", "deleted file mode ")):
+            head.mode = _mode(key, number)
+            head.was_absent = head.was_absent or key.startswith("new file")
+            head.is_absent = head.is_absent or key.startswith("deleted")
+        elif found := _INDEX.fullmatch(key.rstrip()):
+            head.base, head.after = found[1], found[2]
+            if found[3] in _KINDS:
+                raise invalid(_KINDS[found[3]], number, key)
+        elif key.startswith(_BINARY):
+            raise invalid("binary", number, key)
+        elif not key.startswith(("similarity index ", "dissimilarity index ")):
+            break
+        lines.take()
+    if _is_header(lines):
+        _take_names(lines, head)
+        head.old, head.new = _stripped(head.old, head.new)
+        _check_one_file(head, names)
+    if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
+        head.old = head.new = _both(names, head.number)
+    if head.renamed_from:
+        head.old, head.new = head.renamed_from, head.renamed_to or head.renamed_from
+    return _patch(lines, head, (head.old if head.is_absent or head.renamed_from else head.new,))
+
+
+def _check_one_file(head: _Head, names: str) -> None:
+    """Raise PatchInvalid where the lines of a diff name two files, and it is no rename."""
+    told = {head.old, head.new}
+    if _NULL in told:
+        return
+    with suppress(PatchInvalid):  # it names two, as that of a rename
+        told.add(_both(names, head.number))
+    if len(told) > 1 and not head.renamed_from:
+        raise invalid("two_files", head.number, ", ".join(sorted(told)))
+
+
+def _mode(line: str, number: int) -> str:
+    """The mode that a line tells; raises PatchInvalid for what is no file."""
+    mode = line.rsplit(" ", 1)[1].strip()
+    if mode in _KINDS:
+        raise invalid(_KINDS[mode], number, line)
+    if mode not in (REGULAR, EXECUTABLE):
+        raise invalid("mode", number, line)
+    return mode
+
+
+def _plain(lines: PatchLines) -> FilePatch:
+    head = _Head(lines.number)
+    _take_names(lines, head)
+    old, new = _stripped(head.old, head.new)
+    tail = _below_two(old, new)
+    if head.was_absent:  # the folder of one side of the comparison is none of the workspace
+        return _patch(lines, head, (tail or new,))
+    names = (old, tail) if head.is_absent else (new, old, tail)
+    made = _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
+    is_of_one = head.is_absent or old.startswith(new)
+    return made if is_of_one else replace(made, other=old)
+
+
+def _take_names(lines: PatchLines, head: _Head) -> None:
+    """The two lines that name the file before and after."""
+    for attribute, absent in (("old", "was_absent"), ("new", "is_absent")):
+        number, line = lines.number, lines.take().rstrip("\r")
+        name, gone = line[4:], _EPOCH.search(line) is not None
+        if not name.startswith('"'):
+            name = name.partition("\t")[0].rstrip(" ")
+        name = _unquoted(name, number)
+        if not name:
+            raise invalid("no_path", number, line)
+        if name == _NULL:
+            gone = True
+        setattr(head, attribute, name)
+        if gone:
+            setattr(head, absent, True)
+    if head.old == _NULL and head.new == _NULL:
+        raise invalid("no_path", head.number)
+
+
+def _stripped(old: str, new: str) -> tuple[str, str]:
+    """Both names without the prefixes of git, where both have one, or one is of no file."""
+    if _NULL in (old, new):
+        return old.removeprefix("a/"), new.removeprefix("b/")
+    pairs = {("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/")}
+    for one, other in (*pairs, *((b, a) for a, b in pairs)):
+        if old.startswith(one) and new.startswith(other):
+            return old.removeprefix(one), new.removeprefix(other)
+    return old, new
+
+
+def _below_two(old: str, new: str) -> str:
+    """The path below the two compared directories, such as `a/` and `b/`; empty without any."""
+    before, _, old_rest = old.partition("/")
+    after, _, rest = new.partition("/")
+    is_other = before != after or after in ("a", "b")
+    return rest if rest == old_rest and is_other else ""
+
+
+def _both(names: str, number: int) -> str:
+    """The one name of `a/name b/name`, where no other line tells it."""
+    names = names.rstrip("\r")
+    if names.startswith('"'):
+        end = _quoted_end(names)
+        old, new = _unquoted(names[:end], number), _unquoted(names[end + 1 :], number)
+        return _stripped(old, new)[1]
+    for at in (i for i, one in enumerate(names[:_LONGEST_NAME]) if one == " "):
+        old, new = _stripped(names[:at], names[at + 1 :])
+        if old == new:
+            return new
+    raise invalid("no_path", number, names)
+
+
+def _quoted_end(text: str) -> int:
+    """Where the quoted name at the start of the text ends."""
+    at = 1
+    while at < len(text) and text[at] != '"':
+        at += 2 if text[at] == "\\" else 1
+    return at + 1
+
+
+def _unquoted(name: str, number: int) -> str:
+    """The name that git may have written in quotes; raises PatchInvalid."""
+    if not name.startswith('"'):
+        return name
+    inner = name[1 : _quoted_end(name) - 1]
+
+    def one(found: re.Match[str]) -> str:
+        code = found[1]
+        return _NAMED[code] if code in _NAMED else chr(0xDC00 + int(code, 8) % 256)
+
+    made = _ESCAPE.sub(one, inner)
+    # an octal escape is a byte: together with those around it, it is UTF-8
+    raw = b"".join(
+        bytes([ord(each) - 0xDC00]) if "\udc00" <= each <= "\udcff" else each.encode()
+        for each in made
+    )
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise invalid("name_not_utf8", number, name) from None
+
+
+def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
+    hunks: list[PatchHunk] = []
+    while (line := lines.peek()) is not None and line.startswith("@@"):
+        if line.startswith("@@@"):
+            raise invalid("combined", lines.number, line)
+        hunks.append(_numbered_hunk(lines))
+    if (line := lines.peek()) is not None and line.startswith(_BINARY[:2]):
+        raise invalid("binary", lines.number, line)
+    mode = "" if head.is_absent or head.mode == head.old_mode else head.mode
+    made = FilePatch("update", names, head.number, tuple(hunks), mode=mode)
+    made = replace(made, base=head.base, after=head.after)
+    if head.was_absent:
+        if len(hunks) > 1 or any(hunk.old for hunk in hunks):
+            raise invalid("add_with_context", head.number)
+        hunks = hunks or [PatchHunk("", "", at=head.number)]
+        return replace(made, kind="add", hunks=tuple(hunks), base="")
+    if head.is_absent:
+        if any(hunk.new for hunk in hunks):
+            raise invalid("delete_with_rest", head.number)
+        return replace(made, kind="delete", mode="")
+    to = head.new if head.renamed_from and head.new != head.old else ""
+    if not hunks and not to and not mode:
+        raise invalid("no_hunks", head.number, names[0])
+    return replace(made, to=to)
+
+
+def _numbered_hunk(lines: PatchLines) -> PatchHunk:
+    number, head = lines.number, lines.take()
+    found = _NUMBERS.match(head)
+    body = None if found is None else _counted(lines, found)
+    if body is None:
+        body = _greedy(lines)
+    old, new = _sides(body, number)
+    if not body:
+        raise invalid("empty_hunk", number, head)
+    line = int(found[1]) if found else None
+    if not old:
+        return PatchHunk(old, new, after=line, at=number)
+    return PatchHunk(old, new, line=line or 0, at=number)
+
+
+def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
+    """The lines that the counts tell, taken; None where these are not right."""
+    old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
+    body: list[str] = []
+    ahead = 0
+    while old or new or (lines.peek(ahead) or "").startswith(_NO_NEWLINE):
+        line = lines.peek(ahead)
+        sign = (line or "")[:1]
+        if line is None or (sign and sign not in " +-\\" and line != "\r"):
+            return None
+        if not sign.strip():
+            old, new = old - 1, new - 1
+        else:
+            old, new = old - (sign == "-"), new - (sign == "+")
+        if old < 0 or new < 0:
+            return None
+        body.append(line)
+        ahead += 1
+    after = lines.peek(ahead)
+    signs = " +-"
+    end = ahead
+    while after is not None and not after.strip():
+        signs, end = "+-", end + 1
+        after = lines.peek(end)
+    is_more = after is not None and after[0] in signs
+    if is_more and not _is_header(lines, end) and not _is_signature(lines, end):
+        return None
+    lines.at += ahead
+    return body
+
+
+def _greedy(lines: PatchLines) -> list[str]:
+    """All lines up to the next header that have a sign, or are blank ones between such."""
+    body: list[str] = []
+    while (line := lines.peek()) is not None:
+        if line and line[0] not in " +-\\" and line != "\r":
+            break
+        if _is_header(lines) and (lines.peek(2) or "@@").startswith("@@"):
+            break
+        if _is_signature(lines):
+            break
+        body.append(lines.take())
+    while body and not body[-1].strip("\r"):
+        body.pop()
+    return body
+
+
+def _sides(body: list[str], number: int) -> tuple[str, str]:
+    """The text before and the text after."""
+    old: list[str] = []
+    new: list[str] = []
+    last = ""
+    for line in body:
+        sign = line[:1] if line not in ("", "\r") else " "
+        if sign == _NO_NEWLINE:
+            for side, signs in ((old, " -"), (new, " +")):
+                if last and last in signs and side:
+                    side[-1] = side[-1].removesuffix("\n")
+            continue
+        text = (line[1:] if line not in ("", "\r") else line) + "\n"
+        if sign in " -":
+            old.append(text)
+        if sign in " +":
+            new.append(text)
+        last = sign
+    for side in (old, new):
+        if any(not text.endswith("\n") for text in side[:-1]):
+            raise invalid("newline_within", number)
+    return "".join(old), "".join(new)
