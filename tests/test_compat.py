@@ -23,8 +23,8 @@ from copydesk.errors import FileNotFound
 from copydesk.text import relpath
 from copydesk.text.relpath import RelPath, matches
 from copydesk.tools import compat_files
+from copydesk.tools.answers import Envelope, Original
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN, compat
-from copydesk.tools.envelope import Envelope, Original
 from copydesk.tools.reference import definitions
 from copydesk.tools.report import Fields
 from copydesk.tools.ws_mod import ws_mod

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.store.editorconfig import EditorConfig, matches
+from copydesk.store.dotfiles import EditorConfig, matches
 from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from copydesk import errors
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools import envelope
-from copydesk.tools.envelope import Envelope, code_of
+from copydesk.tools import answers
+from copydesk.tools.answers import Envelope, code_of
 
 CODES = {
     *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
@@ -176,7 +176,7 @@ def test_read_has_nothing_to_apply(desk: OpenWorkspace) -> None:
 )
 def test_codes(refusal: errors.Refusal, code: str) -> None:
     assert code_of(refusal) == code
-    check(envelope.refused(refusal, {}, None, "en", writes=True).timed(0))
+    check(answers.refused(refusal, {}, None, "en", writes=True).timed(0))
 
 
 VALUES = st.recursive(
@@ -188,4 +188,4 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.text() | st.none())
 def test_whatever_is_given_can_be_sent(arguments: dict[str, object], path: str | None) -> None:
-    check(envelope.refused(errors.PathRequired(), arguments, path, "en", writes=True).timed(1))
+    check(answers.refused(errors.PathRequired(), arguments, path, "en", writes=True).timed(1))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
-from copydesk.store.gitignore import GitIgnore
 from copydesk.text.relpath import RelPath
 
 PATHS = (

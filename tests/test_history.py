@@ -18,7 +18,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import Append, RangeEdit
 from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, FileNotFound
-from copydesk.tools.history import HISTORY, when
+from copydesk.tools.ws_mod import HISTORY, when
 
 MEMBERS = {
     "local": MemberConfig(team_mgmt=True),

@@ -176,6 +176,18 @@ def test_nothing_is_left_to_do() -> None:
     check(rule)
 
 
+def test_modules_that_the_docs_name_exist() -> None:
+    repository = Path(__file__).parent.parent
+    named = re.compile(
+        r"`([\w./-]+/[\w-]+\.(?:py|toml|js)|(?:edit|store|desk|tools|app)(?:/\w+)*/)`"
+    )
+    pages = [*repository.glob("*.md"), *repository.glob("docs/*.md")]
+    found = {(page.name, name) for page in pages for name in named.findall(page.read_text("utf-8"))}
+    assert ("CONTRIBUTING.md", "edit/request.py") in found
+    known = (ROOT, repository)
+    assert [one for one in sorted(found) if not any((at / one[1]).exists() for at in known)] == []
+
+
 def test_the_command_line_starts_without_what_it_may_not_need() -> None:
     if importlib.util.find_spec("copydesk.app.cli") is None:
         pytest.skip("there is no command line yet")

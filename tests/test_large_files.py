@@ -22,7 +22,8 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.errors import FileTooLarge
-from copydesk.store import _os, source_large
+from copydesk.store import _os
+from copydesk.store.contents import LargeFile, Surveyed
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -337,13 +338,13 @@ def test_one_pass_serves_plan_and_apply(
     old(path)
     monkeypatch.setattr(_os, "now_ns", lambda: path.stat().st_ctime_ns + 10**10)
     passes: list[int] = []
-    whole_pass = source_large.LargeFile._pass
+    whole_pass = LargeFile._pass
 
-    def counted(self: source_large.LargeFile) -> source_large.Surveyed:
+    def counted(self: LargeFile) -> Surveyed:
         passes.append(1)
         return whole_pass(self)
 
-    monkeypatch.setattr(source_large.LargeFile, "_pass", counted)
+    monkeypatch.setattr(LargeFile, "_pass", counted)
     insert = prepared(desk, Insert(PATH, Anchor("000700"), "new"))
     again = prepared(desk, Insert(PATH, Anchor("000800"), "new"))
     assert isinstance(applied(desk, insert), Applied)
@@ -413,16 +414,16 @@ def test_a_change_of_the_file_while_it_is_read_is_seen(
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
-    whole_pass, passes = source_large.LargeFile._pass, [0]
+    whole_pass, passes = LargeFile._pass, [0]
 
-    def meanwhile(self: source_large.LargeFile) -> source_large.Surveyed:
+    def meanwhile(self: LargeFile) -> Surveyed:
         known = whole_pass(self)
         passes[0] += 1
         if passes[0] == 1:
             path.write_bytes(numbered(1001))
         return known
 
-    monkeypatch.setattr(source_large.LargeFile, "_pass", meanwhile)
+    monkeypatch.setattr(LargeFile, "_pass", meanwhile)
     plan = prepared(desk, RangeEdit(PATH, "1001~", "new"))
     assert plan.draft.base.digest == hashlib.sha256(numbered(1001)).hexdigest()
     assert passes == [2]

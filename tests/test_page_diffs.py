@@ -20,8 +20,15 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
-from copydesk.tools.diff_model import DiffLine, DiffModel, of_change, of_diff
-from copydesk.tools.intraline import LONG, intraline, pair_lines
+from copydesk.tools.diff_model import (
+    LONG,
+    DiffLine,
+    DiffModel,
+    intraline,
+    of_change,
+    of_diff,
+    pair_lines,
+)
 from support.review_page import AGENT, Elements, desk_at
 
 TEXTS = st.lists(

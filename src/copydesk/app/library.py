@@ -50,7 +50,7 @@ from copydesk.edit.request import (
 from copydesk.errors import FileNotFound, InvalidArgs
 from copydesk.store.contents import Closing
 from copydesk.text.relpath import RelPath
-from copydesk.tools.history import UNDO
+from copydesk.tools.ws_mod import UNDO
 
 _Written = TypeVar("_Written", Applied, Transacted, Created, Overwritten, Undone, Rewrite)
 

@@ -47,15 +47,14 @@ from copydesk.errors import (
 from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Trust
 from copydesk.store.contents import Closing
-from copydesk.store.editorconfig import EditorConfig
+from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
-from copydesk.tools import approvals, refusals, reports
+from copydesk.tools import answers, refusals, reports
+from copydesk.tools.answers import Envelope, LongTexts, NoteAnswer
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
-from copydesk.tools.envelope import Envelope
-from copydesk.tools.notes_answer import LongTexts, NoteAnswer
 from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Fields, Lang, Report, Value
 
@@ -366,7 +365,7 @@ class OpenWorkspace(Closing):
     def _log_untold(self) -> None:
         for saved in self.desk.foreign.take_untold():
             undo = f"copydesk undo {saved.lasting_id}"
-            words = approvals.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
+            words = answers.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
             _log.warning("%s", words)
 
     def call(
@@ -425,7 +424,7 @@ class OpenWorkspace(Closing):
         words = [words_of_loss(path, loss, lang) for path, loss in losses]
         if not words:
             return answer
-        return approvals.with_notices(answer, "state_lost", [*words], words)
+        return answers.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
         """The tools of these toolsets that the member may use."""
@@ -483,7 +482,7 @@ class OpenWorkspace(Closing):
             report = replace(report, fields=fields, notices=words)
         if shown.plan.why:
             report = replace(report, fields={**report.fields, "why": shown.plan.why})
-        return approvals.with_decision(report, self.desk.review.decision(shown.plan))
+        return answers.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
         self, member: str, path: str | None = None, most: int = 50, before: int | None = None

@@ -24,10 +24,14 @@ from copydesk.errors import (
 from copydesk.store import _os
 from copydesk.store.contents import (
     Closing,
+    LargeFile,
     OpenContent,
     States,
+    Surveyed,
     close_of_size,
     digest_in_thread,
+    from_line,
+    last_lines,
     read_at,
     sha256_of,
     stamp_of_open,
@@ -65,7 +69,6 @@ from copydesk.store.protocol import (
     refusing,
 )
 from copydesk.store.replace import Chmod, Hooks, staged_in_place, staged_replacement
-from copydesk.store.source_large import LargeFile, Surveyed, from_line, last_lines
 from copydesk.store.staging import (
     attributes_of,
     discard,

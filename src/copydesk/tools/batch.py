@@ -22,11 +22,11 @@ from copydesk.errors import (
     RangeOutOfBounds,
     Refusal,
 )
-from copydesk.tools import envelope, report_fields, reports
+from copydesk.tools import answers, report_fields, reports
+from copydesk.tools.answers import Envelope, Status
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, lines_in
-from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Length, cut_diff, short_lines, shown_diff
 from copydesk.tools.ws_mod import PrepareEditCall
@@ -85,7 +85,7 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Env
     words = _read_words(found, start, truncated, context.lang)
     if found.encoding == "unknown":
         words += " " + say("batch.read_bytes", context.lang)
-    where = envelope.context_of(call.raw, str(found.path))
+    where = answers.context_of(call.raw, str(found.path))
     return Envelope("partial" if truncated else "success", data, words, stats, where)
 
 
@@ -135,7 +135,7 @@ def written(
     if warnings:
         data["warnings"] = list(warnings)
         words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
-    where = envelope.context_of(call.raw, str(done.path))
+    where = answers.context_of(call.raw, str(done.path))
     line = ""
     if getattr(call, "report", None) == "brief":
         written_as = "" if dry else f" · edit {done.edit_id} · version {done.version}"
@@ -298,7 +298,7 @@ class PrepareBatchEditCall(_BatchCall, PrepareEditCall):
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of this toolset."""
     voices = ("edit", "batch") if name == "Edit" else ("batch",)
-    return envelope.refused(refusal, arguments, path, lang, writes=name != "Read", voices=voices)
+    return answers.refused(refusal, arguments, path, lang, writes=name != "Read", voices=voices)
 
 
 def refuse_plan(

@@ -23,7 +23,8 @@ from copydesk.desk.member import Member
 from copydesk.desk.search import FileSearch, Progress, Searches
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
-from copydesk.tools import approvals, reports
+from copydesk.tools import answers, reports
+from copydesk.tools.answers import Envelope, LongTexts, NoteAnswer
 from copydesk.tools.arguments import (
     Arguments,
     Schema,
@@ -35,9 +36,7 @@ from copydesk.tools.arguments import (
     with_null,
 )
 from copydesk.tools.diff_model import view_of
-from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.notes_answer import LongTexts, NoteAnswer
 from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Report, Value
 
 MINDS = ".minds"
@@ -307,7 +306,7 @@ class Catalog:
                     views = view_of(refusal, context.path(path))
                     answer = replace(answer, views=views) if views else answer
         if isinstance(answer, Report | Envelope | NoteAnswer):
-            answer = approvals.with_checks(answer, checked, context.lang)
+            answer = answers.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if isinstance(answer, Report):
             answer = replace(answer, budget=context.budget, lang=context.lang)
@@ -328,12 +327,12 @@ def _told(context: Context, answer: Answer) -> Answer:
         return answer  # nobody hears what a cancelled call says
     saved = context.desk.foreign.told(context.member)
     if saved:
-        answer = approvals.with_saved(answer, saved, context.lang, context.undo_call)
+        answer = answers.with_saved(answer, saved, context.lang, context.undo_call)
     try:
-        news = context.desk.review.news(context.member, approvals.MOST_NEWS)
+        news = context.desk.review.news(context.member, answers.MOST_NEWS)
         if not news:
             return answer
-        told = approvals.with_news(answer, news, context.lang, context.apply_call)
+        told = answers.with_news(answer, news, context.lang, context.apply_call)
         if isinstance(told, Report) and told.body is not None:
             told = replace(told, budget=context.budget, lang=context.lang)
             if not told.is_whole:  # its lines count as shown: none is left out for the news

@@ -27,7 +27,8 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools import compat_files, envelope
+from copydesk.tools import answers, compat_files
+from copydesk.tools.answers import Envelope, Original
 from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
 from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
@@ -40,7 +41,6 @@ from copydesk.tools.compat_files import (
     refused,
     whole,
 )
-from copydesk.tools.envelope import Envelope, Original
 from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Lang
 
@@ -126,7 +126,7 @@ class TextEditorCall(ToolCall):
 
 def answer(call: ToolCall, place: ClientPath, text: str) -> Envelope:
     """The answer of a command that wrote nothing."""
-    where = envelope.context_of(call.raw, str(place.path))
+    where = answers.context_of(call.raw, str(place.path))
     original = Original(({"type": "text", "text": text},), only_text=True)
     return Envelope("success", {"content": text}, text, {}, where, original=original)
 

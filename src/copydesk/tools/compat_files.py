@@ -36,11 +36,11 @@ from copydesk.errors import (
 from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools import envelope, report_fields
+from copydesk.tools import answers, report_fields
+from copydesk.tools.answers import Envelope, Original
 from copydesk.tools.arguments import list_of
 from copydesk.tools.batch import once_approved, written
 from copydesk.tools.catalog import Answer, Context, ToolCall
-from copydesk.tools.envelope import Envelope, Original
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Fields, Lang, Value
@@ -195,7 +195,7 @@ class FilesCall(ToolCall):
     ) -> Envelope:
         """The answer of a text, and remarks on it."""
         blocks: Fields = {"type": "text", "text": content}
-        where = envelope.context_of(self.raw, None if path is None else str(path))
+        where = answers.context_of(self.raw, None if path is None else str(path))
         original = Original((blocks,), {"content": content}, remarks)
         fields: Fields = {"content": content, **data}
         said = " ".join((content, *remarks))
@@ -214,9 +214,9 @@ def refused(
     only_text: bool = False,
 ) -> Envelope:
     """A refusal, in these words and remarks; without any in ours, with the code."""
-    found = envelope.refused(refusal, arguments, path, lang, writes=True, voices=voices)
+    found = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
     if words is None:
-        words = f"{envelope.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
+        words = f"{answers.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
     elif isinstance(refusal, FileNotFound) and refusal.similar:
         remarks = (*remarks, say("compat.similar", lang, {"names": ", ".join(refusal.similar)}))
     block: Fields = {"type": "text", "text": words}
@@ -343,7 +343,7 @@ class ReadMediaFileCall(FilesCall):
             uri = "file://" + _quoted(real_path(context, document.real))
             resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
-        where = envelope.context_of(self.raw, str(place.path))
+        where = answers.context_of(self.raw, str(place.path))
         content: Fields = {"content": [block]}
         original = Original((block,), content)
         return Envelope("success", content, kind, {}, where, original=original)
@@ -397,7 +397,7 @@ class ReadMultipleFilesCall(FilesCall):
             words = _system_words(context, refusal, "open", place)
             if words is None:
                 own = refusal_words(refusal, context.lang, VOICES)
-                words = f"{envelope.code_of(refusal)}: {own}"
+                words = f"{answers.code_of(refusal)}: {own}"
             return f"{path}: Error - {words}"
 
 

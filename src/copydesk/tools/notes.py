@@ -13,11 +13,13 @@ from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
+from copydesk.tools.answers import FOUND, LISTED
+from copydesk.tools.answers import note_answered as answered
+from copydesk.tools.answers import note_refused as refused
+from copydesk.tools.answers import note_shown as shown
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
-from copydesk.tools.history import UNDO
 from copydesk.tools.messages import has, say
-from copydesk.tools.notes_answer import FOUND, LISTED, answered, refused, shown
 from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
 from copydesk.tools.report_fields import (
     hunk_rows,
@@ -27,7 +29,7 @@ from copydesk.tools.report_fields import (
     warned_in,
     warnings,
 )
-from copydesk.tools.ws_mod import PrepareCall
+from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
     from copydesk.desk.member import Member

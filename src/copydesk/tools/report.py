@@ -16,8 +16,7 @@ from copydesk.desk.backends.shown import ShownLines
 from copydesk.text.encoding import Encoding
 from copydesk.text.sizes import most_tokens, tokens
 from copydesk.text.unified import read_diff
-from copydesk.tools.diff_model import FileLines, View, diff_text, lines_in
-from copydesk.tools.intraline import LONG, shorten
+from copydesk.tools.diff_model import LONG, FileLines, View, diff_text, lines_in, shorten
 from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
 

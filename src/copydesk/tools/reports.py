@@ -48,8 +48,7 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
 from copydesk.text.unified import Region, regions
 from copydesk.tools import report_fields
-from copydesk.tools.diff_model import View, diff_text, views_of
-from copydesk.tools.intraline import shorten
+from copydesk.tools.diff_model import View, diff_text, shorten, views_of
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
 from copydesk.tools.report import (

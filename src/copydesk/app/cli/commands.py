@@ -26,14 +26,12 @@ from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.store.checks import Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
-from copydesk.tools.approvals import saved_data
+from copydesk.tools.answers import LongTexts, saved_data
 from copydesk.tools.catalog import Answer, Catalog
-from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.notes_answer import LongTexts
 from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import APPLY, APPLY_ALL
+from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
 
 def run(options: argparse.Namespace) -> int:

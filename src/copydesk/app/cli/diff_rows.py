@@ -11,8 +11,15 @@ from itertools import chain, zip_longest
 from typing import Final, NamedTuple
 
 from copydesk.app import terminal
-from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, DiffRow
-from copydesk.tools.intraline import Span, windows
+from copydesk.tools.diff_model import (
+    ENDINGS,
+    DiffBlock,
+    DiffLine,
+    DiffModel,
+    DiffRow,
+    Span,
+    windows,
+)
 
 SPLIT_COLUMNS: Final = 140
 """A screen of so many columns shows both sides beside one another."""

@@ -39,12 +39,12 @@ from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import CONTEXT, read_diff
 from copydesk.tools.diff_model import DiffModel, diff_text, of_change
-from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
 from copydesk.tools.report_fields import is_binary_deletion
 from copydesk.tools.reports import short_diff
+from copydesk.tools.ws_mod import UNDO
 
 _SEEN = 8
 """So many digits of a digest nobody types who has not seen them."""

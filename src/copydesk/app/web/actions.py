@@ -19,7 +19,7 @@ from copydesk.desk.backends.api import Decision
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
-from copydesk.tools.approvals import saved_words
+from copydesk.tools.answers import saved_words
 
 _MOST_DIGITS = 18
 

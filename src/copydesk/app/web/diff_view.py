@@ -13,8 +13,7 @@ from typing import Final, Literal, NamedTuple, Protocol, cast
 from markupsafe import Markup
 
 from copydesk.app.web.markup import named, render, visible
-from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel
-from copydesk.tools.intraline import Span, windows
+from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, windows
 
 MOST_CHARACTERS: Final = 200_000
 """Larger texts are not coloured: Pygments reads about a million characters in a second."""

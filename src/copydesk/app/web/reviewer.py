@@ -33,8 +33,8 @@ from copydesk.errors import (
 from copydesk.store.access import Rules
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import line_counts
-from copydesk.tools.history import UNDO
 from copydesk.tools.refusals import refusal_words
+from copydesk.tools.ws_mod import UNDO
 
 _MOST_PAST: Final = 2_000
 _MOST_COUNTED: Final = 20_000

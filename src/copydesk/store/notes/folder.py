@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.access import Rules
+from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
-from copydesk.store.gitignore import GitIgnore
 from copydesk.store.notes.errors import (
     AnchorLinked,
     BlockChanged,

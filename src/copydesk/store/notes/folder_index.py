@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import FileNotFound, FileTooLarge, Refusal
 from copydesk.store.access import Rules
+from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
-from copydesk.store.gitignore import GitIgnore
 from copydesk.store.notes.folder_sidecar import SidecarFile
 from copydesk.store.protocol import Stamp
 from copydesk.text import sizes

@@ -1,0 +1,544 @@
+"""Answers that are no report, the Standard Envelope v1.0 and those of notes; what is added to any.
+
+Invariant: an envelope has no other top-level key, and no lone surrogate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from threading import Lock
+from typing import Literal, cast
+
+from copydesk.desk.backends.api import REFUSING, Decision
+from copydesk.desk.checks import Findings
+from copydesk.desk.foreign import Saved
+from copydesk.edit.draft import Plan
+from copydesk.edit.locate import cut
+from copydesk.errors import (
+    ApprovalRequired,
+    Crashed,
+    Failed,
+    InvalidArgs,
+    InvalidPath,
+    NotAFile,
+    Refusal,
+)
+from copydesk.text.relpath import RelPath
+from copydesk.tools import refusals
+from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
+from copydesk.tools.messages import say
+from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
+from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Report, Value, fits
+
+Status = Literal["success", "partial", "error"]
+
+_CODES = {
+    "FILE_NOT_FOUND": "NOT_FOUND",
+    "INVALID_ARGS": "INVALID_PARAM",
+    "PATH_REQUIRED": "INVALID_PARAM",
+    "INVALID_RANGE": "INVALID_PARAM",
+    "RANGE_OUT_OF_BOUNDS": "INVALID_PARAM",
+    "CONTENT_REQUIRED": "INVALID_PARAM",
+    "BUSY": "TIMEOUT",
+}
+
+_SAME = frozenset(
+    (
+        *("ACCESS_DENIED", "CONFLICT", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
+        "INCOMPLETE_READ",
+        *("PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS"),
+        *("APPROVAL_REQUIRED", "CHECK_FAILED"),
+    )
+)
+
+_DENIED = ("EACCES", "EPERM", "EROFS")
+_TIMED_OUT = ("ETIMEDOUT", "ETIME")
+
+_TEXTS = (
+    *("content", "old_string", "new_string", "oldText", "newText"),
+    *("file_text", "old_str", "new_str", "insert_text"),
+)
+_LONGEST_TEXT = 100_000
+"""Characters of a text to be written or replaced that a program is told again.
+
+Of any other argument, which no call has use for when it is long, LONGEST.
+"""
+
+_LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), _LONGEST_TEXT)
+
+_SHOWN = 48
+"""Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
+
+_SHOWN_ITEMS = 2
+"""Items of one list among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """An answer in the form of another program, for which a tool stands.
+
+    `content` are its content blocks and `structured` its structured content, as MCP has them;
+    `remarks` are told after them. `only_text`: that one has no structured content, and who asks
+    for it is given the envelope.
+    """
+
+    content: tuple[Fields, ...]
+    structured: Fields | None = None
+    remarks: tuple[str, ...] = ()
+    only_text: bool = False
+
+    @property
+    def blocks(self) -> tuple[Fields, ...]:
+        remarks: list[Fields] = [{"type": "text", "text": one} for one in self.remarks]
+        return (*self.content, *remarks)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(str(one["text"]) for one in self.blocks if "text" in one)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One answer. `data` is always an object, `stats` always holds `time_ms`.
+
+    `line` is what a model is told instead, with what `data_fields` warn of, if it asked for a
+    brief answer. `original`: it is told in the form of another program, whole.
+    """
+
+    status: Status
+    data_fields: Fields
+    words: str
+    stats: Fields
+    context: Fields
+    error: Fields = field(default_factory=dict[str, Value])
+    line: str = ""
+    budget: int = ANSWER_TOKENS
+    original: Original | None = None
+
+    def timed(self, milliseconds: int) -> Envelope:
+        """The same, with how long it took."""
+        return replace(self, stats={"time_ms": milliseconds, **self.stats})
+
+    @property
+    def is_error(self) -> bool:
+        """Whether nothing was done."""
+        return self.status == "error"
+
+    @property
+    def fields(self) -> Fields:
+        found: Fields = {"status": self.status, "data": self.data_fields, "text": self.words}
+        if self.error:
+            found["error"] = self.error
+        return {**found, "stats": self.stats, "context": self.context}
+
+    @property
+    def data(self) -> Mapping[str, Value]:
+        return self.fields
+
+    @property
+    def text(self) -> str:
+        """The envelope as JSON, without long arguments just written; lists cut to the budget."""
+        if self.original is not None:
+            return self.original.text
+        if self.line:
+            return self.line
+        given = {**self.context, "params_input": _cut(self.context.get("params_input", {}))}
+        shown = {**self.fields, "context": given}
+        most = _MOST_ITEMS
+        while not fits(text := _json(shown), self.budget or _UNBOUNDED) and most:
+            shown["data"] = _shortened(self.data_fields, most)
+            most //= 2
+        return text
+
+    @property
+    def diff(self) -> str:
+        """The diff is in the data."""
+        return ""
+
+
+def context_of(arguments: object, path: str | None) -> Fields:
+    """What was asked, where; `path` is None when none was resolved."""
+    given: Value = {}
+    if isinstance(arguments, Mapping):
+        given = _clean(cast("object", arguments))
+    found: Fields = {"cwd": ".", "params_input": given}
+    if path is not None:
+        found["path_resolved"] = path
+    return found
+
+
+def refused(
+    refusal: Refusal,
+    arguments: object,
+    path: str | None,
+    lang: Lang,
+    *,
+    writes: bool,
+    voices: Sequence[str] = ("batch",),
+) -> Envelope:
+    """A refusal in its envelope; `path` as it was given, `writes`: of a tool that would write.
+
+    It is told in the words of `voices`.
+    """
+    applied: Fields = {"applied": False} if writes else {}
+    words = refusal_words(refusal, lang, voices)
+    error: Fields = {"code": code_of(refusal), "message": words}
+    where = context_of(arguments, _resolved(refusal, path))
+    return Envelope("error", {**applied, **facts_of(refusal)}, words, {}, where, error)
+
+
+def code_of(refusal: Refusal) -> str:
+    """The envelope's code for a refusal, one of the few that the envelope has."""
+    if isinstance(refusal, Crashed):
+        return "INTERNAL_ERROR"
+    if isinstance(refusal, NotAFile):
+        return "IS_DIRECTORY" if refusal.kind == "directory" else "EXECUTION_ERROR"
+    if isinstance(refusal, InvalidPath):
+        malformed = "NUL" in refusal.reason or "surrogate" in refusal.reason
+        return "INVALID_PARAM" if malformed else "ACCESS_DENIED"
+    if isinstance(refusal, Failed):
+        if refusal.reason.startswith(_DENIED):
+            return "PERMISSION_DENIED"
+        return "TIMEOUT" if refusal.reason.startswith(_TIMED_OUT) else "EXECUTION_ERROR"
+    if refusal.code in _SAME:
+        return refusal.code
+    return _CODES.get(refusal.code, "EXECUTION_ERROR")
+
+
+def _resolved(refusal: Refusal, path: str | None) -> str | None:
+    """The path as a success would show it; None when it is none of the workspace."""
+    if not path or isinstance(refusal, InvalidPath):
+        return None
+    if isinstance(refusal, InvalidArgs) and refusal.argument == "path":
+        return None
+    try:
+        return cut(str(RelPath.parse(path)), LONGEST)
+    except Refusal:
+        return None
+
+
+def _clean(value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2) -> Value:
+    """The value as JSON has it, with every text fit for output and cut where it is too long.
+
+    Of what no call has use for, numbers that cannot be written are cut too, and
+    what stands in more than `depth` values.
+    """
+    if isinstance(value, str):
+        if len(value) <= most and value.isascii():
+            return value
+        return cut(value.encode("utf-8", "backslashreplace").decode(), most)
+    if isinstance(value, Mapping | list | tuple) and not depth:
+        return "…"
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return {
+            str(_clean(str(key))): _clean(item, _LONGEST_OF.get(str(key), LONGEST), depth - 1)
+            for key, item in items
+        }
+    if isinstance(value, list | tuple):
+        return [_clean(item, depth=depth - 1) for item in cast("Sequence[object]", value)]
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return cut(hex(value), LONGEST)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return cast(Value, value if isfinite(value) else None)
+    return _clean(repr(value))
+
+
+_MOST_ITEMS = 64
+_UNBOUNDED = 1 << 62
+
+
+def _json(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _shortened(data: Fields, most: int) -> Fields:
+    """The data with the first `most` items of each list, and how many are left out."""
+    found: Fields = {}
+    for key, value in data.items():
+        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > most:
+            found |= {key: value[:most], f"{key}_left_out": len(value) - most}
+        else:
+            found[key] = value
+    return found
+
+
+def _cut(value: Value) -> Value:
+    """The value with every long text cut, and every long list."""
+    if isinstance(value, str):
+        return cut(value, _SHOWN if value.isascii() else _SHOWN // 3)
+    if isinstance(value, Mapping):
+        return {key: _cut(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        shown = [_cut(item) for item in value[:_SHOWN_ITEMS]]
+        left_out = len(value) - len(shown)
+        return [*shown, f"… (+{left_out} items)"] if left_out else shown
+    return value
+
+
+LISTED = 20
+"""So many documents of each notebook are listed, unless told otherwise."""
+
+FOUND = 20
+"""So many blocks a search shows, unless told otherwise."""
+
+LENGTH = 8_000
+"""Characters of a result that are shown at once, unless told otherwise."""
+
+MOST_TEXTS = 200
+MOST_CHARACTERS = 32 << 20
+"""So much is kept of all texts together; the oldest go first."""
+
+
+class LongTexts:
+    """Texts by name. Safe to use from many threads. `length` None: nothing is cut."""
+
+    def __init__(self, length: int | None = LENGTH) -> None:
+        self.length = length
+        self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._count = 0
+        self._size = 0
+        self._lock = Lock()
+
+    def is_long(self, text: str) -> bool:
+        """Whether the text is too long to be shown at once."""
+        return self.length is not None and len(text) > self.length
+
+    def keep(self, member: str, tool: str, text: str) -> str:
+        """Keep a text; its name."""
+        with self._lock:
+            self._count += 1
+            name = f"{tool}_{self._count}"
+            self._texts[member, name] = text
+            self._size += len(text)
+            while len(self._texts) > 1 and (
+                len(self._texts) > MOST_TEXTS or self._size > MOST_CHARACTERS
+            ):
+                self._size -= len(self._texts.popitem(last=False)[1])
+            return name
+
+    def find(self, member: str, name: str) -> str | None:
+        """The text of that name, if it is still kept."""
+        with self._lock:
+            return self._texts.get((member, name))
+
+    def names(self, member: str) -> tuple[str, ...]:
+        """The names of the member's texts, the oldest first."""
+        with self._lock:
+            return tuple(name for owner, name in self._texts if owner == member)
+
+
+_NOT_FOUND = ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAnswer:
+    """One answer; its `status` is success, not_found or error."""
+
+    fields: Fields
+    text: str
+    diff: str = ""
+
+    @property
+    def data(self) -> Mapping[str, Value]:
+        return self.fields
+
+    @property
+    def is_error(self) -> bool:
+        return self.fields["status"] != "success"
+
+
+def note_answered(fields: Fields, text: str, diff: str = "") -> NoteAnswer:
+    """An answer that what was asked for is done."""
+    return NoteAnswer({"status": "success", **fields}, text, diff)
+
+
+def note_shown(
+    kept: LongTexts, member: str, tool: str, fields: Fields, text: str, lang: Lang
+) -> NoteAnswer:
+    """A text that was asked for, as `content` besides the fields; a long one is cut."""
+    if not kept.is_long(text):
+        return note_answered({**fields, "content": text}, text)
+    name = kept.keep(member, tool, text)
+    start = text[: kept.length]
+    omitted = len(text) - len(start)
+    facts = {"omitted": omitted, "total": len(text), "name": name, "next": len(start)}
+    cut: Fields = {"truncated": True, "omitted": omitted, "var": name}
+    note = say("notes.cut", lang, facts)
+    return note_answered({**fields, **cut, "content": start}, f"{start}\n\n{note}")
+
+
+def note_refused(
+    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
+) -> NoteAnswer:
+    """A refusal of this toolset."""
+    status = "not_found" if refusal.code in _NOT_FOUND else "error"
+    words = refusals.refusal_words(refusal, lang, ("notes",))
+    fields: Fields = {"status": status, "mode": name, "error": refusal.code}
+    fields |= refusals.facts_of(refusal)
+    fields["summary"] = words
+    return NoteAnswer(fields, f"[{refusal.code}] {words}")
+
+
+FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
+"""The code of a write of another program that was saved as an edit."""
+
+_LONGEST_REASON = 300
+"""Characters of a reason that an answer says in words; its data has more."""
+
+MOST_NEWS = 5
+"""So many decisions are told with one answer; the others with the next ones."""
+
+
+def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Report:
+    """The report of an apply that a person has to approve first: the plan waits on."""
+    return Report(
+        {
+            "status": "pending",
+            "mode": mode,
+            "path": str(plan.request.path),
+            "hunk_id": plan.id,
+            "expires_at_ms": plan.expires_ms,
+            "action": plan.action,
+            "error": refusal.code,
+            **refusals.facts_of(refusal),
+            "summary": refusals.refusal_words(refusal, lang),
+        }
+    )
+
+
+def with_news(
+    answer: Report | Envelope | NoteAnswer,
+    news: Sequence[tuple[Decision, bool]],
+    lang: Lang,
+    apply: Callable[[str], str],
+) -> Report | Envelope | NoteAnswer:
+    """The answer, and what was decided meanwhile; True: the plan was written already.
+
+    A report has `decisions` as its last field, an envelope among its data. `apply` is how a
+    plan is written, in words.
+    """
+    told = [one for one in news if not _says(answer.fields, one[0])]
+    if not told:
+        return answer
+    rows: list[Value] = [_row(decision, written) for decision, written in told]
+    words = [_words(decision, written, lang, apply) for decision, written in told]
+    return with_notices(answer, "decisions", rows, words)
+
+
+def with_notices(
+    answer: Report | Envelope | NoteAnswer, name: str, value: list[Value], words: Sequence[str]
+) -> Report | Envelope | NoteAnswer:
+    """The answer with one more field, and what it says in words."""
+    if isinstance(answer, Envelope):
+        data: Fields = {**answer.data_fields, name: value}
+        line = answer.line and "".join((answer.line, *(f"{one}\n" for one in words)))
+        said = " ".join((answer.words, *words))
+        answer = replace(answer, data_fields=data, words=said, line=line)
+        if answer.original is not None:
+            remarks = (*answer.original.remarks, *words)
+            answer = replace(answer, original=replace(answer.original, remarks=remarks))
+        return answer
+    fields: Fields = {**answer.fields, name: value}
+    if isinstance(answer, NoteAnswer):
+        return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))
+    return replace(answer, fields=fields, notices=(*answer.notices, *words))
+
+
+def with_saved(
+    answer: Report | Envelope | NoteAnswer,
+    saved: Sequence[Saved],
+    lang: Lang,
+    undo: Callable[[int], str],
+) -> Report | Envelope | NoteAnswer:
+    """The answer, and what other programs wrote that is in the journal and not in its file.
+
+    A report has `foreign_writes` as its last field, an envelope among its data. `undo` is how
+    an edit is undone, in words.
+    """
+    rows: list[Value] = [saved_data(one) for one in saved]
+    words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in saved]
+    return with_notices(answer, "foreign_writes", rows, words)
+
+
+def with_checks(
+    answer: Report | Envelope | NoteAnswer, checked: Mapping[RelPath, Findings], lang: Lang
+) -> Report | Envelope | NoteAnswer:
+    """The answer with new findings of checks in what it wrote or planned; else a line in full."""
+    found = [one for findings in checked.values() for one in findings]
+    told = answer.data_fields if isinstance(answer, Envelope) else answer.fields
+    is_full = isinstance(answer, Report) and not answer.is_error
+    if not checked or "checks" in told or not (found or is_full):
+        return answer
+    rows: list[Value] = [refusals.check_row(one, lang) for one in found]
+    if isinstance(answer, Report) and (not answer.line or not found):
+        return replace(answer, fields={**answer.fields, "checks": rows})
+    words = [refusals.check_words(one, lang) for one in found]
+    return with_notices(answer, "checks", rows, words)
+
+
+def saved_data(saved: Saved) -> Fields:
+    """A write of another program that was saved, for a program."""
+    return {"code": FOREIGN_WRITE, "path": str(saved.path), "edit_id": saved.edit_id}
+
+
+def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
+    """The same for a person or a model; `undo` is how the edit is undone."""
+    return say(FOREIGN_WRITE, lang, {"path": path, "edit_id": edit_id, "undo": undo})
+
+
+def with_decision(report: Report, decision: Decision | None) -> Report:
+    """The report of a plan with the decision that stands on it, as its last field."""
+    if decision is None:
+        return report
+    fields: Fields = {**report.fields, "decision": _row(decision, written=False)}
+    return replace(report, fields=fields)
+
+
+def _says(fields: Fields, decision: Decision) -> bool:
+    if fields.get("hunk_id") != decision.plan[0]:
+        return False
+    if decision.verdict in REFUSING:
+        return fields.get("error") == "HUNK_REJECTED"
+    return decision.verdict == "approved" and fields.get("status") == "ok"
+
+
+def _row(decision: Decision, written: bool) -> Fields:
+    row: Fields = {
+        "hunk_id": decision.plan[0],
+        "path": decision.path,
+        "verdict": decision.verdict,
+        "by": decision.by,
+        "time_ms": decision.time_ms,
+    }
+    if decision.verdict == "commented" and decision.after:
+        row["line"] = int(decision.after[1:])
+        row["side"] = "new" if decision.after.startswith("+") else "old"
+    if decision.reason:
+        row["reason"] = cut(decision.reason, refusals.LONGEST)
+    if written:
+        row["written"] = True
+    return row
+
+
+def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str], str]) -> str:
+    facts = {
+        "by": decision.by,
+        "id": decision.plan[0],
+        "path": decision.path,
+        "why": cut(decision.reason, _LONGEST_REASON),
+        "apply": apply(decision.plan[0]),
+        "line": decision.after,
+    }
+    said: str = decision.verdict
+    if said == "commented":
+        said = f"commented.{'line' if decision.after else 'plan'}"
+    elif said == "approved" and written:
+        said = "written"
+    return say(f"decision.{said}", lang, facts)
