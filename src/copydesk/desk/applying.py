@@ -88,8 +88,9 @@ if TYPE_CHECKING:
     from copydesk.edit.notes.draft import BlockDraft
 
 
-_WAITING = ("expires_ms", "transaction")
-"""The fields of a plan that may change while it waits."""
+def _as_it_waits(found: Plan, plan: Plan) -> Plan:
+    """The plan that was found, with the fields of the other one that may change while it waits."""
+    return replace(found, expires_ms=plan.expires_ms, transaction=plan.transaction)
 
 
 class Applying:
@@ -245,7 +246,7 @@ class Applying:
         """Raise unless the plan waits as it is, and was not written; call it in its turn."""
         now_ms = self._set.clock()
         found = self._set.registry.get(plan.id, now_ms)
-        if replace(found, **{name: getattr(plan, name) for name in _WAITING}) != plan:
+        if found is not plan and _as_it_waits(found, plan) != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )

@@ -7,10 +7,10 @@ for too long is told who holds it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from threading import Condition, Lock
+from types import TracebackType
 from typing import Protocol
 
 from copydesk.errors import check_cancelled, poll_seconds
@@ -65,14 +65,21 @@ class Lanes:
         """Until when one waits who begins to wait now, for all the lanes that it wants."""
         return Deadline(self._seconds)
 
-    @contextmanager
     def turn(
         self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
-    ) -> Generator[None, None, None]:
+    ) -> AbstractContextManager[None]:
         """Hold the lock of `key` in the order of tickets; after `until` Busy names its holder."""
+        return _Turn(self, key, ticket, caller, until)
+
+    def take(
+        self, key: str, ticket: Ticket, caller: Caller, until: Deadline | None
+    ) -> AbstractContextManager[None]:
+        """Wait for the lock among the threads of this process; what excludes other processes."""
         deadline = self.deadline() if until is None else until
         with self._lock:
-            lane = self._lanes.setdefault(key, _Lane())
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self._lanes[key] = _Lane()
             self._count += 1
             mine = (ticket, self._count)
             heapq.heappush(lane.waiting, mine)
@@ -90,13 +97,14 @@ class Lanes:
                 raise
             heapq.heappop(lane.waiting)
             lane.holder = Holder.here(caller)
-        try:
-            with self._exclusion.hold(key, deadline.left, caller):
-                yield
-        finally:
-            with self._lock:
-                lane.holder = None
-                self._leave(key, lane)
+        return self._exclusion.hold(key, deadline.left, caller)
+
+    def give(self, key: str) -> None:
+        """Give the lock to the thread of this process that waits with the smallest ticket."""
+        with self._lock:
+            lane = self._lanes[key]
+            lane.holder = None
+            self._leave(key, lane)
 
     def _leave(self, key: str, lane: _Lane) -> None:
         lane.users -= 1
@@ -104,3 +112,34 @@ class Lanes:
             self._free.notify_all()
         else:
             del self._lanes[key]
+
+
+class _Turn:
+    """One lock, held within a `with`: of this process first, then across processes."""
+
+    __slots__ = ("_caller", "_held", "_key", "_lanes", "_ticket", "_until")
+
+    def __init__(
+        self, lanes: Lanes, key: str, ticket: Ticket, caller: Caller, until: Deadline | None
+    ) -> None:
+        self._lanes, self._key, self._ticket = lanes, key, ticket
+        self._caller, self._until = caller, until
+
+    def __enter__(self) -> None:
+        self._held = self._lanes.take(self._key, self._ticket, self._caller, self._until)
+        try:
+            self._held.__enter__()
+        except BaseException:
+            self._lanes.give(self._key)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._held.__exit__(kind, error, trace)
+        finally:
+            self._lanes.give(self._key)

@@ -19,9 +19,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from threading import Lock, local
 from typing import Any
 from weakref import WeakSet
@@ -58,6 +57,9 @@ else:
 _KEPT = 64
 """So many handles are kept open, of the keys used last."""
 
+_KNOWN = 1_024
+"""So many paths of lock files are remembered."""
+
 _LOOK_SECONDS = 0.1
 """Who waits looks again after so long, should one who died have been the one to wake it."""
 
@@ -77,6 +79,9 @@ _NO_PIPES = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EA
 
 Inode = tuple[int, int]
 """Device and inode."""
+
+Handle = tuple[int, tuple[str, Inode]]
+"""An open lock file: its descriptor, its path, and what that led to."""
 
 
 class _Held(local):
@@ -99,6 +104,7 @@ class FileLocks:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds
         self._kept: dict[str, int] = {}
+        self._known: dict[str, tuple[str, str]] = {}
         self._open: dict[int, Inode] = {}
         self._lock = Lock()
         self._held = _Held()
@@ -106,30 +112,11 @@ class FileLocks:
         with _forking:
             _all.add(self)
 
-    @contextmanager
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
-    ) -> Generator[None, None, None]:
+    ) -> AbstractContextManager[None]:
         """Wait until nobody else holds the key, and hold it; raises Busy after so long."""
-        fd = self._taken(key, self._seconds if seconds is None else seconds)
-        process = os.getpid()
-        named = caller != NOBODY
-        mine = (self._path(key), self._open[fd])
-        self._held.locks.append(mine)
-        try:
-            if named:
-                self._record(fd, caller)
-            yield
-        except BaseException:
-            if os.getpid() == process:
-                self._release(key, fd, named)
-                self._close(fd)
-            raise
-        finally:
-            self._held.locks.remove(mine)
-        if os.getpid() == process:  # a forked child has no handle any more
-            self._release(key, fd, named)
-            self._keep(key, fd)
+        return _Hold(self, key, self._seconds if seconds is None else seconds, caller)
 
     def are_held(self) -> bool:
         """Whether all files this thread has locked have their paths, so nobody locks another."""
@@ -142,27 +129,56 @@ class FileLocks:
         for fd in kept.values():
             self._close(fd)
 
-    def _taken(self, key: str, seconds: float) -> int:
+    def take(self, key: str, seconds: float, caller: Caller) -> Handle:
         """A handle of the key's file, locked; no other thread has the same one."""
-        deadline = Deadline(seconds)
+        path, queue = self._paths(key)
+        deadline: Deadline | None = None
         while True:
             with self._lock:
                 fd = self._kept.pop(key, -1)
             if fd < 0:
-                fd = self._opened(key)
+                fd = self._opened(path)
             try:
-                if not (_is_open_to_all(key, self._queue(key)) and _try_lock(fd)):
+                if not (_is_open_to_all(key, queue) and _try_lock(fd)):
+                    deadline = deadline or Deadline(seconds)
                     self._wait(key, fd, deadline)
-                if _is_at(self._path(key), self._open[fd]):
-                    return fd
+                if _is_at(path, self._open[fd]):
+                    if not key.startswith(DATABASE):
+                        _record(fd, caller)
+                    handle = fd, (path, self._open[fd])
+                    self._held.locks.append(handle[1])
+                    return handle
             except BaseException:
                 self._close(fd)
                 raise
             self._close(fd)  # somebody removed or replaced the file: others lock another one
 
+    def release(self, key: str, handle: Handle, *, keep: bool, forked: bool) -> None:
+        """Unlock a handle, wake the first that waits, and keep the handle open for the next time.
+
+        `forked`: this is a child of the process that took it, and has no handle any more.
+        """
+        fd, mine = handle
+        self._held.locks.remove(mine)
+        if forked:
+            return
+        _unlock(fd)
+        queue = self._paths(key)[1]
+        if os.path.lexists(queue):
+            _wake(queue)
+        gone = fd
+        if keep:
+            with self._lock:
+                if key not in self._kept:
+                    self._kept[key], gone = fd, -1
+                    if len(self._kept) > _KEPT:
+                        gone = self._kept.pop(next(iter(self._kept)))
+        if gone >= 0:
+            self._close(gone)
+
     def _wait(self, key: str, fd: int, deadline: Deadline) -> None:
         """Lock it when all have had it that came before; raises Busy."""
-        queue = self._queue(key)
+        queue = self._paths(key)[1]
         own, pipe = self._enqueued(queue)
         first, taken = own, False
         stalled = Stalled(min(_STALLED_SECONDS, deadline.seconds / 4))
@@ -246,31 +262,8 @@ class FileLocks:
                     _drop_if_dead(os.path.join(queue, name))
             os.rmdir(queue)  # unless others wait
 
-    def _release(self, key: str, fd: int, named: bool) -> None:
-        if named:
-            with suppress(OSError):
-                os.ftruncate(fd, 0)
-        _unlock(fd)
-        queue = self._queue(key)
-        if os.path.lexists(queue):
-            _wake(queue)
-
-    def _record(self, fd: int, caller: Caller) -> None:
-        with suppress(OSError):  # of a full disk: it only says who it is
-            os.pwrite(fd, Holder.here(caller).text.encode()[:_RECORD_BYTES], 0)
-
-    def _keep(self, key: str, fd: int) -> None:
-        with self._lock:
-            if key in self._kept:
-                gone = fd
-            else:
-                self._kept[key] = fd
-                gone = self._kept.pop(next(iter(self._kept))) if len(self._kept) > _KEPT else -1
-        if gone >= 0:
-            self._close(gone)
-
-    def _opened(self, key: str) -> int:
-        path, flags = self._path(key), os.O_RDWR | os.O_CREAT
+    def _opened(self, path: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT
         try:
             if self._made:
                 with suppress(FileNotFoundError, NotADirectoryError):
@@ -293,11 +286,16 @@ class FileLocks:
             self._open.pop(fd, None)
             os.close(fd)
 
-    def _path(self, key: str) -> str:
-        return f"{self._folder}{os.sep}{_name(key)}"
-
-    def _queue(self, key: str) -> str:
-        return f"{self._path(key)}.wait"
+    def _paths(self, key: str) -> tuple[str, str]:
+        """The key's lock file, and the folder of those who wait for it."""
+        found = self._known.get(key)
+        if found is None:
+            path = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+            found = path, f"{path}.wait"
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return found
 
     def forget(self) -> None:
         """Close all handles, in a child that was forked: what they lock is the parent's."""
@@ -305,6 +303,23 @@ class FileLocks:
             with suppress(OSError):
                 os.close(fd)
         self._open, self._kept, self._lock = {}, {}, Lock()
+
+
+class _Hold:
+    """One key, held within a `with`; a child that is forked within it does not hold it."""
+
+    __slots__ = ("_caller", "_forks", "_handle", "_key", "_locks", "_seconds")
+
+    def __init__(self, locks: FileLocks, key: str, seconds: float, caller: Caller) -> None:
+        self._locks, self._key, self._seconds, self._caller = locks, key, seconds, caller
+
+    def __enter__(self) -> None:
+        self._handle = self._locks.take(self._key, self._seconds, self._caller)
+        self._forks = _forks
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        forked = self._forks != _forks
+        self._locks.release(self._key, self._handle, keep=kind is None, forked=forked)
 
 
 class Stalled:
@@ -331,7 +346,13 @@ _forking = Lock()
 """Held while a handle is opened or closed, so that a fork knows all of them."""
 
 
+_forks = 0
+"""How often this process, or a parent of it, was forked before it began."""
+
+
 def _after_fork() -> None:
+    global _forks
+    _forks += 1
     for locks in list(_all):
         locks.forget()
     _forking.release()
@@ -341,11 +362,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_after_fork
     )
-
-
-@lru_cache(1024)
-def _name(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def _is_at(path: str, inode: Inode) -> bool:
@@ -411,8 +427,15 @@ def _sleep(pipe: int, seconds: float) -> None:
             os.read(pipe, 4_096)
 
 
+def _record(fd: int, caller: Caller) -> None:
+    """Say in the first line of a lock file who holds it; what follows is of an earlier holder."""
+    text = Holder.here(caller).text if caller != NOBODY else ""
+    with suppress(OSError):  # of a full disk: it only says who it is
+        os.pwrite(fd, text.encode()[:_RECORD_BYTES] + b"\n", 0)
+
+
 def _recorded(fd: int) -> bytes:
     try:
-        return os.pread(fd, _RECORD_BYTES, 0)
+        return os.pread(fd, _RECORD_BYTES, 0).partition(b"\n")[0]
     except OSError:
         return b""

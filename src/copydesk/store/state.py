@@ -89,6 +89,14 @@ class StateFile:
         """The same of its write-ahead log."""
         return _identity(self._log)
 
+    def identities(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """Both at once."""
+        try:
+            file, log = os.lstat(self.path), os.lstat(self._log)
+        except OSError:
+            return self.identity(), self.log_identity()
+        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino)
+
     def is_empty(self) -> bool:
         """Whether it is a file of no bytes."""
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
-from functools import lru_cache
+from threading import Lock
 from typing import Any, cast
 
 import msgpack
@@ -104,26 +104,31 @@ _know(
 )
 
 
+_HEAD = b"\x93" + cast("Callable[..., bytes]", msgpack.packb)(SCHEMA)
+"""A list of three, the schema first."""
+
+
 def encode(value: object) -> bytes:
     """The bytes of one of the types above, of a tuple, or of a mapping of names to such."""
     used: dict[str, tuple[str, ...]] = {}
 
     def plain(part: object) -> object:
         """A value of ours as [name, fields...]; a tuple of values as [None, values...]."""
-        if isinstance(part, tuple):
-            return [None, *cast("tuple[object, ...]", part)]
-        if isinstance(part, Mapping):  # one that cannot be changed
-            return dict(cast("Mapping[str, object]", part))
         kind = type(part)
-        if kind not in _NAMES:
+        if kind is tuple:
+            return [None, *cast("tuple[object, ...]", part)]
+        name = _NAMES.get(kind)
+        if name is None:
+            if isinstance(part, Mapping):  # one that cannot be changed
+                return dict(cast("Mapping[str, object]", part))
             _know_notes()
-        name, names = _NAMES[kind], _FIELDS[kind]
-        used[name] = names
+            name = _NAMES[kind]
+        names = used[name] = _FIELDS[kind]
         return [name, *[getattr(part, each) for each in names]]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)
-    return _with_checksum(b"\x93" + pack(SCHEMA) + pack(used) + body)  # a list of three
+    return _with_checksum(_HEAD + pack(used) + body)
 
 
 def decode(data: bytes) -> Any:
@@ -141,15 +146,42 @@ def decode(data: bytes) -> Any:
     raise UnknownRecord(f"a record of schema {schema}; this build reads schema {SCHEMA}")
 
 
-_unpacked_once = lru_cache(maxsize=32)(decode)
-_unpacked_tiny = lru_cache(maxsize=4096)(decode)
+_plans: dict[bytes, Plan] = {}
+"""Plans by their bytes, those seen last."""
+
+_plans_lock = Lock()
+_PLANS, _PLAN_BYTES = 1_024, 1 << 14
+"""So many plans are kept decoded, none of more bytes."""
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """The same of a plan, which this process need not decode again."""
+    data = encode(plan)
+    _keep_plan(data, plan)
+    return data
+
+
+def known_plan(data: bytes) -> Plan | None:
+    """The plan that these bytes were made of, or decoded to, not long ago."""
+    return _plans.get(data)
 
 
 def decode_plan(data: bytes) -> Plan:
-    """The same of a plan; a small one is unpacked once, though it is asked for again and again."""
-    tiny, small = len(data) < 1 << 12, len(data) < 1 << 16
-    unpack = _unpacked_tiny if tiny else _unpacked_once if small else decode
-    return cast(Plan, unpack(data))
+    """The same of a plan; one that is asked for again and again is unpacked once."""
+    plan = _plans.get(data)
+    if plan is None:
+        plan = cast(Plan, decode(data))
+        _keep_plan(data, plan)
+    return plan
+
+
+def _keep_plan(data: bytes, plan: Plan) -> None:
+    if len(data) > _PLAN_BYTES:
+        return
+    with _plans_lock:
+        _plans[data] = plan
+        if len(_plans) > _PLANS:
+            del _plans[next(iter(_plans))]
 
 
 def compress(data: bytes) -> bytes:

@@ -13,9 +13,10 @@ time; so who writes holds a lock of ours, and who waits for it is woken.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from threading import Event, RLock, local
+from types import TracebackType
 from typing import Any, Literal, Protocol, cast
 
 import apsw
@@ -141,7 +142,8 @@ class Database:
         self._lock = RLock()
         self._exclusion = exclusion or NoExclusion()
         self._key = f"\0database {self.path}"  # no path of a document holds a NUL
-        self._inside = self._is_locked = False
+        self._inside, self._depth = False, 0
+        self._held: AbstractContextManager[None] = nullcontext()
         self._connection: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._log: tuple[int, int] | None = None
@@ -156,24 +158,41 @@ class Database:
         if on_new is not None:
             self._on_new.append(on_new)
 
-    @contextmanager
-    def locked(self) -> Generator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Nobody else writes within it; a lock within a lock is the same one."""
-        with self._lock:
-            if self._is_locked:
-                yield
-                return
-            with self._exclusion.hold(self._key):
-                self._is_locked = True
-                try:
-                    yield
-                finally:
-                    self._is_locked = False
+        return _Locked(self)
+
+    def take(self) -> None:
+        """Exclude other threads and processes; each call needs one of `give`."""
+        self._lock.acquire()
+        try:
+            if not self._depth:
+                held = self._exclusion.hold(self._key)
+                held.__enter__()
+                self._held = held
+            self._depth += 1
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def give(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        """End what `take` began; the exception that ended it, if one did."""
+        try:
+            self._depth -= 1
+            if not self._depth:
+                self._held.__exit__(kind, error, trace)
+        finally:
+            self._lock.release()
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
         """A transaction that writes; committed at the end, rolled back by an exception."""
-        with self.locked(), self.reading() as connection:
+        with _Locked(self), _Reading(self) as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 self._used.file = self._count
@@ -188,25 +207,47 @@ class Database:
 
     def change(self, statement: str, values: Sequence[Value]) -> int:
         """A transaction of one statement; how many rows it changed."""
-        with self.locked(), self.reading() as connection:
+        with _Locked(self), _Reading(self) as connection:
             connection.execute(statement, values)
             return connection.changes()
 
-    @contextmanager
-    def reading(self) -> Generator[Connection]:
+    def rows(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that reads."""
+        with _Reading(self) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def reading(self) -> AbstractContextManager[Connection]:
         """The connection, for statements that read; others may write meanwhile if it has a log."""
-        with self._lock if self._most_bytes is None else self.locked():
-            outer = self._inside
-            try:
-                connection = self._connected()
-                self._inside = True
-                yield connection
-            except (apsw.Error, UnicodeDecodeError) as error:
+        return _Reading(self)
+
+    def begin(self) -> tuple[Connection, bool]:
+        """The connection in the place of its file, and whether this thread is using it already."""
+        if self._most_bytes is None:
+            self._lock.acquire()
+        else:
+            self.take()
+        outer = self._inside
+        try:
+            connection = self._connected()
+        except BaseException as error:
+            self.end(error, outer=outer)
+            raise
+        self._inside = True
+        return connection, outer
+
+    def end(self, error: BaseException | None, *, outer: bool) -> None:
+        """End what `begin` began; raises what an error of SQLite means."""
+        try:
+            self._inside = outer
+            if isinstance(error, (apsw.Error, UnicodeDecodeError)):
                 if not outer and not _name_of(error).startswith(_TRANSIENT):
                     self._let_go()
                 raise self._refused(error) from error
-            finally:
-                self._inside = outer
+        finally:
+            if self._most_bytes is None:
+                self._lock.release()
+            else:
+                self.give(type(error) if error else None, error)
 
     @contextmanager
     def decoding(self) -> Generator[None, None, None]:
@@ -290,13 +331,12 @@ class Database:
     def _is_in_place(self) -> bool:
         """Whether file and log still have their paths."""
         file = self._file
-        return file is None or (
-            file.identity() == self._identity and file.log_identity() == self._log
-        )
+        return file is None or file.identities() == (self._identity, self._log)
 
     def _connected(self) -> Connection:
-        if self._connection is not None and (self._inside or self._is_in_place()):
-            return self._connection
+        connection = self._connection
+        if connection is not None and (self._inside or self._is_in_place()):
+            return connection
         with self.locked():
             for _ in range(_OPENINGS):
                 with suppress(apsw.IOError, apsw.CantOpenError):  # its folder has just gone
@@ -393,6 +433,47 @@ class Database:
         if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
             return StateDamaged(_OPERATION, words, self.path)
         return StateFailed(_OPERATION, words, self.path)
+
+
+class _Locked:
+    """A database that nobody else writes, within a `with`."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.take()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._database.give(kind, error, trace)
+
+
+class _Reading:
+    """A connection that one thread uses, within a `with`."""
+
+    __slots__ = ("_database", "_outer")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        connection, self._outer = self._database.begin()
+        return connection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._database.end(error, outer=self._outer)
 
 
 def _name_of(error: Exception) -> str:

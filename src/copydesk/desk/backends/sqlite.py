@@ -37,6 +37,8 @@ from copydesk.desk.backends.codec import (
     decode_plan,
     decompress,
     encode,
+    encode_plan,
+    known_plan,
 )
 from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.edit.draft import Approval, Ended, Plan
@@ -87,7 +89,7 @@ class SqliteRegistry:
             self._forgot_ms = plan.created_ms
         added = self._db.change(
             "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)",
-            (plan.id, plan.created_ms, plan.expires_ms, encode(plan)),
+            (plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)),
         )
         return added == 1
 
@@ -96,19 +98,19 @@ class SqliteRegistry:
             self.get(plan.id, plan.created_ms)
             db.execute(
                 "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
-                (plan.id, plan.created_ms, plan.expires_ms, encode(plan)),
+                (plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)),
             )
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
-        with self._db.reading() as db:
-            row = db.execute(
-                "SELECT plan, ended, expires_ms FROM plans WHERE id = ?", (hunk_id,)
-            ).fetchone()
-        if row is None:
+        rows = self._db.rows("SELECT plan, ended, expires_ms FROM plans WHERE id = ?", (hunk_id,))
+        if not rows:
             raise HunkNotFound(hunk_id, "unknown")
-        plan, ended, expires_ms = row
+        ((plan, ended, expires_ms),) = rows
         if ended is not None or expires_ms <= now_ms:
             raise HunkNotFound(hunk_id, ended or "expired")
+        known = known_plan(plan)
+        if known is not None:
+            return known
         with self._db.decoding():
             return decode_plan(plan)
 
@@ -124,18 +126,17 @@ class SqliteRegistry:
         opened = self._db.change(
             "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4, ended = NULL,"
             " ended_ms = NULL WHERE id = ?1 AND ended = 'applied'",
-            (plan.id, plan.created_ms, plan.expires_ms, encode(plan)),
+            (plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)),
         )
         return opened == 1
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that wait and that this build can read, the oldest first."""
-        with self._db.reading() as db:
-            rows = db.execute(
-                "SELECT plan FROM plans INDEXED BY plans_waiting"
-                " WHERE ended IS NULL AND expires_ms > ? ORDER BY created_ms, id",
-                (now_ms,),
-            ).fetchall()
+        rows = self._db.rows(
+            "SELECT plan FROM plans INDEXED BY plans_waiting"
+            " WHERE ended IS NULL AND expires_ms > ? ORDER BY created_ms, id",
+            (now_ms,),
+        )
         found: list[Plan] = []
         for (plan,) in rows:
             with self._db.decoding(), suppress(UnknownRecord):
@@ -197,9 +198,8 @@ class SqliteDecisions:
             return _decision(db.execute(find, decision.plan).get)
 
     def of(self, plan: Version) -> Decision | None:
-        with self._db.reading() as db:
-            row = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", plan).fetchone()
-        return None if row is None else _decision(row)
+        rows = self._db.rows(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", plan)
+        return _decision(rows[0]) if rows else None
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
         find = f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}"
@@ -219,9 +219,8 @@ class SqliteDecisions:
         return self._found("hunk_id = ? AND prepared_ms < 0 ORDER BY -prepared_ms", hunk_id)
 
     def _found(self, where: str, value: str) -> tuple[Decision, ...]:
-        with self._db.reading() as db:
-            rows = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE {where}", (value,))
-            return tuple(map(_decision, rows))
+        found = self._db.rows(f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE {where}", (value,))
+        return tuple(map(_decision, found))
 
     def tell(self, decision: Decision) -> None:
         with self._db.writing() as db:
@@ -283,10 +282,9 @@ class SqlitePlanStats:
             db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
 
     def noted(self) -> tuple[PlanOutcome, ...]:
-        with self._db.reading() as db:
-            rows = db.execute(
-                "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
-            ).fetchall()
+        rows = self._db.rows(
+            "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
+        )
         return tuple(
             PlanOutcome(at, member, path, cast(OutcomeKind, how)) for at, member, path, how in rows
         )
@@ -356,7 +354,8 @@ class SqliteJournal:
         with self._db.locked():  # the ids are kept apart before anybody else gives some
             with self._flushing() as db:
                 first = self._identify(db) + 1
-                db.executemany(_INSERT, [(first + at, *row) for at, row in enumerate(rows)])
+                for at, row in enumerate(rows):
+                    db.execute(_INSERT, (first + at, *row))
                 if entries and entries[0].time_ms // DAY_MS != self._day:
                     self._day = _note_day(db, entries[0].time_ms)
             last = first + len(rows) - 1
@@ -433,12 +432,9 @@ class SqliteJournal:
         if edit_id > _MOST_ID:
             return None
         self._settle()
-        with self._db.reading() as db:
-            row = db.execute(
-                f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,)
-            ).fetchone()
+        rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,))
         with self._db.decoding():
-            return None if row is None else _entry(row)
+            return _entry(rows[0]) if rows else None
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
         found = self._select("hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1", hunk_id)
@@ -481,13 +477,14 @@ class SqliteJournal:
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        with self._db.reading() as db:
-            rows = db.execute(
-                "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # few are open
-                " WHERE state = 'open' AND group_id <> '' AND path = ? ORDER BY edit_id",
-                (str(path),),
-            ).fetchall()
-            return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in self._ended))
+        rows = self._db.rows(
+            "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # few are open
+            " WHERE state = 'open' AND group_id <> '' AND path = ? ORDER BY edit_id",
+            (str(path),),
+        )
+        if not rows:
+            return ()
+        return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in self._ended))
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
         with self._db.reading() as db:
@@ -504,10 +501,9 @@ class SqliteJournal:
         return self._select("state = 'open' ORDER BY edit_id")
 
     def whole_of(self, edit_id: int) -> bytes | None:
-        with self._db.reading() as db:
-            row = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
+        rows = self._db.rows("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,))
         with self._db.decoding():
-            return None if row is None or row[0] is None else decompress(row[0])
+            return decompress(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
@@ -593,6 +589,8 @@ class SqliteJournal:
             rows = db.execute(
                 f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values
             ).fetchall()
+            if not rows:
+                return ()
             ended = dict(self._ended)
         with self._db.decoding():
             found = [_entry(row) for row in rows]
@@ -606,7 +604,7 @@ class SqliteJournal:
         """
         found = self._ids.read()
         highest, history = found or (0, "")
-        last, own = _last_id(db), _fact(db, "history")
+        last, own = cast("tuple[int, str | None]", db.execute(_LAST_AND_HISTORY).get)
         given = last
         self._history = history or str(own or token_hex(8))
         if own != self._history:
@@ -649,10 +647,10 @@ class SqliteJournal:
         """A transaction that also records how entries have ended."""
         with self._db.writing() as db:
             ended = dict(self._ended)
-            db.executemany(
-                "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?",
-                [(state, edit_id) for edit_id, state in ended.items()],
-            )
+            for edit_id, state in ended.items():
+                db.execute(
+                    "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?", (state, edit_id)
+                )
             yield db
         for edit_id in ended:
             self._ended.pop(edit_id, None)
@@ -662,6 +660,12 @@ _INSERT = (
     "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
     " hunk_id, state, group_id, undoes, why, undo)"
     f" VALUES ({', '.join('?' * 16)})"
+)
+
+
+_LAST_AND_HISTORY = (
+    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'edits'), 0),"
+    " (SELECT value FROM facts WHERE name = 'history')"
 )
 
 
