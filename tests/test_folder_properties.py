@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder_blocks import (
     Chunks,
     Fingerprint,
@@ -23,6 +22,7 @@ from copydesk.store.notes.folder_blocks import (
 )
 from copydesk.store.notes.folder_edit import WorkingDocument
 from copydesk.store.notes.folder_sidecar import SidecarChange, know
+from copydesk.store.notes.protocol import BlockNotFound
 from copydesk.store.protocol import Stamp
 from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath

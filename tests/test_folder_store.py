@@ -18,9 +18,9 @@ from copydesk.errors import ContentChanged, InvalidArgs
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
 from copydesk.store.notes import folder_cache, folder_reading
-from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.protocol import (
+    BlockNotFound,
     Change,
     Coverage,
     Delete,

@@ -28,7 +28,7 @@ ROOMS = {
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.soon", "store.state"),
         *("store.checks", "store.ripgrep", "store.rg_args", "store.rg_process"),
-        *("store.notes.protocol", "store.notes.errors"),
+        "store.notes.protocol",
     ),
     "tools": ("desk", "edit", "text", "errors"),
     "app": ("tools", "desk", "store", "edit", "text", "errors", "__version__"),

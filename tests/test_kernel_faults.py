@@ -8,9 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from copydesk.store.notes.errors import BlockChanged, NotesRolledBack, NotesTorn, NotesUnavailable
 from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.protocol import Change, Prepared
+from copydesk.store.notes.protocol import (
+    BlockChanged,
+    Change,
+    NotesRolledBack,
+    NotesTorn,
+    NotesUnavailable,
+    Prepared,
+)
 from support.cost import spread
 from support.fake_kernel import FakeKernel, Fault
 from support.fake_kernel.habits import FAULTS

@@ -11,11 +11,10 @@ from contextlib import suppress
 import pytest
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import NotesUnavailable, Unavailable
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
 from copydesk.store.notes.kernel_blocks import split_blocks
-from copydesk.store.notes.protocol import Update
+from copydesk.store.notes.protocol import NotesUnavailable, Unavailable, Update
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of
 

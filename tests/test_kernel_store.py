@@ -10,16 +10,20 @@ from collections.abc import Iterator
 import pytest
 
 from copydesk.errors import ContentChanged, InvalidArgs
-from copydesk.store.notes.errors import (
+from copydesk.store.notes.kernel_dry_run import HeldBlocks
+from copydesk.store.notes.protocol import (
     BlockChanged,
+    BlockText,
+    Delete,
+    InsertText,
     NotebookNotFound,
     NotesRolledBack,
     NotesTorn,
     NotInvertible,
+    Prepared,
+    Restore,
+    Update,
 )
-from copydesk.store.notes.kernel_dry_run import HeldBlocks
-from copydesk.store.notes.pieces import BlockText
-from copydesk.store.notes.protocol import Delete, InsertText, Prepared, Restore, Update
 from support.fake_kernel import FakeKernel
 from support.fake_kernel.kramdown import Node, fresh_id, kramdown, parse
 from support.fake_kernel.split import split

@@ -7,7 +7,6 @@ import sqlite3
 import pytest
 
 from copydesk.errors import ContentRequired, InvalidArgs, Refusal
-from copydesk.store.notes.errors import is_id, new_id
 from copydesk.store.notes.kernel_api import literal, search
 from copydesk.store.notes.kernel_blocks import (
     KernelNode,
@@ -24,7 +23,7 @@ from copydesk.store.notes.kernel_blocks import (
     unbroken,
     without_attributes,
 )
-from copydesk.store.notes.pieces import BlockText, for_place, for_update
+from copydesk.store.notes.protocol import BlockText, for_place, for_update, is_id, new_id
 from support.fake_kernel.kramdown import kramdown, parse, restart
 
 SAME = [

@@ -27,8 +27,8 @@ from ruamel.yaml import YAML
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
-from copydesk.edit.notes.errors import Kind
-from copydesk.store.notes.errors import BlockChanged
+from copydesk.edit.notes.grammar import Kind
+from copydesk.store.notes.protocol import BlockChanged
 from copydesk.tools import manuals
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
@@ -412,7 +412,7 @@ def codes_of_notes() -> set[str]:
     found.add(BlockChanged.code)
     kinds = [errors.Refusal]
     for kind in kinds:
-        if kind.__module__.endswith(".notes.errors"):
+        if ".notes." in kind.__module__:
             found.add(kind.code)
         kinds += kind.__subclasses__()
     return found

@@ -15,16 +15,18 @@ from typing import cast
 import pytest
 
 from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
-from copydesk.store.notes.errors import (
+from copydesk.store.notes.kernel_api import KernelHttp
+from copydesk.store.notes.kernel_blocks import plain
+from copydesk.store.notes.protocol import (
     BlockNotFound,
+    Delete,
+    InsertText,
     InvalidBlockId,
     NotebookNotFound,
     NotInvertible,
+    Update,
     WrongBlockKind,
 )
-from copydesk.store.notes.kernel_api import KernelHttp
-from copydesk.store.notes.kernel_blocks import plain
-from copydesk.store.notes.protocol import Delete, InsertText, Update
 from support.cost import spread
 from support.note_stores import (
     EVERY,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.errors import BlockDiffRefused
 from copydesk.edit.notes.grammar import (
+    BlockDiffRefused,
     BlockHunk,
     header_of,
     is_block_id,

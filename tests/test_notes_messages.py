@@ -6,17 +6,18 @@ from typing import get_args
 
 import pytest
 
-from copydesk.edit.notes.errors import (
+from copydesk.edit.notes.grammar import (
     BlockDiffRefused,
     InvalidSlice,
     Kind,
     Problem,
     SliceReason,
+    parse_block_diff,
     problem,
+    select,
 )
-from copydesk.edit.notes.grammar import parse_block_diff, select
 from copydesk.errors import Refusal
-from copydesk.store.notes.errors import (
+from copydesk.store.notes.protocol import (
     BlockChanged,
     BlockNotFound,
     InvalidBlockId,

@@ -11,8 +11,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.errors import BlockDiffRefused, Problem
-from copydesk.edit.notes.grammar import Action, BlockHunk, parse_block_diff
+from copydesk.edit.notes.grammar import (
+    Action,
+    BlockDiffRefused,
+    BlockHunk,
+    Problem,
+    parse_block_diff,
+)
 from copydesk.edit.notes.plan import (
     BlockPlan,
     BlockTree,

@@ -69,9 +69,9 @@ def test_a_start_without_notes_fetches_none_of_theirs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     theirs = (
-        *("copydesk.store.notes.protocol", "copydesk.store.notes.errors"),
-        *("copydesk.edit.notes.plan", "copydesk.edit.notes.errors", "copydesk.text.markdown"),
-        *("copydesk.desk.notes.desk", "copydesk.desk.notes.notebook_access"),
+        *("copydesk.store.notes.protocol", "copydesk.text.markdown", "copydesk.desk.notes.desk"),
+        *("copydesk.edit.notes.plan", "copydesk.edit.notes.grammar"),
+        "copydesk.desk.notes.notebook_access",
     )
     assert imported(code, theirs) == []
 

@@ -18,7 +18,6 @@ from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_api import Address, KernelHttp, KernelRefused, Pause
 from copydesk.store.notes.kernel_blocks import split_blocks
-from copydesk.store.notes.pieces import SplitBlocks
 from copydesk.store.notes.protocol import (
     CONTAINERS,
     Change,
@@ -29,6 +28,7 @@ from copydesk.store.notes.protocol import (
     NoteStore,
     Prepared,
     Side,
+    SplitBlocks,
     Update,
 )
 from copydesk.text.relpath import RelPath

@@ -31,7 +31,7 @@ from copydesk.desk.desk import FileDesk
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
-from copydesk.desk.notes.lazy_notes import LazyNotes
+from copydesk.desk.notes import LazyNotes
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
 from copydesk.desk.search import FileSearch
 from copydesk.desk.transaction import Writer

@@ -37,7 +37,7 @@ from copydesk.desk.drafts import (
 )
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
-from copydesk.desk.notes.lazy_notes import LazyNotes
+from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,

@@ -17,7 +17,7 @@ from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafted, Drafting, digest_of, made
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import Member
-from copydesk.desk.notes.lazy_notes import LazyNotes
+from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import (
     Applied,
     Created,

@@ -17,7 +17,7 @@ from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, Kind, State
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
-from copydesk.desk.notes.lazy_notes import LazyNotes
+from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import ATTEMPTS, Job, Rewriting, Stopped, Writer, WriteRequest
 from copydesk.desk.visibility import authorized, check_free, check_look, line_change, note_of_change

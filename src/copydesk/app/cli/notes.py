@@ -11,7 +11,7 @@ from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.notes.notebook_access import NoteBlock
+from copydesk.store.notes.protocol import NoteBlock
 from copydesk.tools.answers import LongTexts
 from copydesk.tools.messages import say
 from copydesk.tools.notes import block_fields, coverage_fields, indexed, label, unread_lines

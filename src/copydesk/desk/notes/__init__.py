@@ -1,1 +1,42 @@
-"""Operations on notes: read blocks, apply block diffs, create documents, undo."""
+"""Notes: the lazy proxy here, the desk in `desk`, rights and returned values beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from copydesk.desk.context import Setting
+from copydesk.desk.member import Permission
+from copydesk.desk.transaction import Writer
+
+if TYPE_CHECKING:
+    from copydesk.desk.notes.desk import NotesDesk
+    from copydesk.desk.notes.notebook_access import OpenNotes
+
+
+class LazyNotes:
+    """Makes the notes desk once, thread-safe; `open_home` opens a permission's store."""
+
+    def __init__(
+        self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
+    ) -> None:
+        self._setting, self._writer, self._open = setting, writer, open_home
+        self._made: NotesDesk | None = None
+        self._lock = RLock()
+
+    @property
+    def desk(self) -> NotesDesk:
+        with self._lock:
+            if self._made is None:
+                from copydesk.desk.notes.desk import NotesDesk
+                from copydesk.desk.notes.notebook_access import Notes
+
+                notes = Notes(self._open, self._setting.files)
+                self._made = NotesDesk(self._setting, self._writer, notes)
+            return self._made
+
+    def close(self) -> None:
+        with self._lock:
+            if self._made is not None:
+                self._made.close()

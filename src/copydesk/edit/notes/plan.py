@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, NamedTuple, Protocol
 
-from copydesk.edit.notes.errors import BlockDiffRefused, Kind, Problem, problem
-from copydesk.edit.notes.grammar import BlockHunk, content_of_hunk, lines_of_hunk
+from copydesk.edit.notes.grammar import (
+    BlockDiffRefused,
+    BlockHunk,
+    Kind,
+    Problem,
+    content_of_hunk,
+    lines_of_hunk,
+    problem,
+)
 from copydesk.text.diff import Gap, align, same_after
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})

@@ -16,38 +16,37 @@ from copydesk.errors import InvalidArgs
 from copydesk.store.access import Rules
 from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
-from copydesk.store.notes.errors import (
-    AnchorLinked,
-    BlockChanged,
-    BlockNotFound,
-    InvalidBlockId,
-    NotebookNotFound,
-    WrongBlockKind,
-    is_id,
-    new_id,
-)
 from copydesk.store.notes.folder_blocks import FolderDocument, fingerprints, pieces, read
 from copydesk.store.notes.folder_cache import DocumentCache, path_of
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
 from copydesk.store.notes.folder_index import ENDINGS, Folder, NotesIndex, stem
 from copydesk.store.notes.folder_reading import FolderReader, locked
 from copydesk.store.notes.folder_sidecar import SidecarChange, Sidecars, Splice, name_of
-from copydesk.store.notes.pieces import checked_title, for_place
 from copydesk.store.notes.protocol import (
+    AnchorLinked,
     Around,
+    BlockChanged,
+    BlockNotFound,
     Change,
     ChangesDone,
     Coverage,
     Crumb,
     Heading,
     InsertText,
+    InvalidBlockId,
     KeepUndo,
     NoteBlock,
     Notebook,
+    NotebookNotFound,
     NoteStore,
     Prepared,
+    WrongBlockKind,
+    checked_title,
+    for_place,
+    is_id,
     kept_nowhere,
     named,
+    new_id,
 )
 from copydesk.store.soon import Soon
 from copydesk.text.change import ChangeSet, Edit

@@ -16,8 +16,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import is_id
-from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
+from copydesk.store.notes.protocol import (
+    BlockText,
+    check_characters,
+    is_id,
+    raw_markdown,
+    split_tree,
+)
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse

@@ -9,7 +9,6 @@ from threading import RLock
 from typing import NamedTuple
 
 from copydesk.errors import Refusal
-from copydesk.store.notes.errors import BlockNotFound, valid
 from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
     MATTER,
@@ -37,7 +36,7 @@ from copydesk.store.notes.folder_sidecar import (
     rows_beside,
     with_past,
 )
-from copydesk.store.notes.protocol import ANSWERS
+from copydesk.store.notes.protocol import ANSWERS, BlockNotFound, valid
 from copydesk.store.protocol import Stamp
 from copydesk.text.markdown import Profile, Tree, parse
 from copydesk.text.relpath import RelPath

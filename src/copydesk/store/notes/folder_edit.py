@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import BlockChanged, BlockNotFound, WrongBlockKind, is_id, valid
 from copydesk.store.notes.folder_blocks import (
     MATTER,
     Expected,
@@ -27,8 +26,9 @@ from copydesk.store.notes.folder_blocks import (
 )
 from copydesk.store.notes.folder_cache import DocumentCache
 from copydesk.store.notes.folder_sidecar import SidecarChange, Splice, know
-from copydesk.store.notes.pieces import for_place, for_update, raw_markdown
 from copydesk.store.notes.protocol import (
+    BlockChanged,
+    BlockNotFound,
     Change,
     Delete,
     InsertText,
@@ -36,6 +36,12 @@ from copydesk.store.notes.protocol import (
     Restore,
     Side,
     Update,
+    WrongBlockKind,
+    for_place,
+    for_update,
+    is_id,
+    raw_markdown,
+    valid,
 )
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import BlockNotFound, NotebookNotFound, WrongBlockKind, valid
 from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
     FolderDocument,
@@ -31,12 +30,16 @@ from copydesk.store.notes.folder_index import IndexedText, NotRead, stem
 from copydesk.store.notes.protocol import (
     ANSWERS,
     Around,
+    BlockNotFound,
     Coverage,
     Crumb,
     Heading,
     NoteBlock,
     Notebook,
+    NotebookNotFound,
     UnreadFile,
+    WrongBlockKind,
+    valid,
 )
 from copydesk.store.protocol import Stamp
 from copydesk.store.soon import Soon

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from copydesk.errors import Failed
 from copydesk.store.locks import FileLocks
-from copydesk.store.notes.errors import InvalidBlockId, is_id, valid
 from copydesk.store.notes.folder_blocks import HASH_DIGITS, Fingerprint, likeness
+from copydesk.store.notes.protocol import InvalidBlockId, is_id, valid
 from copydesk.store.state import StateFolder
 from copydesk.text.diff import align
 from copydesk.text.markdown.block import HOLDS

@@ -12,17 +12,6 @@ from functools import cache, partial
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import (
-    BlockNotFound,
-    NotebookNotFound,
-    NotesRolledBack,
-    NotesTorn,
-    NotesUnavailable,
-    WrongBlockKind,
-    is_id,
-    new_id,
-    valid,
-)
 from copydesk.store.notes.kernel_api import (
     KINDS,
     LATE_WAITS_S,
@@ -54,10 +43,10 @@ from copydesk.store.notes.kernel_blocks import (
 )
 from copydesk.store.notes.kernel_dry_run import HeldBlocks, dry_run
 from copydesk.store.notes.kernel_write import execute
-from copydesk.store.notes.pieces import SplitBlocks, checked_title, for_place
 from copydesk.store.notes.protocol import (
     CONTAINERS,
     Around,
+    BlockNotFound,
     Change,
     ChangesDone,
     Crumb,
@@ -66,10 +55,21 @@ from copydesk.store.notes.protocol import (
     KeepUndo,
     NoteBlock,
     Notebook,
+    NotebookNotFound,
+    NotesRolledBack,
+    NotesTorn,
+    NotesUnavailable,
     Prepared,
     Restore,
+    SplitBlocks,
+    WrongBlockKind,
+    checked_title,
+    for_place,
+    is_id,
     kept_nowhere,
     named,
+    new_id,
+    valid,
 )
 
 _OUTLINE = "/api/outline/getDocOutline"

@@ -15,10 +15,17 @@ from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import NotesUnavailable, Unavailable, is_id, valid
 from copydesk.store.notes.kernel_blocks import MEMO, Child, slices_of, with_memos
-from copydesk.store.notes.pieces import check_characters
-from copydesk.store.notes.protocol import ANSWERS, Around, Notebook
+from copydesk.store.notes.protocol import (
+    ANSWERS,
+    Around,
+    Notebook,
+    NotesUnavailable,
+    Unavailable,
+    check_characters,
+    is_id,
+    valid,
+)
 
 MOST_BYTES = 64 << 20
 """Larger answers are refused."""

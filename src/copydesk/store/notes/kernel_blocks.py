@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.folder_blocks import fingerprints, in_order
 from copydesk.store.notes.folder_sidecar import know
-from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
+from copydesk.store.notes.protocol import BlockText, check_characters, raw_markdown, split_tree
 from copydesk.text.markdown import Block, Tree, is_phantom, parse
 
 VANISHING = ("l", "b", "s")

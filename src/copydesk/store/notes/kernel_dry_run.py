@@ -7,13 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import (
-    BlockChanged,
-    BlockNotFound,
-    NotInvertible,
-    WrongBlockKind,
-    valid,
-)
 from copydesk.store.notes.kernel_api import Kernel, TreeInfo
 from copydesk.store.notes.kernel_blocks import (
     VANISHING,
@@ -28,18 +21,25 @@ from copydesk.store.notes.kernel_blocks import (
     markdown_of_image,
     same_text,
 )
-from copydesk.store.notes.pieces import SplitBlocks, for_place, for_update
 from copydesk.store.notes.protocol import (
     CONTAINERS,
+    BlockChanged,
+    BlockNotFound,
     Change,
     Delete,
     InsertText,
     NoteNotice,
+    NotInvertible,
     Prepared,
     Restore,
     Side,
+    SplitBlocks,
     Update,
+    WrongBlockKind,
+    for_place,
+    for_update,
     named,
+    valid,
 )
 
 

@@ -9,13 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from copydesk.errors import Refusal
-from copydesk.store.notes.errors import (
-    BlockChanged,
-    NotesRolledBack,
-    NotesTorn,
-    NotesUnavailable,
-    new_id,
-)
 from copydesk.store.notes.kernel_api import (
     LATE_WAITS_S,
     WAITS_S,
@@ -41,21 +34,28 @@ from copydesk.store.notes.kernel_blocks import (
     to_keep,
 )
 from copydesk.store.notes.kernel_dry_run import HeldBlocks
-from copydesk.store.notes.pieces import BlockText, SplitBlocks, for_place
 from copydesk.store.notes.protocol import (
     CONTAINERS,
     Around,
+    BlockChanged,
+    BlockText,
     Change,
     ChangesDone,
     Delete,
     InsertText,
     KeepUndo,
+    NotesRolledBack,
+    NotesTorn,
+    NotesUnavailable,
     Prepared,
     Restore,
     Side,
+    SplitBlocks,
     Update,
+    for_place,
     kept_nowhere,
     named,
+    new_id,
 )
 
 _FOLLOWED = 64

@@ -1,7 +1,7 @@
-"""The protocol of every store of notes: blocks, changes of blocks, and `NoteStore`.
+"""The protocol of every store of notes: blocks, changes, refusals, ids, and checks of texts.
 
 Invariant: what a store says it did can be read back from it; all changes of one call are made,
-or none is left.
+or none is left. After each refusal the notes are as before, except for `NotesTorn`.
 
 Kinds are those of SiYuan's blocks table: d document, h heading, p paragraph, l list,
 i list item, b quote, s super block, callout, c code, m math, t table, html, tb and so
@@ -11,6 +11,9 @@ containers; a heading is none, but its section is read as one.
 
 from __future__ import annotations
 
+import re
+import secrets
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +21,111 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
+from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
+from copydesk.text.markdown import Block, Tree, is_phantom, markdown_of
+from copydesk.text.markdown.block import LIST
 from copydesk.text.unified import FileEdit
+
+Unavailable = Literal[
+    "unreachable", "timeout", "token", "forbidden", "booting", "version", "too_large", "answer"
+]
+"""Why a store cannot be used; `answer`: it says what it should not."""
+
+
+class InvalidBlockId(Refusal, code="INVALID_BLOCK_ID"):
+    """What was given cannot be the id of a block."""
+
+    block_id: str
+
+
+class BlockNotFound(Refusal, code="BLOCK_NOT_FOUND"):
+    """There is no such block. `lost`: it was there; `nearest` is what stands where it stood."""
+
+    block_id: str
+    lost: bool = False
+    nearest: str | None = None
+
+
+class NotebookNotFound(Refusal, code="NOTEBOOK_NOT_FOUND"):
+    """There is no such notebook, or it is closed."""
+
+    notebook_id: str
+    closed: bool = False
+
+
+class WrongBlockKind(Refusal, code="INVALID_TARGET"):
+    """The block cannot take part in what was asked for: `wanted` names what can."""
+
+    block_id: str
+    kind: str
+    wanted: str
+
+
+class BlockChanged(ContentChanged):
+    """A block is no longer what the changes were prepared on, or made for."""
+
+    reason: str = "block"
+    block_id: str = ""
+
+
+class NotInvertible(Refusal, code="NOT_INVERTIBLE"):
+    """The change could not be taken back, so it is not made: `reason` says why."""
+
+    block_id: str
+    reason: str
+
+
+class AnchorLinked(Refusal, code="ANCHOR_LINKED"):
+    """The change would remove names of blocks (`note.md#^name`) that links lead to."""
+
+    anchors: tuple[str, ...]
+    linked_from: tuple[str, ...]
+
+
+class NotesUnavailable(Refusal, code="NOTES_UNAVAILABLE"):
+    """The store cannot be reached, or answers with nonsense; `detail` has its words."""
+
+    detail: str
+    reason: Unavailable = "answer"
+
+
+class NotesRolledBack(Refusal, code="ROLLED_BACK"):
+    """A change failed, and all were put back. `index`, from 0, is that change."""
+
+    index: int
+    block_id: str
+    detail: str
+
+
+class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
+    """A change failed, and these blocks could not be put back as they were."""
+
+    index: int
+    detail: str
+    left: tuple[str, ...]
+
+
+_FORM = re.compile(r"[0-9]{14}-[0-9a-z]{7}")
+_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def is_id(value: str) -> bool:
+    """Whether this can be an id."""
+    return _FORM.fullmatch(value) is not None
+
+
+def valid(value: str) -> str:
+    """The id itself; InvalidBlockId for what cannot be one."""
+    if not is_id(value):
+        raise InvalidBlockId(value)
+    return value
+
+
+def new_id() -> str:
+    """An id that nothing has: of this second, and 36 bits of chance."""
+    chance = "".join(secrets.choice(_LETTERS) for _ in range(7))
+    return f"{time.strftime('%Y%m%d%H%M%S')}-{chance}"
+
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
 """Kinds that hold blocks."""
@@ -336,3 +443,95 @@ class NoteStore(Protocol):
 
     def close(self) -> None:
         """Let go of what is held."""
+
+
+_TITLE_CHARACTERS = 512
+
+
+class BlockText(NamedTuple):
+    """One block of a text, its source without the prefixes of containers; items of a list below."""
+
+    kind: str
+    subtype: str
+    markdown: str
+    children: tuple[BlockText, ...] = ()
+
+
+SplitBlocks = Callable[[str], Sequence[BlockText]]
+"""How the kernel splits a text in blocks at its top level."""
+
+
+def split_tree(tree: Tree) -> tuple[BlockText, ...]:
+    """The blocks at the top level of a text, with the items of its lists."""
+    return tuple(_piece(tree, block) for block in tree.root.children if not is_phantom(block))
+
+
+def _piece(tree: Tree, block: Block) -> BlockText:
+    items = block.children if block.kind == LIST else ()
+    below = tuple(_piece(tree, item) for item in items)
+    return BlockText(block.kind, block.subtype, raw_markdown(tree, block), below)
+
+
+def raw_markdown(tree: Tree, block: Block) -> str:
+    """The text of a block, with a lone surrogate for a byte that is no UTF-8."""
+    whole = block.parent is tree.root and not block.indent and not block.children
+    if whole and (block.attributes is None or block.attributes[0] >= block.stop):
+        source = tree.data[block.start : block.stop]
+        if b"\r" not in source and b"\t" not in source[:1]:
+            return source.decode("utf-8", "surrogateescape")
+    return markdown_of(tree, block)
+
+
+def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[BlockText, ...]:
+    """The blocks to put in a container; in a list, of this subtype, the items of the text's lists.
+
+    ContentRequired for a text without any; InvalidArgs(`markdown`) when a list
+    would get something else than items of its own subtype (u, o or t).
+    """
+    if not pieces:
+        raise ContentRequired("markdown")
+    if list_subtype is None:
+        return tuple(pieces)
+    if any(piece.kind != "l" for piece in pieces):
+        raise InvalidArgs("markdown", "a list takes list items only")
+    if any(piece.subtype != list_subtype for piece in pieces):
+        raise InvalidArgs("markdown", "the list has items of another type")
+    items = tuple(item for piece in pieces for item in piece.children)
+    if not items:
+        raise ContentRequired("markdown")
+    return items
+
+
+def for_update(pieces: Sequence[BlockText], list_subtype: str | None) -> BlockText:
+    """The one block that a text is; as `for_place`, and InvalidArgs when it is several."""
+    first, *others = for_place(pieces, list_subtype)
+    if others:
+        raise InvalidArgs("markdown", "one block is wanted")
+    return first
+
+
+def check_characters(text: str, argument: str) -> None:
+    """Raise InvalidArgs(argument) for a text that no store can hold."""
+    if "\0" in text:
+        raise InvalidArgs(argument, "holds a NUL character")
+    if has_surrogate(text):
+        raise InvalidArgs(argument, "holds a lone surrogate")
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether the text holds half a character."""
+    return any(0xD800 <= ord(character) <= 0xDFFF for character in text)
+
+
+def checked_title(title: str) -> str:
+    """A title in one line; InvalidArgs(`title`)."""
+    name = " ".join(title.split())
+    if not name:
+        raise InvalidArgs("title", "must not be empty")
+    if "/" in name:
+        raise InvalidArgs("title", "holds a slash")
+    if len(name) > _TITLE_CHARACTERS:
+        raise InvalidArgs("title", f"more than {_TITLE_CHARACTERS} characters")
+    if "\0" in name or has_surrogate(name):
+        raise InvalidArgs("title", "holds a character that no title can have")
+    return name

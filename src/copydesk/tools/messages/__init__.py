@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from copydesk.errors import Refusal
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.errors import Problem
+    from copydesk.edit.notes.grammar import Problem
 
 Lang = Literal["en", "zh"]
 
@@ -131,7 +131,7 @@ def say_problem(problem: Problem, lang: Lang) -> str:
 
 def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
     """The message of a refused block diff, with all its problems, or of a refused slice."""
-    from copydesk.edit.notes.errors import BlockDiffRefused, InvalidSlice  # few have a use for it
+    from copydesk.edit.notes.grammar import BlockDiffRefused, InvalidSlice  # few have a use for it
 
     if isinstance(refusal, InvalidSlice):
         why = say(f"slice.{refusal.reason}", lang, {"part": refusal.part})
