@@ -25,8 +25,8 @@ from copydesk.text.relpath import RelPath
 MAX_GLOBS = 200
 MAX_GLOB_CHARACTERS = 4096
 
-_META = frozenset("*?[{")
-_ESCAPED = frozenset("*?[]{}\\!")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_SPECIAL = re.compile("[\ud800-\udfff]|\\s|[*?\\[\\]{}\\\\!]")
 
 
 def glob_roots(glob: str) -> RelPath:
@@ -40,10 +40,9 @@ def glob_roots(glob: str) -> RelPath:
         return RelPath(())
     parts: list[str] = []
     for part in glob.split("/"):
-        literal = _literal(part)
-        if literal is None:
+        if re.search(r"[*?[{]", _ESCAPE.sub("", part)):
             break
-        parts.append(literal)
+        parts.append(_ESCAPE.sub(r"\1", part))
     return RelPath.parse("/".join(parts).lstrip("/") or ".")
 
 
@@ -53,35 +52,28 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
     Raises InvalidArgs(argument) for an empty one, for one with NUL or a lone
     surrogate, for `..` (no path that rg sees has it), and above the limits.
     """
-    checked = tuple(_checked(glob, argument) for glob in globs)
+    checked: list[str] = []
+    for glob in globs:
+        why, body = _wrong(glob), glob.removeprefix("!")
+        if why is not None:
+            raise InvalidArgs(argument, f"glob {glob[:80]!r}: {why}")
+        checked.append("!" * glob.startswith("!") + (body[1:] if body.startswith("./") else body))
     if len(checked) > MAX_GLOBS:
         raise InvalidArgs(argument, f"more than {MAX_GLOBS} globs")
-    return checked
+    return tuple(checked)
 
 
 def naming(parts: Iterable[bytes]) -> str:
     """The glob of the one entry with this path below the root; `?` for a byte not UTF-8."""
-    return "/" + "/".join(_spelled(part) for part in parts)
+    text = b"/".join((b"", *parts)).decode("utf-8", "surrogateescape")
 
+    def escaped(found: re.Match[str]) -> str:
+        character = found[0]
+        if character.isspace():  # blanks at the end of a glob would be trimmed
+            return f"[{character}]"
+        return "?" if character >= "\ud800" else f"\\{character}"
 
-def _literal(part: str) -> str | None:
-    """The name that the part stands for; None when it has a wildcard."""
-    characters = iter(part)
-    literal: list[str] = []
-    for character in characters:
-        if character in _META:
-            return None
-        literal.append(next(characters, "\\") if character == "\\" else character)
-    return "".join(literal)
-
-
-def _checked(glob: str, argument: str) -> str:
-    why = _wrong(glob)
-    if why is not None:
-        raise InvalidArgs(argument, f"glob {glob[:80]!r}: {why}")
-    sign = "!" if glob.startswith("!") else ""
-    body = glob.removeprefix("!")
-    return sign + (body[1:] if body.startswith("./") else body)
+    return _SPECIAL.sub(escaped, text)
 
 
 def _wrong(glob: str) -> str | None:
@@ -105,20 +97,6 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _spelled(part: bytes) -> str:
-    text = part.decode("utf-8", "surrogateescape")
-    return "".join(_character(character) for character in text)
-
-
-def _character(character: str) -> str:
-    if "\ud800" <= character <= "\udfff":
-        return "?"
-    if character.isspace():
-        # Blanks at the end of a glob would be trimmed.
-        return f"[{character}]"
-    return "\\" + character if character in _ESCAPED else character
 
 
 MAX_ARGS = 100
@@ -200,39 +178,33 @@ def _fold(options: list[tuple[str, str | None]], meant: Callable[[str], str]) ->
 
 
 def _options(rg_args: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """The options by their long names, each with its value."""
     tokens = iter(rg_args)
     for token in tokens:
         if token.startswith("--") and token != "--":
             name, has_value, value = token[2:].partition("=")
-            yield _long(name, value if has_value else None, tokens)
+            if name in _VALUES:
+                yield name, _value(f"--{name}", name, value if has_value else next(tokens, None))
+                continue
+            if name not in _FLAGS:
+                raise _refused(_why_not(f"--{name}"))
+            if has_value:
+                raise _refused(f"--{name} takes no value")
+            yield name, None
         elif token.startswith("-") and token not in ("-", "--"):
-            yield from _cluster(token[1:], tokens)
+            for at, letter in enumerate(token[1:], 2):
+                if letter not in _SHORT:
+                    raise _refused(_why_not(f"-{letter}"))
+                name = _SHORT[letter]
+                if name in _VALUES:
+                    rest = token[at:].removeprefix("=") or next(tokens, None)
+                    yield name, _value(f"-{letter}", name, rest)
+                    break
+                yield name, None
         else:
             raise _refused(
                 f"{token[:40]!r} is not an option; pattern and path have arguments of their own"
             )
-
-
-def _long(name: str, value: str | None, tokens: Iterator[str]) -> tuple[str, str | None]:
-    if name in _VALUES:
-        return name, _value(f"--{name}", name, next(tokens, None) if value is None else value)
-    if name not in _FLAGS:
-        raise _refused(_why_not(f"--{name}"))
-    if value is not None:
-        raise _refused(f"--{name} takes no value")
-    return name, None
-
-
-def _cluster(letters: str, tokens: Iterator[str]) -> Iterator[tuple[str, str | None]]:
-    for at, letter in enumerate(letters):
-        name = _SHORT.get(letter)
-        if name is None:
-            raise _refused(_why_not(f"-{letter}"))
-        if name in _VALUES:
-            rest = letters[at + 1 :].removeprefix("=")
-            yield name, _value(f"-{letter}", name, rest or next(tokens, None))
-            return
-        yield name, None
 
 
 def _value(spelled: str, name: str, value: str | None) -> str:
@@ -245,9 +217,8 @@ def _value(spelled: str, name: str, value: str | None) -> str:
 
 
 def _why_not(spelled: str) -> str:
-    unsafe = _UNSAFE.get(spelled)
-    if unsafe is not None:
-        return f"{spelled} {unsafe}"
+    if spelled in _UNSAFE:
+        return f"{spelled} {_UNSAFE[spelled]}"
     return f"{spelled[:40]!r} is not one of the allowed options: {_ALLOWED}"
 
 
@@ -255,77 +226,47 @@ def _refused(reason: str) -> InvalidArgs:
     return InvalidArgs("rg_args", reason)
 
 
-def _number(most: int) -> Callable[[str], str | None]:
-    def wanted(value: str) -> str | None:
-        if re.fullmatch(r"[0-9]{1,9}", value) and int(value) <= most:
-            return None
-        return f"a number from 0 to {most} is wanted"
+def _shape(pattern: str, wanted: str, most: int | None = None) -> Callable[[str], str | None]:
+    """A check of a value: what is wanted instead, or None."""
 
-    return wanted
-
-
-def _shape(pattern: str, wanted: str) -> Callable[[str], str | None]:
     def check(value: str) -> str | None:
-        return None if re.fullmatch(pattern, value) else f"{wanted} is wanted"
+        fits = re.fullmatch(pattern, value) and (most is None or int(value) <= most)
+        return None if fits else f"{wanted} is wanted"
 
     return check
 
 
-def _any(_value: str) -> None:
-    return None  # checked_globs has the say
+def _number(most: int) -> Callable[[str], str | None]:
+    return _shape(r"[0-9]{1,9}", f"a number from 0 to {most}", most)
 
 
-_SEARCHING: dict[str, str] = {
-    "ignore-case": "i",
-    "case-sensitive": "s",
-    "smart-case": "S",
-    "fixed-strings": "F",
-    "word-regexp": "w",
-    "line-regexp": "x",
-    "invert-match": "v",
-    "multiline": "U",
-    "multiline-dotall": "",
-    "pcre2": "P",
-    "crlf": "",
-    "no-unicode": "",
-    "text": "a",
-    "binary": "",
-    "no-ignore": "",
-    "no-ignore-dot": "",
-    "no-ignore-exclude": "",
-    "no-ignore-global": "",
-    "no-ignore-parent": "",
-    "no-ignore-vcs": "",
-    "one-file-system": "",
-    "glob-case-insensitive": "",
-}
+def _table(*rows: str) -> dict[str, str]:
+    """Options by name, each with its letter: `name:letter`, or `name` alone."""
+    pairs = (word.partition(":") for row in rows for word in row.split())
+    return {name: letter for name, _, letter in pairs}
+
+
+_SEARCHING = _table(
+    "ignore-case:i case-sensitive:s smart-case:S fixed-strings:F word-regexp:w line-regexp:x",
+    "invert-match:v multiline:U multiline-dotall pcre2:P crlf no-unicode text:a binary",
+    "no-ignore no-ignore-dot no-ignore-exclude no-ignore-global no-ignore-parent no-ignore-vcs",
+    "one-file-system glob-case-insensitive",
+)
 _MODES: dict[str, Mode] = {
     "files-with-matches": "files",
     "count": "counts",
     "count-matches": "counts",
 }
-_SHOWING = {
-    "files-with-matches": "l",
-    "count": "c",
-    "count-matches": "",
-    "only-matching": "o",
-    "unrestricted": "u",
-    "hidden": ".",
-    "no-hidden": "",
-}
-_LOOKS = {
-    "line-number": "n",
-    "no-line-number": "N",
-    "with-filename": "H",
-    "no-filename": "I",
-    "column": "",
-    "heading": "",
-    "no-heading": "",
-    "max-columns-preview": "",
-    "no-config": "",
-    "no-follow": "",
-}
+_SHOWING = _table(
+    "files-with-matches:l count:c count-matches only-matching:o unrestricted:u hidden:. no-hidden"
+)
+_LOOKS = _table(
+    "line-number:n no-line-number:N with-filename:H no-filename:I column heading no-heading",
+    "max-columns-preview no-config no-follow",
+)
 _FLAGS = _SEARCHING | _SHOWING | _LOOKS
+_TYPE = _shape(r"[A-Za-z0-9+_.-]{1,40}", "the name of a file type")
+_ORDER = _shape(r"path|modified|accessed|created", "path, modified, accessed or created")
 _VALUES: dict[str, Callable[[str], str | None]] = {
     "after-context": _number(MAX_CONTEXT),
     "before-context": _number(MAX_CONTEXT),
@@ -334,57 +275,40 @@ _VALUES: dict[str, Callable[[str], str | None]] = {
     "max-depth": _number(1000),
     "max-filesize": _shape(r"[0-9]{1,12}[KMG]?", "a number with K, M or G"),
     "max-columns": _number(10**9),
-    "glob": _any,
-    "iglob": _any,
-    "type": _shape(r"[A-Za-z0-9+_.-]{1,40}", "the name of a file type"),
-    "type-not": _shape(r"[A-Za-z0-9+_.-]{1,40}", "the name of a file type"),
+    "glob": lambda _: None,  # checked_globs decides
+    "iglob": lambda _: None,
+    "type": _TYPE,
+    "type-not": _TYPE,
     "encoding": _shape(r"[A-Za-z0-9+_.:-]{1,40}", "the name of an encoding"),
     "engine": _shape(r"default|pcre2|auto", "default, pcre2 or auto"),
-    "sort": _shape(r"path|modified|accessed|created", "path, modified, accessed or created"),
-    "sortr": _shape(r"path|modified|accessed|created", "path, modified, accessed or created"),
+    "sort": _ORDER,
+    "sortr": _ORDER,
     "color": _shape(r"never|auto", "never"),
 }
 _LOOKS_VALUES = frozenset({"color", "max-columns"})
-_VALUE_SHORT = {
-    "A": "after-context",
-    "B": "before-context",
-    "C": "context",
-    "m": "max-count",
-    "d": "max-depth",
-    "M": "max-columns",
-    "g": "glob",
-    "t": "type",
-    "T": "type-not",
-    "E": "encoding",
-}
-_SHORT = {short: name for name, short in _FLAGS.items() if short} | _VALUE_SHORT
+_VALUE_SHORT = _table(
+    "after-context:A before-context:B context:C max-count:m max-depth:d max-columns:M glob:g",
+    "type:t type-not:T encoding:E",
+)
+_SHORT = {short: name for name, short in (_FLAGS | _VALUE_SHORT).items() if short}
 
 _RUNS = "runs a program"
 _READS = "reads a file of its own"
+_CHANGES = "is not supported: a search changes nothing, neither does its result"
 _LINKS = "is not an option here: following links is an argument of the other searches"
 _PATTERN = "is not an option here: the pattern is an argument of its own, join several with '|'"
 _UNSAFE = {
-    "--pre": _RUNS,
-    "--pre-glob": _RUNS,
-    "--hostname-bin": _RUNS,
-    "--search-zip": _RUNS,
-    "-z": _RUNS,
-    "--file": _READS,
-    "-f": _READS,
-    "--ignore-file": _READS,
-    "--config": _READS,
-    "--follow": _LINKS,
-    "-L": _LINKS,
-    "--regexp": _PATTERN,
-    "-e": _PATTERN,
-    "--replace": "is not supported: a search changes nothing, neither does its result",
-    "-r": "is not supported: a search changes nothing, neither does its result",
+    **dict.fromkeys(("--pre", "--pre-glob", "--hostname-bin", "--search-zip", "-z"), _RUNS),
+    **dict.fromkeys(("--file", "-f", "--ignore-file", "--config"), _READS),
+    **dict.fromkeys(("--follow", "-L"), _LINKS),
+    **dict.fromkeys(("--regexp", "-e"), _PATTERN),
+    **dict.fromkeys(("--replace", "-r"), _CHANGES),
     "--json": "is not an option here: the result is structured already",
 }
 _ALLOWED = " ".join(
     [f"-{short}" for short in _SHORT]
     + [f"--{name}" for name, short in _FLAGS.items() if not short and name not in _LOOKS]
-    + [f"--{name}" for name in _VALUES if name not in (*_VALUE_SHORT.values(), "color")]
+    + [f"--{name}" for name in _VALUES if name not in (*_VALUE_SHORT, "color")]
 )
 
 
@@ -450,22 +374,16 @@ def _enter(files: Files, here: _Dir, entry: os.DirEntry[bytes]) -> _Dir | bool:
     is_link = entry.is_symlink()
     if not is_link and not entry.is_dir(follow_symlinks=False):
         return True
-    name = _utf8(entry.name)
-    if name is None:
-        return False
     spelled = (*here.spelled, entry.name)
-    if not is_link:
-        return _Dir(spelled, here.real / name, here)
     try:
-        real = files.resolve(here.real / name)
-    except Refusal:
+        path = here.real / entry.name.decode()
+        real = files.resolve(path) if is_link else path
+    except (UnicodeDecodeError, Refusal):
         return False
     target = on_disk(files.root, real)
-    if not os.path.isdir(target):
+    if is_link and not os.path.isdir(target):
         return os.path.isfile(target)
-    if here.is_inside(real):
-        return False
-    return _Dir(spelled, real, here)
+    return not (is_link and here.is_inside(real)) and _Dir(spelled, real, here)
 
 
 def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirEntry[bytes]]:
@@ -478,13 +396,6 @@ def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirE
             hidden = entry.name.startswith(b".")
             if entry.name != b".git" and (include_hidden or not hidden):
                 yield entry
-
-
-def _utf8(name: bytes) -> str | None:
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def ignore_files(root: str, real: RelPath, flags: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, cast
 
 from copydesk.errors import Failed, InvalidArgs, Refusal
 from copydesk.store.protocol import failed
@@ -49,8 +49,19 @@ class Packet:
 
     @property
     def kind(self) -> Kind:
-        """What the message is about, without reading the rest of it."""
+        """The type of the message, without reading the rest of it."""
         return _KINDS.get(self.head[_KIND_AT], "summary")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The content of the message; only of one that is whole."""
+        found: dict[str, Any] = json.loads(self.head)["data"]
+        return found
+
+    @property
+    def path(self) -> bytes:
+        """The file of a `begin` or `end` packet, as rg spells it."""
+        return _bytes(self.data["path"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +81,6 @@ class RgLine:
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """A file was searched: how many lines matched and how often; the NUL byte met, if any."""
-
-    matched_lines: int
-    matches: int
-    nul_at_byte: int | None
-
-
 def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
     """The messages of the stream; what follows the last newline is dropped."""
     buffer = _PacketBuffer()
@@ -91,26 +93,14 @@ def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
         buffer.add(rest)
 
 
-def read_path(packet: Packet) -> bytes:
-    """The file of a `begin` or `end` packet, as rg spells it."""
-    return _bytes(_data(packet)["path"])
-
-
 def read_line(packet: Packet) -> RgLine:
     """The line of a `match` or `context` packet."""
     is_match = packet.kind == "match"
     if packet.tail is not None:
         return _large_line(packet.head, packet.tail, is_match)
-    data = _data(packet)
+    data = packet.data
     spans = tuple((found["start"], found["end"]) for found in data["submatches"])
     return RgLine(data["line_number"], _chomp(_bytes(data["lines"])), is_match, spans)
-
-
-def read_end(packet: Packet) -> End:
-    """The sums of an `end` packet."""
-    data = _data(packet)
-    stats = data["stats"]
-    return End(stats["matched_lines"], stats["matches"], data["binary_offset"])
 
 
 def shown(data: bytes) -> str:
@@ -120,34 +110,6 @@ def shown(data: bytes) -> str:
 
 Decode = Callable[[bytes], str]
 """How the bytes of a line are shown as text."""
-
-
-class _RgText(TypedDict):
-    text: NotRequired[str]
-    bytes: NotRequired[str]
-
-
-class _Submatch(TypedDict):
-    start: int
-    end: int
-
-
-class _Stats(TypedDict):
-    matched_lines: int
-    matches: int
-
-
-class _Data(TypedDict):
-    path: _RgText
-    lines: _RgText
-    line_number: int
-    submatches: list[_Submatch]
-    stats: _Stats
-    binary_offset: int | None
-
-
-class _Message(TypedDict):
-    data: _Data
 
 
 # {"type":"match", …: the first three letters tell.
@@ -189,14 +151,8 @@ class _PacketBuffer:
         return Packet(bytes(self._head), None if self._tail is None else bytes(self._tail))
 
 
-def _data(packet: Packet) -> _Data:
-    return cast(_Message, json.loads(packet.head))["data"]
-
-
-def _bytes(text: _RgText) -> bytes:
-    if "text" in text:
-        return text["text"].encode()
-    return base64.b64decode(text.get("bytes", ""))
+def _bytes(text: dict[str, str]) -> bytes:
+    return text["text"].encode() if "text" in text else base64.b64decode(text.get("bytes", ""))
 
 
 def _chomp(data: bytes) -> bytes:
@@ -204,6 +160,7 @@ def _chomp(data: bytes) -> bytes:
 
 
 def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
+    """The line of a packet that was too large to keep: its number, start and first match."""
     number = _NUMBER.match(tail)
     opened = _LINES.search(head)
     spans: tuple[tuple[int, int], ...] = ()
@@ -383,17 +340,8 @@ def show_matches(
         column, match, torn = _match(line, span, decode)
         cut = torn or len(match) > width
         match = match[:width]
-        yield FoundLine(
-            path,
-            line.number,
-            column,
-            match,
-            match,
-            is_match=True,
-            cut=cut,
-            is_part=True,
-            is_cut_at_end=cut,
-        )
+        place = path, line.number, column
+        yield FoundLine(*place, match, match, True, cut=cut, is_part=True, is_cut_at_end=cut)
 
 
 def _match(line: RgLine, span: tuple[int, int], decode: Decode) -> tuple[int | None, str, bool]:
@@ -504,14 +452,6 @@ _ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """A file or directory that rg could not search, as rg spells it, and why."""
-
-    path: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Blame:
     """The arguments that a wrong pattern and a wrong glob came in."""
 
@@ -567,19 +507,16 @@ class RgRun:
         # 1 means that nothing was found; 2 is also told when some files could not be searched.
         if exit_code not in (0, 1):
             refusal = _refusal(self._text(), exit_code, self._blame)
-            if isinstance(refusal, InvalidArgs) or exit_code != 2 or not self._of_files():
+            of_files = any(self.complaints()) or "File system loop found: " in self._text()
+            if isinstance(refusal, InvalidArgs) or exit_code != 2 or not of_files:
                 raise refusal
 
-    def complaints(self) -> Iterator[Complaint]:
-        """What rg said so far about files; the first 64 KiB of it."""
+    def complaints(self) -> Iterator[tuple[str, str]]:
+        """The files that rg could not search, as rg spells them, and why; of its first 64 KiB."""
         for line in self._text().split("\n"):
             found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
             if found:
-                yield Complaint(found["path"], found["why"])
-
-    def _of_files(self) -> bool:
-        """Whether a complaint is about a file that was met."""
-        return any(self.complaints()) or "File system loop found: " in self._text()
+                yield found["path"], found["why"]
 
     def _text(self) -> str:
         return self._words.decode("utf-8", "replace")

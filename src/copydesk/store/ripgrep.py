@@ -61,7 +61,6 @@ from copydesk.store.rg_process import (
     RG_MISSING,
     Blame,
     Clock,
-    Complaint,
     Count,
     Decode,
     FoundFiles,
@@ -78,9 +77,7 @@ from copydesk.store.rg_process import (
     SearchResult,
     Snippets,
     Warned,
-    read_end,
     read_line,
-    read_path,
     running,
     show_line,
     show_matches,
@@ -188,7 +185,7 @@ class SearchSession:
         self._rg, self._real = rg, real
         self._clock = Clock(search.timeout_s, search.cancelled)
         self._warned: list[Warned] = []
-        self._complaints: list[Complaint] = []
+        self._complaints: list[tuple[str, str]] = []
         self._searched: list[_Searched] = []
         self._open: tuple[int, _Opened] | None = None
         self._version_bytes = MOST_VERSION_BYTES
@@ -205,33 +202,32 @@ class SearchSession:
                     if kind == "summary":
                         continue
                     if kind == "begin":
-                        number = _number(packet)
+                        number = int(packet.path.removeprefix(b"./"))
                         path, self._open = paths[number].path, (number, paths[number])
                         found += 1
                         if self._search.progress is not None:
                             self._search.progress(found)
                     elif kind == "end" and b'"binary_offset":null' not in packet.head:
-                        nul_at = read_end(packet).nul_at_byte
-                        self._warned.append(Warned(path, "binary", str(nul_at)))
+                        nul_at = str(packet.data["binary_offset"])
+                        self._warned.append(Warned(path, "binary", nul_at))
                     yield path, packet
-                for complaint in run.complaints():
-                    named = complaint.path.removeprefix("./")
+                for spelled, why in run.complaints():
+                    named = spelled.removeprefix("./")
                     if named.isdigit() and int(named) in paths:
-                        path = paths[int(named)].path
-                        self._warned.append(Warned(path, "unreadable", complaint.why))
+                        self._warned.append(Warned(paths[int(named)].path, "unreadable", why))
             if self.timed_out:
                 return
 
     def warnings(self) -> tuple[Warned, ...]:
         """The first MAX_WARNINGS files that were not wholly searched."""
         warned = self._warned[:MAX_WARNINGS]
-        for complaint in self._complaints:
+        for spelled, why in self._complaints:
             if len(warned) == MAX_WARNINGS:
                 break
-            names = _names(complaint.path.encode())
+            names = _names(spelled.encode())
             path = self._path_shown(names)
             if path is not None and self._is_unreadable(names):
-                warned.append(Warned(path, "unreadable", complaint.why))
+                warned.append(Warned(path, "unreadable", why))
         return tuple(warned)
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
@@ -333,7 +329,10 @@ class SearchSession:
             return None  # it is gone, or a symlink has come into its way
         os.dup2(fd, number, inheritable=False)
         os.close(fd)
-        return _Opened(path, _as_path(real))
+        try:
+            return _Opened(path, RelPath(tuple(name.decode() for name in real)))
+        except UnicodeDecodeError:
+            return _Opened(path, None)
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The names with the links on the way followed, if they are to be; raises a refusal."""
@@ -444,18 +443,6 @@ def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
         )
 
 
-def _as_path(names: Sequence[bytes]) -> RelPath | None:
-    try:
-        return RelPath(tuple(name.decode() for name in names))
-    except UnicodeDecodeError:
-        return None
-
-
-def _number(packet: Packet) -> int:
-    """The descriptor that a `begin` packet is about: its path is such as `./7`."""
-    return int(read_path(packet).removeprefix(b"./"))
-
-
 def _names(spelled: bytes) -> tuple[bytes, ...]:
     """The names of a path as rg spells it, such as `./a/b`."""
     return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))
@@ -479,12 +466,13 @@ def _counts(session: SearchSession, most: int) -> MatchCounts:
     for path, packet in session.packets():
         if packet.kind != "end":
             continue
-        end = read_end(packet)
+        stats = packet.data["stats"]
+        row = Count(path, stats["matched_lines"], stats["matches"])
         total_files += 1
-        total_lines += end.matched_lines
-        total_matches += end.matches
+        total_lines += row.lines
+        total_matches += row.matches
         if len(rows) < most:
-            rows.append(Count(path, end.matched_lines, end.matches))
+            rows.append(row)
     return session.told(
         MatchCounts(
             rows=tuple(rows),
@@ -498,9 +486,9 @@ def _counts(session: SearchSession, most: int) -> MatchCounts:
 
 def _snippets(session: SearchSession, most: int, before: int, after: int) -> Snippets:
     """The first `most` lines with a match; rg was asked for the same context."""
-    results: list[_Open] = []
+    results: list[tuple[FoundLine, list[FoundLine]]] = []  # each with the lines after it
     recent: deque[FoundLine] = deque(maxlen=before)
-    waiting: list[_Open] = []
+    waiting = results[:]
     truncated = False
     for path, packet in session.packets():
         if packet.kind in ("begin", "end"):
@@ -509,29 +497,21 @@ def _snippets(session: SearchSession, most: int, before: int, after: int) -> Sni
         else:
             found, decode = session.line(read_line(packet))
             line = show_line(path, found, decode=decode)
-            for result in waiting:
-                result.after.append(line)
+            for _, below in waiting:
+                below.append(line)
             if line.is_match:
                 if len(results) == most:
                     truncated = True
                 else:
-                    results.append(_Open(replace(line, before=tuple(recent)), []))
+                    results.append((replace(line, before=tuple(recent)), []))
                     waiting.append(results[-1])
-            waiting = [result for result in waiting if result.line.line + after > line.line]
+            waiting = [result for result in waiting if result[0].line + after > line.line]
             recent.append(line)
         if truncated and not waiting:
             break
-    closed = (replace(one.line, after=tuple(one.after)) for one in results)
-    paths = {one.line.path for one in results}
-    return session.told(Snippets(results=tuple(closed), truncated=truncated), paths)
-
-
-@dataclass(slots=True)
-class _Open:
-    """A result whose lines after it are still to come."""
-
-    line: FoundLine
-    after: list[FoundLine]
+    closed = tuple(replace(line, after=tuple(below)) for line, below in results)
+    paths = {line.path for line in closed}
+    return session.told(Snippets(results=closed, truncated=truncated), paths)
 
 
 def _rows(session: SearchSession, rg_args: RgArgs) -> Iterator[FoundLine]:
@@ -577,14 +557,14 @@ def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     NotAFile for the search path, Failed without rg, when it breaks down or when the caller cancels.
     When the time is up, what was found so far is returned with `timed_out`.
     """
-    _check_limit(max_files, "max_files")
+    _check_number(max_files, "max_files")
     with searching(search, query, _flags(query, "--max-count=1")) as session:
         return _files(session, max_files)
 
 
 def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
     """Lines and matches per file; `rows` has the first `max_files` files."""
-    _check_limit(max_files, "max_files")
+    _check_number(max_files, "max_files")
     with searching(search, query, _flags(query)) as session:
         return _counts(session, max_files)
 
@@ -593,9 +573,9 @@ def search_snippets(
     search: Search, query: Query, max_results: int, before: int, after: int
 ) -> Snippets:
     """The first `max_results` matching lines, with lines around (at most MAX_CONTEXT), shared."""
-    _check_limit(max_results, "max_results")
-    _check_context(before, "context_before")
-    _check_context(after, "context_after")
+    _check_number(max_results, "max_results")
+    _check_number(before, "context_before", 0, MAX_CONTEXT)
+    _check_number(after, "context_after", 0, MAX_CONTEXT)
     flags = _flags(query, f"--before-context={before}", f"--after-context={after}")
     with searching(search, query, flags) as session:
         return _snippets(session, max_results, before, after)
@@ -603,7 +583,7 @@ def search_snippets(
 
 def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max_rows: int) -> Raw:
     """What rg finds, at most `max_rows`: Files for `-l`, Counts for `-c`, else Lines."""
-    _check_limit(max_rows, "max_rows")
+    _check_number(max_rows, "max_rows")
     check_pattern(pattern, "pattern", across_lines=rg_args.multiline)
     is_sorted = any(flag.startswith("--sort") for flag in rg_args.flags)
     flags = rg_args.flags if is_sorted else ("--sort=path", *rg_args.flags)
@@ -627,14 +607,9 @@ def _flags(query: Query, *more: str) -> tuple[str, ...]:
     return ("--sort=path", _CASE[query.case], *fixed, *more, *globs)
 
 
-def _check_limit(value: int, argument: str) -> None:
-    if not 1 <= value <= MAX_ROWS:
-        raise InvalidArgs(argument, f"a number from 1 to {MAX_ROWS} is wanted")
-
-
-def _check_context(value: int, argument: str) -> None:
-    if not 0 <= value <= MAX_CONTEXT:
-        raise InvalidArgs(argument, f"a number from 0 to {MAX_CONTEXT} is wanted")
+def _check_number(value: int, argument: str, least: int = 1, most: int = MAX_ROWS) -> None:
+    if not least <= value <= most:
+        raise InvalidArgs(argument, f"a number from {least} to {most} is wanted")
 
 
 _CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}
