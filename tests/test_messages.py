@@ -10,7 +10,7 @@ import string
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, cast, get_args, get_origin, get_type_hints
@@ -657,3 +657,23 @@ def test_a_fact_is_never_a_template() -> None:
     hostile = "{path} {0} {} %s"
     said = messages.say("INVALID_ARGS", "en", {"argument": hostile, "reason": hostile})
     assert said.count(hostile) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "en", "zh"),
+    [
+        ((4,), "line 4", "第 4 行"),
+        ((1, 4), "lines 1 and 4", "第 1、4 行"),
+        (
+            range(1, 13),
+            "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …",
+            "第 1、2、3、4、5、6、7、8、9、10、… 行",
+        ),
+    ],
+)
+def test_lines_and_their_noun_agree(lines: Iterable[int], en: str, zh: str) -> None:
+    failure = errors.FailedEdit(0, "several matches", 2, tuple(lines))
+    refusal = errors.PartialMatchFail(0, (failure,))
+    for voices in (("edit", "batch"), ("edit", "compat"), ("edit", "replace_text")):
+        assert f"({en})" in refusal_words(refusal, "en", voices)
+        assert f"（{zh}）" in refusal_words(refusal, "zh", voices)

@@ -21,8 +21,7 @@ from typing import Any, Final, TextIO, cast
 
 from copydesk.desk.foreign import Saved
 from copydesk.text.unified import read_diff
-from copydesk.tools.answers import saved_words
-from copydesk.tools.catalog import Answer
+from copydesk.tools.answers import Answer, saved_words
 from copydesk.tools.report import Lang, Report
 
 HIDDEN: Final = re.compile(

@@ -52,8 +52,8 @@ from copydesk.store.files import Files
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, refusals, reports
-from copydesk.tools.answers import Envelope, LongTexts, NoteAnswer
-from copydesk.tools.catalog import Answer, Catalog, Context, Tool
+from copydesk.tools.answers import Answer, LongTexts
+from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
 from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Fields, Lang, Report, Value
@@ -389,7 +389,7 @@ class OpenWorkspace(Closing):
         try:
             config = self.config
         except ConfigInvalid as invalid:
-            return tool.refuse(name, arguments, None, invalid, lang)
+            return tool.refused(arguments, None, invalid, lang)
         if tool.toolset == "team_mgmt" and not config.of_member(member).team_mgmt:
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
@@ -418,8 +418,6 @@ class OpenWorkspace(Closing):
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
         """The answer, with a notice of state that was lost; each loss is reported once."""
-        if not isinstance(answer, Report | Envelope | NoteAnswer):
-            return answer
         losses = dict.fromkeys(self._backend.losses.take())  # several stores may report one
         words = [words_of_loss(path, loss, lang) for path, loss in losses]
         if not words:

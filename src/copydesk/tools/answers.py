@@ -354,6 +354,11 @@ class NoteAnswer:
         return self.fields["status"] != "success"
 
 
+Answer = Report | Envelope | NoteAnswer
+"""The result of a tool call. Each has `fields` in order, `text` to read, `data` for a program,
+the `diff` that the text shows, and `is_error`."""
+
+
 def note_answered(fields: Fields, text: str, diff: str = "") -> NoteAnswer:
     """An answer that what was asked for is done."""
     return NoteAnswer({"status": "success", **fields}, text, diff)
@@ -414,11 +419,11 @@ def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Rep
 
 
 def with_news(
-    answer: Report | Envelope | NoteAnswer,
+    answer: Answer,
     news: Sequence[tuple[Decision, bool]],
     lang: Lang,
     apply: Callable[[str], str],
-) -> Report | Envelope | NoteAnswer:
+) -> Answer:
     """The answer, and what was decided meanwhile; True: the plan was written already.
 
     A report has `decisions` as its last field, an envelope among its data. `apply` is how a
@@ -432,9 +437,7 @@ def with_news(
     return with_notices(answer, "decisions", rows, words)
 
 
-def with_notices(
-    answer: Report | Envelope | NoteAnswer, name: str, value: list[Value], words: Sequence[str]
-) -> Report | Envelope | NoteAnswer:
+def with_notices(answer: Answer, name: str, value: list[Value], words: Sequence[str]) -> Answer:
     """The answer with one more field, and what it says in words."""
     if isinstance(answer, Envelope):
         data: Fields = {**answer.data_fields, name: value}
@@ -452,11 +455,11 @@ def with_notices(
 
 
 def with_saved(
-    answer: Report | Envelope | NoteAnswer,
+    answer: Answer,
     saved: Sequence[Saved],
     lang: Lang,
     undo: Callable[[int], str],
-) -> Report | Envelope | NoteAnswer:
+) -> Answer:
     """The answer, and what other programs wrote that is in the journal and not in its file.
 
     A report has `foreign_writes` as its last field, an envelope among its data. `undo` is how
@@ -467,9 +470,7 @@ def with_saved(
     return with_notices(answer, "foreign_writes", rows, words)
 
 
-def with_checks(
-    answer: Report | Envelope | NoteAnswer, checked: Mapping[RelPath, Findings], lang: Lang
-) -> Report | Envelope | NoteAnswer:
+def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang) -> Answer:
     """The answer with new findings of checks in what it wrote or planned; else a line in full."""
     found = [one for findings in checked.values() for one in findings]
     told = answer.data_fields if isinstance(answer, Envelope) else answer.fields

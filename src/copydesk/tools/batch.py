@@ -22,10 +22,10 @@ from copydesk.errors import (
     RangeOutOfBounds,
     Refusal,
 )
-from copydesk.tools import answers, report_fields, reports
-from copydesk.tools.answers import Envelope, Status
+from copydesk.tools import answers, report_fields
+from copydesk.tools.answers import Answer, Envelope, Status
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Length, cut_diff, short_lines, shown_diff
@@ -301,13 +301,6 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
     return answers.refused(refusal, arguments, path, lang, writes=name != "Read", voices=voices)
 
 
-def refuse_plan(
-    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
-) -> Answer:
-    """A refusal of the one tool of this toolset that answers with a report."""
-    return reports.refused(name, path, refusal, lang, ("batch",))
-
-
 def batch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
     tool = partial(Tool, toolset="batch", destroys=True, refuse=refuse)
@@ -317,7 +310,7 @@ def batch() -> tuple[Tool, ...]:
         tool("Write", call=WriteCall),
         tool("BatchEdit", call=BatchEditCall),
         tool("MultiEdit", call=BatchEditCall),
-        tool("prepare_batch_edit", call=PrepareBatchEditCall, refuse=refuse_plan),
+        tool("prepare_batch_edit", call=PrepareBatchEditCall, refuse=None, voices=("batch",)),
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal
 
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Findings, telling
@@ -24,7 +24,7 @@ from copydesk.desk.search import FileSearch, Progress, Searches
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, reports
-from copydesk.tools.answers import Envelope, LongTexts, NoteAnswer
+from copydesk.tools.answers import Answer, Envelope, LongTexts
 from copydesk.tools.arguments import (
     Arguments,
     Schema,
@@ -37,51 +37,12 @@ from copydesk.tools.arguments import (
 )
 from copydesk.tools.diff_model import view_of
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Report, Value
+from copydesk.tools.report import ANSWER_TOKENS, Lang, Report
 
 MINDS = ".minds"
 """The folder that the mirror toolset works in."""
 
 _log = logging.getLogger("copydesk")
-
-
-def _silent(seen: int) -> None:
-    """Nobody asked for progress."""
-
-
-class Answer(Protocol):
-    """What a tool answers with: a `Report`, or an `Envelope` of the batch toolset."""
-
-    @property
-    def fields(self) -> Fields:
-        """The fields, in their order."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """The answer for a model or a person to read."""
-        ...
-
-    @property
-    def data(self) -> Mapping[str, Value]:
-        """The answer for a program."""
-        ...
-
-    @property
-    def diff(self) -> str:
-        """The diff that the text shows apart, if any."""
-        ...
-
-    @property
-    def is_error(self) -> bool:
-        """Whether this is a refusal."""
-        ...
-
-
-def _report_refused(
-    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
-) -> Answer:
-    return reports.refused(name, path, refusal, lang)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +63,8 @@ class Context:
     member: Member
     manual: Callable[[str, str, Lang], str]
     lang: Lang = "en"
-    progress: Progress = _silent
-    cancelled: Callable[[], bool] = field(default=lambda: False)
+    progress: Progress = lambda seen: None
+    cancelled: Callable[[], bool] = lambda: False
     kept: LongTexts = field(default_factory=LongTexts)
     roots: tuple[RelPath, ...] = ()
     in_shell: bool = False
@@ -200,9 +161,10 @@ class EditingCall(ToolCall):
 class Tool:
     """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
 
-    `also`: other toolsets that need it. `in_full`: its path may be absolute. `output`: the schema
-    of its structured content, where it stands for another program's tool. `aliases`: older names
-    of it, each unless another tool has it.
+    `also`: other toolsets that need it. `in_full`: its path may be absolute. A refusal is a report
+    in the words of `voices`, unless `refuse` makes another answer of it. `output`: the schema of
+    its structured content, if it stands for another program's tool. `aliases`: older names of it,
+    each unless another tool has it.
     """
 
     name: str
@@ -213,7 +175,8 @@ class Tool:
     idempotent: bool = False
     also: tuple[str, ...] = ()
     in_full: bool = False
-    refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] = _report_refused
+    voices: tuple[str, ...] = ()
+    refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] | None = None
     output: Schema | None = None
     aliases: tuple[str, ...] = ()
 
@@ -243,6 +206,12 @@ class Tool:
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
         """The same as clients are sent it."""
         return listed(with_null(self.described_schema(lang)))
+
+    def refused(self, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
+        """The answer of a call that is refused; `path` as the caller gave it."""
+        if self.refuse is not None:
+            return self.refuse(self.name, arguments, path, refusal, lang)
+        return reports.refused(self.name, path, refusal, lang, self.voices)
 
     def _texts(self, lang: Lang) -> ToolTexts:
         """Its texts; its name for those of a new tool that has none."""
@@ -297,16 +266,16 @@ class Catalog:
             refusal = Crashed(secrets.token_hex(4))
             _log.exception("call %s of %s", refusal.log_id, name)
         if answer is None:
-            path = _path_given(given)
+            path = given.get("path") if isinstance(given, Mapping) else None
+            path = path.encode("utf-8", "backslashreplace").decode() if type(path) is str else None
             if path is not None and tool.in_full:
                 path = context.relative(path)
-            answer = tool.refuse(name, arguments, path, refusal, context.lang)
+            answer = tool.refused(arguments, path, refusal, context.lang)
             if isinstance(answer, Report) and path:
                 with suppress(Refusal):  # of the path
                     views = view_of(refusal, context.path(path))
                     answer = replace(answer, views=views) if views else answer
-        if isinstance(answer, Report | Envelope | NoteAnswer):
-            answer = answers.with_checks(answer, checked, context.lang)
+        answer = answers.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if isinstance(answer, Report):
             answer = replace(answer, budget=context.budget, lang=context.lang)
@@ -323,8 +292,8 @@ class Catalog:
 
 def _told(context: Context, answer: Answer) -> Answer:
     """The answer with decisions on the member's plans and other programs' saved writes."""
-    if context.cancelled() or not isinstance(answer, Report | Envelope | NoteAnswer):
-        return answer  # nobody hears what a cancelled call says
+    if context.cancelled():
+        return answer  # nobody reads it
     saved = context.desk.foreign.told(context.member)
     if saved:
         answer = answers.with_saved(answer, saved, context.lang, context.undo_call)
@@ -354,15 +323,6 @@ def crashed(mode: str, crash: str, lang: Lang) -> Report:
             "summary": say("CRASH", lang, {"log_id": crash}),
         }
     )
-
-
-def _path_given(arguments: object) -> str | None:
-    if not isinstance(arguments, Mapping):
-        return None
-    path = cast("Mapping[str, object]", arguments).get("path")
-    if not isinstance(path, str):
-        return None
-    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _below_minds(text: str) -> str:

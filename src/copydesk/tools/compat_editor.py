@@ -28,10 +28,10 @@ from copydesk.errors import (
 )
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import answers, compat_files
-from copydesk.tools.answers import Envelope, Original
+from copydesk.tools.answers import Answer, Envelope, Original
 from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
-from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
+from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.compat_files import (
     ClientPath,
     Told,

@@ -37,10 +37,10 @@ from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import answers, report_fields
-from copydesk.tools.answers import Envelope, Original
+from copydesk.tools.answers import Answer, Envelope, Original
 from copydesk.tools.arguments import list_of
 from copydesk.tools.batch import once_approved, written
-from copydesk.tools.catalog import Answer, Context, ToolCall
+from copydesk.tools.catalog import Context, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Fields, Lang, Value

@@ -13,12 +13,9 @@ from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.tools.answers import FOUND, LISTED
-from copydesk.tools.answers import note_answered as answered
-from copydesk.tools.answers import note_refused as refused
-from copydesk.tools.answers import note_shown as shown
+from copydesk.tools.answers import FOUND, LISTED, Answer, note_answered, note_refused, note_shown
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import has, say
 from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
 from copydesk.tools.report_fields import (
@@ -74,9 +71,9 @@ class BlockInfoCall(ToolCall):
         said = info_text(infos, context.lang)
         kept = context.kept
         if not kept.is_long(said):
-            return answered(fields, said)
-        cut = shown(kept, context.member.name, name, {}, said, context.lang)
-        return answered({**fields, "var": cut.fields["var"]}, cut.text)
+            return note_answered(fields, said)
+        cut = note_shown(kept, context.member.name, name, {}, said, context.lang)
+        return note_answered({**fields, "var": cut.fields["var"]}, cut.text)
 
 
 class BlockContentCall(ToolCall):
@@ -100,7 +97,7 @@ class BlockContentCall(ToolCall):
             fields |= {"total": content.total, "start": content.start}
             if content.after:
                 fields["next"] = content.after
-        return shown(context.kept, context.member.name, name, fields, said, context.lang)
+        return note_shown(context.kept, context.member.name, name, fields, said, context.lang)
 
 
 class ListNotebooksCall(ToolCall):
@@ -130,7 +127,7 @@ class ListNotebooksCall(ToolCall):
                 row |= coverage_fields(coverage)
                 lines += [f"  {line}" for line in unread_lines(coverage, context.lang)]
             rows.append(row)
-        return answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
+        return note_answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
 class SearchBlocksCall(ToolCall):
@@ -155,7 +152,7 @@ class SearchBlocksCall(ToolCall):
             fields |= {"indexed": done, "documents": documents}
             facts = {"done": done, "count": documents}
             lines.append(say("notes.indexing", context.lang, facts))
-        return answered(fields, "\n".join(lines))
+        return note_answered(fields, "\n".join(lines))
 
 
 class ReadVarCall(ToolCall):
@@ -182,7 +179,7 @@ class ReadVarCall(ToolCall):
         fields: Fields = {"name": wanted, "offset": start, "length": len(part), "total": len(found)}
         facts = {"name": wanted, "next": stop, "omitted": left, "total": len(found)}
         note = f"\n\n{say('notes.cut', context.lang, facts)}" if left else ""
-        return answered({**fields, "omitted": left, "content": part}, part + note)
+        return note_answered({**fields, "omitted": left, "content": part}, part + note)
 
 
 class AppendContentCall(EditingCall):
@@ -201,7 +198,7 @@ class AppendContentCall(EditingCall):
             "id": made.target.id,
             "ids": ids,
         }
-        return answered(
+        return note_answered(
             {
                 "success": True,
                 "targetId": made.target.id,
@@ -229,7 +226,7 @@ class CreateNewDocCall(EditingCall):
         where = say(f"notes.location.{location}", context.lang)
         link = f"siyuan://blocks/{made.target.id}" if made.path is None else _link(made.path)
         facts = {"link": link, "hpath": made.target.hpath, "where": where}
-        return answered(
+        return note_answered(
             {
                 "success": True,
                 "docId": made.target.id,
@@ -271,7 +268,7 @@ class PrepareBlockDiffCall(PrepareCall):
 
 def notes() -> tuple[Tool, ...]:
     """All tools of this toolset."""
-    tool = partial(Tool, toolset="notes", refuse=refused)
+    tool = partial(Tool, toolset="notes", refuse=note_refused)
     reading = partial(tool, reads=True, idempotent=True)
     return (
         reading("getBlockInfo", call=BlockInfoCall),
@@ -492,4 +489,4 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     if was_cut:
         fields["diff_truncated"] = True
     said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")
-    return answered(fields, said, diff)
+    return note_answered(fields, said, diff)

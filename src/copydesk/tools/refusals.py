@@ -144,13 +144,13 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             return {
                 "reason": first.reason,
                 "matches_count": first.matches_count,
-                "lines": _first_few(lines),
+                "lines": _first_few(lines, lang),
                 "old": old,
                 "reader": reader,
                 **_near_words(first, lang),
             }
         indices = [failure.index for failure in failures]
-        return {"failing": len(failures), "indices": _first_few(indices)}
+        return {"failing": len(failures), "indices": _first_few(indices, lang)}
     if isinstance(refusal, PatchRejected):
         return {"failing": len(refusal.rejected)}
     if isinstance(refusal, RangeOutOfBounds):
@@ -201,7 +201,7 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
     facts: dict[str, Fact] = {
         "nearest_lines": one.nearest_lines or "",
         "causes": _causes(one.cause, lang),
-        "places": _first_few(one.lines or ()),
+        "places": _first_few(one.lines or (), lang),
         "refused_as": one.refused_as or "",
     }
     what = say(name, lang, facts)
@@ -222,9 +222,14 @@ def _names(voices: Sequence[str]) -> tuple[str, str]:
     return ("old_str", "view") if "compat" in voices else ("old_string", "Read")
 
 
-def _first_few(numbers: Iterable[int]) -> str:
-    shown = list(map(str, islice(numbers, _SAID + 1)))
-    return ", ".join([*shown[:_SAID], *["…"] * (len(shown) > _SAID)])
+def _first_few(numbers: Iterable[int], lang: Lang) -> str:
+    """The numbers as a list in words; of many the first ones."""
+    few = list(map(str, islice(numbers, _SAID + 1)))
+    if len(few) > _SAID:
+        few[_SAID] = "…"
+    if lang == "zh" or len(few) < 2:
+        return "、".join(few)
+    return f"{', '.join(few[:-1])}{', ' if len(few) > _SAID else ' and '}{few[-1]}"
 
 
 def _short(fact: int | str) -> int | str:

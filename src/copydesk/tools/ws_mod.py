@@ -43,10 +43,10 @@ from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.text.unified import counts
 from copydesk.tools import answers, reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, Length, Report, Value, first_rows, listing, named
+from copydesk.tools.report import Fields, Length, Report, Value, first_rows, listing, named
 from copydesk.tools.searching import SEARCHING
 
 UNDO = "undo_file_modification"
@@ -680,13 +680,6 @@ class ReplaceTextCall(PrepareCall):
         return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
 
-def refuse_text(
-    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
-) -> Answer:
-    """A refusal of `replace_text`, in terms of its arguments."""
-    return reports.refused(name, path, refusal, lang, reports.REPLACE_TEXT)
-
-
 def occurrence_of(given: int | str | None) -> Occurrence | None:
     """Which candidate: a number from 1, `last`, or None."""
     if given is None or given == "last":
@@ -752,7 +745,7 @@ EDITING = (
     Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
-    Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, refuse=refuse_text),
+    Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, voices=reports.REPLACE_TEXT),
     Tool("prepare_file_append", "ws_mod", AppendCall),
     Tool("prepare_file_move", "ws_mod", PrepareMoveCall, also=("batch",)),
     Tool("prepare_file_delete", "ws_mod", PrepareDeleteCall, destroys=True, also=("batch",)),

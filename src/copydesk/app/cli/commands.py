@@ -26,8 +26,8 @@ from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.store.checks import Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
-from copydesk.tools.answers import LongTexts, saved_data
-from copydesk.tools.catalog import Answer, Catalog
+from copydesk.tools.answers import Answer, LongTexts, saved_data
+from copydesk.tools.catalog import Catalog
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang

@@ -10,7 +10,7 @@ from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import ConfigError
 from copydesk.errors import Refusal
 from copydesk.tools import refusals, reports
-from copydesk.tools.catalog import Answer
+from copydesk.tools.answers import Answer
 from copydesk.tools.messages import in_shell, say
 from copydesk.tools.report import Lang
 

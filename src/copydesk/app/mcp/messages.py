@@ -27,8 +27,7 @@ from mcp_types.jsonrpc import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from copydesk.tools.answers import Envelope, Original
-from copydesk.tools.catalog import Answer
+from copydesk.tools.answers import Answer, Envelope, Original
 from copydesk.tools.report import Lang
 
 MOST_MESSAGE_BYTES: Final = 64 << 20

@@ -42,8 +42,8 @@ from copydesk.desk.backends.api import Decision
 from copydesk.edit.request import check_why
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.tools import refusals
-from copydesk.tools.answers import Envelope
-from copydesk.tools.catalog import Answer, Tool, by_name, crashed
+from copydesk.tools.answers import Answer, Envelope
+from copydesk.tools.catalog import Tool, by_name, crashed
 from copydesk.tools.messages import say
 from copydesk.tools.reference import definitions
 from copydesk.tools.report import Lang

@@ -172,7 +172,7 @@ class _Number(int):
 
 
 class _Text(str):
-    """A text; lines `N~M` have their noun: `{where:line|lines}`."""
+    """A text; lines `N~M` or `N and M` have their noun: `{where:line|lines}`."""
 
     __slots__ = ()
 
@@ -181,4 +181,5 @@ class _Text(str):
             return super().__format__(spec)
         one, many = spec.split("|")
         first, _, last = self.partition("~")
-        return f"{one} {first}" if last in ("", first) else f"{many} {first}~{last}"
+        is_one = last in ("", first) and " " not in first
+        return f"{one} {first}" if is_one else f"{many} {self}"
