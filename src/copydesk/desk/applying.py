@@ -115,15 +115,14 @@ class Applying:
         seen: list[Text] = []
         path = plan.request.path
         try:
-            real = authorized(self._set.files, member, path, "write", "read")
             if isinstance(plan.request, FileOperation):
+                real = authorized(self._set.files, member, path, "write", "read")
                 check_no_link(self._set.files, path, real)
             ticket = plan.created_ms, plan.id
             job = _ApplyJob(
                 *(member, plan.tool, path, ticket, plan.id),
                 applying=self,
                 of=plan,
-                real=real,
                 planned_on=base,
                 seen=seen,
                 edited_by=plan.edited_by,
@@ -134,7 +133,7 @@ class Applying:
                 raise
             self.refused(plan, refusal)
             return Rejected(self.await_person(plan, refusal), refusal, seen[0] if seen else None)
-        draft = written.made
+        draft, real = written.made, written.real
         if isinstance(plan.request, FileOperation):
             self._drafting.note_moved(member.name, real, plan.request, draft.base)
             return Applied(plan, draft, "exact", written.edit_id)
@@ -262,10 +261,15 @@ class Applying:
             self._set.registry.end(plan.id, "applied", now_ms)
             raise HunkNotFound(plan.id, "applied")
 
+    def real(self, plan: Plan) -> RelPath:
+        """The real path of the plan's file."""
+        return self._drafting.real(plan.request.path)
+
     def turn(self, plan: Plan) -> AbstractContextManager[None]:
         """The turn of the plan's file: within it no apply of the plan is under way."""
-        real = self._drafting.real(plan.request.path)
-        return self._set.turns.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
+        return self._set.turns.of(
+            self.real(plan), (plan.created_ms, plan.id), (plan.owner, plan.tool)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +278,6 @@ class _ApplyJob(Job[Draft]):
 
     applying: Applying
     of: Plan
-    real: RelPath
     planned_on: Text | None
     seen: list[Text]
 
@@ -311,7 +314,7 @@ class _ApplyJob(Job[Draft]):
         if shown is not None:
             return shown
         try:
-            return self.applying.draft(plan, self.real, now, self.planned_on)
+            return self.applying.draft(plan, self.applying.real(plan), now, self.planned_on)
         except Refusal:
             last = now.line_count
             self.seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]

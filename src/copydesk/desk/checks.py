@@ -107,6 +107,10 @@ class Checks:
         self._kept: OrderedDict[_Key, list[Diagnostic] | NotRun] = OrderedDict()
         self._lock = Lock()
 
+    def concern(self, real: RelPath) -> bool:
+        """Whether there may be a check for the file."""
+        return bool(self._rules) or parses(suffix_of(real))
+
     def judge(self, *edits: Edited | None) -> Findings | None:
         """What is new in the texts after; None where no check is for them; raises Cancelled."""
         found: list[CheckFinding] = []

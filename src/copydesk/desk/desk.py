@@ -388,6 +388,8 @@ class FileDesk:
 
     def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
         """What is new in the text as the plan would make it."""
+        if not self._set.checks.concern(real):
+            return None
         return self._set.checks.judge(*Edited.of_plan(real, draft))
 
     def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:

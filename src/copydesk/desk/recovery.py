@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
 from threading import local
+from types import TracebackType
 from typing import Literal
 
 from copydesk.desk.backends.api import Entry, Journal, Registry, State
@@ -548,25 +549,42 @@ class Turns:
         """The turn of one file, by its real path; raises Failed, Busy."""
         return self.of_all({real: ticket}, caller)
 
-    @contextmanager
-    def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
-        """The locks of several files at once; a group that is open there is settled first.
+    def of_all(
+        self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY
+    ) -> AbstractContextManager[None]:
+        """The locks of several files at once; a group that is open there is recovered first.
 
-        Its writer held all of them, so it is gone. Raises Failed if it cannot be settled, or Busy.
+        Its writer held all of them, so it is gone. Raises Failed if it cannot be recovered, or
+        Busy.
         """
+        return _Turn(self, {str(real): (real, tickets[real]) for real in tickets}, caller)
+
+    def take(
+        self, tickets: Mapping[str, tuple[RelPath, Ticket]], caller: Caller
+    ) -> list[AbstractContextManager[None]]:
+        """The locks of the files, each held; see `of_all`."""
         until = self._lanes.deadline()
         while True:
-            due, self._found.due = self._found.due, ()
-            for group in due:
-                self._settle(group)
-            with ExitStack() as held:
-                for real in sorted(tickets, key=str):
-                    held.enter_context(self._lanes.turn(str(real), tickets[real], caller, until))
-                left = {group for real in tickets for group in self._journal.open_groups(real)}
-                if not left:
-                    yield
-                    return
-            for group in sorted(left):
+            if self._found.due:
+                due, self._found.due = self._found.due, ()
+                for group in due:
+                    self._settle(group)
+            held: list[AbstractContextManager[None]] = []
+            left: list[str] = []
+            try:
+                for key in sorted(tickets):
+                    turn = self._lanes.turn(key, tickets[key][1], caller, until)
+                    turn.__enter__()
+                    held.append(turn)
+                for real, _ in tickets.values():
+                    left += self._journal.open_groups(real)
+            except BaseException as error:
+                _end(held, type(error), error, error.__traceback__)
+                raise
+            if not left:
+                return held
+            _end(held)
+            for group in sorted(set(left)):
                 self._settle(group)
 
     @contextmanager
@@ -603,3 +621,39 @@ class Turns:
             if settled.state == "open":
                 where = f"{settled.entry.path}: {settled.reason}"
                 raise Failed("recover an unfinished write", where)
+
+
+class _Turn:
+    """The locks of some files, held within a `with`."""
+
+    __slots__ = ("_caller", "_held", "_tickets", "_turns")
+
+    def __init__(
+        self, turns: Turns, tickets: Mapping[str, tuple[RelPath, Ticket]], caller: Caller
+    ) -> None:
+        self._turns, self._tickets, self._caller = turns, tickets, caller
+
+    def __enter__(self) -> None:
+        self._held = self._turns.take(self._tickets, self._caller)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _end(self._held, kind, error, trace)
+
+
+def _end(
+    held: list[AbstractContextManager[None]],
+    kind: type[BaseException] | None = None,
+    error: BaseException | None = None,
+    trace: TracebackType | None = None,
+) -> None:
+    """End the contexts, the last first, and all of them whatever is raised."""
+    if held:
+        try:
+            held.pop().__exit__(kind, error, trace)
+        finally:
+            _end(held, kind, error, trace)

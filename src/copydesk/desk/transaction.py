@@ -64,11 +64,12 @@ R = TypeVar("R", bound=Revision)
 
 @dataclass(frozen=True, slots=True)
 class Written(Generic[R]):
-    """What was made; `edit_id` 0 if nothing changed; `digest`: the file's SHA-256 in hex after."""
+    """What was made of the file at `real`, its SHA-256 in hex; `edit_id` 0 if nothing changed."""
 
     made: R
     edit_id: int
     digest: str
+    real: RelPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +188,11 @@ class Writer:
         for attempt in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
-            to = (
-                None
-                if job.to is None
-                else authorized(self._files, job.member, job.to, "write", "read")
-            )
-            tickets = dict.fromkeys((real, to or real), job.ticket)
+            target, to = job.to, None
+            tickets = {real: job.ticket}
+            if target is not None:
+                to = authorized(self._files, job.member, target, "write", "read")
+                tickets[to] = job.ticket
             with self._turns.of_all(tickets, job.caller):
                 job.precondition()
                 try:
@@ -233,33 +233,35 @@ class Writer:
     ) -> Written[R]:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         opened: OpenText | None = None
-        same = False
-        if job.kind != "create":
+        same, kind = False, job.kind
+        if kind != "create":
             try:
                 inode = kept_open(self._files, real, held) if allow_appends else 0
                 opened = self._opened(job, real, held)
                 same = opened.stamp.ino == inode
             except FileNotFound:
-                if job.kind == "remove":
+                if kind == "remove":
                     raise
         made = job.create() if opened is None else job.revise(opened.source)
         mode = None if opened is None else job.mode_after(opened.stamp.mode)
         is_text = to is None and mode is None
-        if is_text and opened and job.kind == "edit" and made.base.unchanged_by(made.change):
-            return Written(made, 0, made.base.digest)
+        if is_text and opened and kind == "edit" and made.base.unchanged_by(made.change):
+            return Written(made, 0, made.base.digest, real)
         if to is not None and opened is not None:
             check_free(self._files, job.to or to, to, real, opened.stamp)
         self._approving.check(job.member, job.plan, real, made, created=opened is None, to=to)
-        removes = job.kind == "remove"
+        removes = kind == "remove"
         if not removes and to is None and not job.undoes:
             self._check(job, real, made, created=opened is None)
         steps = ((job, made),)
         file = Rewriting(real, opened, steps, removes, to, job.restores, same, mode)
         entry = self._write_one(file)
-        return Written(made, entry.edit_id, entry.after)
+        return Written(made, entry.edit_id, entry.after, real)
 
     def _check(self, job: Job[R], real: RelPath, made: R, *, created: bool) -> None:
         """Raise where what checks find in the text after may not be written."""
+        if not self._checks.concern(real):
+            return
         found = self._checks.judge(Edited.of(job.path, real, made, created=created))
         self._checks.gate(
             found,
@@ -485,12 +487,15 @@ class _Transaction:
         self._approving = approving
         # In place first: only that may still lack room, and nothing is to be put back then.
         # Modes and then moves last: what is moved is written by then.
-        self._order = sorted(
-            rewritings, key=lambda one: (one.to is not None, one.mode is not None, not one.in_place)
-        )
+        self._order = rewritings
+        if len(rewritings) > 1:
+            self._order = sorted(
+                rewritings,
+                key=lambda one: (one.to is not None, one.mode is not None, not one.in_place),
+            )
         self._wanted = rewritings
-        self._entries: dict[tuple[RelPath, bool], list[Entry]] = {}
-        self._ready: dict[tuple[RelPath, bool], StagedWrite] = {}
+        self._entries: dict[int, list[Entry]] = {}  # by the `id` of what is written
+        self._ready: dict[int, StagedWrite] = {}
         self._stamps: dict[RelPath, Stamp] = {}
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
@@ -500,7 +505,7 @@ class _Transaction:
     def entries(self) -> tuple[Entry, ...]:
         """All entries with their ids, as files and steps were given; none before they are made."""
         entries = self._entries
-        return tuple(entry for each in self._wanted for entry in entries.get(each.key, ()))
+        return tuple(entry for each in self._wanted for entry in entries.get(id(each), ()))
 
     def run(self, now_ms: int) -> None:
         """Write all; when it raises, all is put back but what is `left`."""
@@ -512,13 +517,13 @@ class _Transaction:
             self._open(now_ms)
             try:
                 for each in self._order:
-                    if each.key not in self._ready and not each.keeps_text:
+                    if id(each) not in self._ready and not each.keeps_text:
                         self._stage(each, held)
                 for each in self._order:
                     if each.keeps_text:
                         self._stage(each, held)
                     self._at = each
-                    self._stamps[each.real] = self._ready[each.key].commit()
+                    self._stamps[each.real] = self._ready[id(each)].commit()
                     self._committed.append(each)
             except BaseException as error:  # Ctrl-C between two files too: all or none
                 if self._group:
@@ -537,7 +542,7 @@ class _Transaction:
         """Record what the journal has lost; only what is left is to be settled."""
         lost = [entry for entry in self.entries if entry.edit_id not in known]
         ids = self._journal.open_again([replace(entry, edit_id=0) for entry in lost])
-        left = {entry.path for each in self.left for entry in self._entries[each.key]}
+        left = {entry.path for each in self.left for entry in self._entries[id(each)]}
         over = [new for entry, new in zip(lost, ids, strict=True) if entry.path not in left]
         if over:
             self._journal.close_all(over, "failed")
@@ -564,9 +569,10 @@ class _Transaction:
         (request, first), last = each.steps[0], each.steps[-1][1]
         path = each.real if self._group else request.path
         base, real = first.base, each.real
+        staged: AbstractContextManager[StagedWrite]
         if each.keeps_text and each.opened is not None:
             stamp = self._stamps.get(real, each.opened.stamp)
-            sha256 = self._entries[each.key][-1].after
+            sha256 = self._entries[id(each)][-1].after
             if each.to is not None:
                 paths = {"expected_real": real, "expected_to": each.to}
                 staged = self._files.stage_move(real, each.to, stamp, sha256, **paths)
@@ -588,7 +594,7 @@ class _Transaction:
                 base.digest,
                 each.pieces,
                 before_in_place=lambda old: self._journal.keep_whole(
-                    self._entries[each.key][0].edit_id, old
+                    self._entries[id(each)][0].edit_id, old
                 ),
                 digested=digested,
                 expected_real=real,
@@ -596,7 +602,7 @@ class _Transaction:
                 revocable=bool(self._group),
                 allow_appends=each.allow_appends and all(map(_ends_line, (base, last.after))),
             )
-        self._ready[each.key] = held.enter_context(staged)
+        self._ready[id(each)] = held.enter_context(staged)
 
     def _open(self, now_ms: int) -> None:
         """Record all that is about to be written; the order tells recovery what came first."""
@@ -609,7 +615,7 @@ class _Transaction:
         check_cancelled()
         ids = self._journal.open_all([entry for _, entry in made])
         for (each, entry), edit_id in zip(made, ids, strict=True):
-            self._entries.setdefault(each.key, []).append(replace(entry, edit_id=edit_id))
+            self._entries.setdefault(id(each), []).append(replace(entry, edit_id=edit_id))
 
     def _entries_of(self, each: Rewriting, index: int, now_ms: int) -> tuple[Entry, ...]:
         """The entry of a step; those of the two ends of a move."""
@@ -646,7 +652,7 @@ class _Transaction:
         own = (one for one in self._wanted if not one.keeps_text and one.real == each.real)
         first = next(own, None)
         made = (first or each).steps[-1][1]
-        ready = None if first is None else self._ready.get(first.key)
+        ready = None if first is None else self._ready.get(id(first))
         return (ready.digest if ready is not None else "") or made.after.digest
 
     def _made_for(self, path: RelPath) -> tuple[FileChange, ...]:
@@ -663,7 +669,7 @@ class _Transaction:
         elif not each.keeps_text:
             if kind == "create":
                 file = self._made_for(each.real)
-            ready = self._ready.get(each.key)
+            ready = self._ready.get(id(each))
             after = ready.digest if ready is not None else made.after.digest
         group = self._group
         if each.in_place and not group:  # it may be torn: whoever comes next recovers a group
@@ -689,14 +695,14 @@ class _Transaction:
     def _is_not_written(self, error: BaseException) -> bool:
         """Whether the file at hand is surely without what was to be written to it."""
         at = self._at
-        if not may_be_written(error) or at is None or at.key not in self._ready:
+        if not may_be_written(error) or at is None or id(at) not in self._ready:
             return isinstance(error, Refusal | TargetMoved)
         try:
             if at.to is not None:
                 return digest_at(self._files, at.real, error) != ""
             if at.mode is not None:
                 return False
-            return digest_at(self._files, at.real, error) != self._entries[at.key][-1].after
+            return digest_at(self._files, at.real, error) != self._entries[id(at)][-1].after
         except Unsettled:
             return False
 
@@ -706,13 +712,13 @@ class _Transaction:
             self.left.append(self._at)
         for each in reversed(self._committed):
             try:
-                self._ready[each.key].put_back(self._entries[each.key][-1].after)
+                self._ready[id(each)].put_back(self._entries[id(each)][-1].after)
             except (Refusal, TargetMoved, NotPutBack):
                 self.left.append(each)
 
     def _close(self, rewritings: Sequence[Rewriting], state: State) -> None:
         entries = self._entries
-        ids = [one.edit_id for each in rewritings for one in entries.get(each.key, ())]
+        ids = [one.edit_id for each in rewritings for one in entries.get(id(each), ())]
         if not self._group:
             self._journal.close_entry(ids[0], state)
             return

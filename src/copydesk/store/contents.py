@@ -29,6 +29,7 @@ from copydesk.store.protocol import Kept, Piece, Stamp, TargetMoved, Window, fai
 from copydesk.text import sizes
 from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
 from copydesk.text.nearest import Closest, NearestLines
+from copydesk.text.relpath import RelPath
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, LineIndex, Snapshot, Text, lines_of
 from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
@@ -458,6 +459,19 @@ def close_of_size(fd: int, size: int) -> None:
         _os.close_quietly(fd)
     else:
         close_soon(fd)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile(Closing):
+    """A regular file open for reading, by its real path, until its context ends."""
+
+    real: RelPath
+    stamp: Stamp
+    fd: int
+
+    def close(self) -> None:
+        """Close it."""
+        close_of_size(self.fd, self.stamp.size)
 
 
 def stamp_of_open(fd: int) -> Stamp:

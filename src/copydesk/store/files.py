@@ -26,6 +26,7 @@ from copydesk.store.contents import (
     Closing,
     LargeFile,
     OpenContent,
+    OpenFile,
     States,
     Surveyed,
     close_of_size,
@@ -57,7 +58,6 @@ from copydesk.store.protocol import (
     Durability,
     FileInfo,
     Named,
-    OpenFile,
     OpenText,
     Piece,
     Removed,
@@ -68,7 +68,14 @@ from copydesk.store.protocol import (
     kind_of,
     refusing,
 )
-from copydesk.store.replace import Chmod, Hooks, staged_in_place, staged_replacement
+from copydesk.store.replace import (
+    Chmod,
+    Hooks,
+    Overwriting,
+    Replacement,
+    staged_in_place,
+    staged_replacement,
+)
 from copydesk.store.staging import (
     attributes_of,
     discard,
@@ -91,6 +98,12 @@ MOST_NEW_PARENTS = 100
 def _require_real(place: ResolvedPath, expected: RelPath | None) -> None:
     if expected is not None and place.real != expected:
         raise TargetMoved()
+
+
+def _close_target(place: ResolvedPath, fd: int, size: int) -> None:
+    if fd >= 0:
+        close_of_size(fd, size)
+    place.close()
 
 
 _READS_TRIED = 5
@@ -238,25 +251,30 @@ class Files(Closing):
             except TargetMoved:
                 raise Failed("read", _CHANGING) from None
 
-    @contextmanager
-    def text(
-        self, path: RelPath, named: Named, sought: Sequence[Sought] = ()
-    ) -> Generator[OpenText]:
+    def text(self, path: RelPath, named: Named, sought: Sequence[Sought] = ()) -> OpenText:
         """The file as a text, a large one in parts; FileTooLarge. `sought` is found on the way."""
         for _ in range(_READS_TRIED):
-            with self.open_for_reading(path) as file:
-                real, stamp = file.real, file.stamp
-                if stamp.size > self._limit_bytes:
-                    raise FileTooLarge(stamp.size, self._limit_bytes)
-                if stamp.size > sizes.LARGE:
-                    yield OpenText(real, stamp, self._large(file, named(real), sought))
-                    return
+            file = self.open_for_reading(path)
+            if file.stamp.size > sizes.LARGE:
+                return self._in_parts(file, named, sought)
+            with file:
                 data = self._read_whole(file)
             if data is not None:
                 told = digest_in_thread(data) if len(data) >= sizes.BESIDE else None
-                yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real), told)))
-                return
+                text = Whole(Snapshot.of(data, named(file.real), told))
+                return OpenText(file.real, file.stamp, text)
         raise Failed("read", _CHANGING)
+
+    def _in_parts(self, file: OpenFile, named: Named, sought: Sequence[Sought]) -> OpenText:
+        """A large file as a text, which closes it."""
+        try:
+            if file.stamp.size > self._limit_bytes:
+                raise FileTooLarge(file.stamp.size, self._limit_bytes)
+            source = self._large(file, named(file.real), sought)
+        except BaseException:
+            file.close()
+            raise
+        return OpenText(file.real, file.stamp, source, file.close)
 
     @contextmanager
     def any_content(self, path: RelPath, named: Named) -> Generator[OpenText]:
@@ -278,17 +296,14 @@ class Files(Closing):
         real, stamp, digest = self.digest(path)
         yield OpenText(real, stamp, Unread(stamp.size, digest))
 
-    @contextmanager
-    def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:
-        """The file open for reading, of any size."""
+    def open_for_reading(self, path: RelPath) -> OpenFile:
+        """The file open for reading, of any size; whoever asks closes it."""
         fd, real = self._root.open_file(path)
-        size = 0
         try:
-            stamp = stamp_of_open(fd)
-            size = stamp.size
-            yield OpenFile(real, stamp, fd)
-        finally:
-            close_of_size(fd, size)
+            return OpenFile(real, stamp_of_open(fd), fd)
+        except BaseException:
+            _os.close_quietly(fd)
+            raise
 
     def content(self, path: RelPath) -> OpenContent:
         """The bytes of a file of any size, to be read later; whoever asks closes it."""
@@ -358,7 +373,6 @@ class Files(Closing):
                 before_rename(lambda: staged.digest)
             return staged.commit()
 
-    @contextmanager
     def stage(
         self,
         path: RelPath,
@@ -372,7 +386,7 @@ class Files(Closing):
         digest: str = "",
         revocable: bool = True,
         allow_appends: bool = False,
-    ) -> Generator[StagedWrite]:
+    ) -> StagedWrite:
         """The same as `replace`, ready and not yet done; what was not committed is gone after.
 
         `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
@@ -380,38 +394,47 @@ class Files(Closing):
         """
         durability = self._durability
         is_alone = expected.nlink == 1
-        with (
-            refusing("write"),
-            self._target(path, expected_real, expected.size, held=is_alone) as (place, old_fd),
-        ):
-            if is_alone:
-                made = staged_replacement(
-                    place,
-                    old_fd,
-                    expected,
-                    expected_sha256,
-                    pieces,
-                    durability=durability,
-                    hooks=self._hooks,
-                    digested=digested,
-                    digest=digest,
-                    revocable=revocable,
-                    states=self._states_of(expected, expected_sha256),
-                    allow_appends=allow_appends,
-                )
-                with made as replacement:
-                    yield StagedWrite("write", replacement, place.real, self._hooks)
-                return
-            in_place = staged_in_place(
-                place,
-                expected,
-                expected_sha256,
-                pieces,
-                before_in_place=self._asking_after(before_in_place),
-                durability=durability,
-            )
-            with in_place as overwriting:
-                yield StagedWrite("write", overwriting, place.real, self._hooks)
+        try:
+            place, fd = self._open_target(path, expected_real, expected.size, held=is_alone)
+            try:
+                way: Replacement | Overwriting
+                if is_alone:
+                    way = staged_replacement(
+                        place,
+                        fd,
+                        expected,
+                        expected_sha256,
+                        pieces,
+                        durability=durability,
+                        hooks=self._hooks,
+                        digested=digested,
+                        digest=digest,
+                        revocable=revocable,
+                        states=self._states_of(expected, expected_sha256) if digested else (),
+                        allow_appends=allow_appends,
+                    )
+                else:
+                    way = staged_in_place(
+                        place,
+                        expected,
+                        expected_sha256,
+                        pieces,
+                        before_in_place=self._asking_after(before_in_place),
+                        durability=durability,
+                    )
+            except BaseException:
+                _close_target(place, fd, expected.size)
+                raise
+        except OSError as refused:
+            raise failed("write", refused) from refused
+
+        def close() -> None:
+            try:
+                way.leave()
+            finally:
+                _close_target(place, fd, expected.size)
+
+        return StagedWrite("write", way, place.real, self._hooks, close=close)
 
     def create(
         self,
@@ -694,20 +717,29 @@ class Files(Closing):
 
     @contextmanager
     def _target(
-        self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
+        self, path: RelPath, expected_real: RelPath | None, size: int
     ) -> Generator[tuple[ResolvedPath, int]]:
-        """The place of a file of this size, and the file open for reading (-1 unless `held`)."""
+        """The place of a file of this size, and the file open for reading."""
+        place, fd = self._open_target(path, expected_real, size)
+        try:
+            yield place, fd
+        finally:
+            _close_target(place, fd, size)
+
+    def _open_target(
+        self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
+    ) -> tuple[ResolvedPath, int]:
+        """The same, for who closes both; -1 for the file unless it is to be `held` open."""
         place, fd = self._root.open_target(path)
         try:
             if not held:  # a lease is given to who alone has the file open
                 _os.close_quietly(fd)
                 fd = -1
             _require_real(place, expected_real)
-            yield place, fd
-        finally:
-            if fd >= 0:
-                close_of_size(fd, size)
-            place.close()
+        except BaseException:
+            _close_target(place, fd, size)
+            raise
+        return place, fd
 
     @contextmanager
     def _new(

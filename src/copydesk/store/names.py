@@ -11,10 +11,10 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
@@ -26,6 +26,7 @@ from copydesk.store.protocol import (
     Removed,
     Stamp,
     TargetMoved,
+    failed,
     kind_of,
     putting_back,
     refusing,
@@ -60,7 +61,10 @@ class Way(Protocol):
 
 
 class StagedWrite:
-    """A ready write of the file at `real`, with parents made for it; `commit` does it."""
+    """A ready write of the file at `real`, with parents made for it; `commit` does it.
+
+    A context: `close` removes, where it is given, what was not committed.
+    """
 
     def __init__(
         self,
@@ -69,9 +73,22 @@ class StagedWrite:
         real: RelPath,
         hooks: Hooks,
         parents: MadeParents | None = None,
+        close: Callable[[], None] | None = None,
     ) -> None:
         self._operation, self._way, self._hooks = operation, way, hooks
-        self.real, self._parents = real, parents
+        self.real, self._parents, self._close = real, parents, close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if self._close is not None:
+                self._close()
+            if isinstance(error, OSError):
+                raise error
+        except OSError as refused:
+            raise failed(self._operation, refused) from refused
 
     @property
     def digest(self) -> str:
@@ -81,8 +98,10 @@ class StagedWrite:
 
     def commit(self) -> Stamp:
         """Write it; the new stamp. TargetMoved, FileExists, NotAFile, Failed, or NotPutBack."""
-        with refusing(self._operation):
+        try:
             stamp = self._way.commit()
+        except OSError as refused:
+            raise failed(self._operation, refused) from refused
         if self._parents is not None:
             self._parents.keep()
         return stamp

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from copydesk.errors import Busy, Failed
 from copydesk.text.encoding import Encoding
@@ -141,11 +141,14 @@ class Stamp:
             _settled(found.st_ctime_ns, now_ns),
         )
 
-    def stands_in(self, found: os.stat_result) -> bool:
-        """Whether `found` is the same file in the same state, as far as `stat` can tell."""
+    def stands_in(self, found: os.stat_result, *, renamed: bool = False) -> bool:
+        """Whether `found` is the same file in the same state, as far as `stat` can tell.
+
+        `renamed`: it may have got another name since, which changes its ctime.
+        """
         return (
             self.ino == found.st_ino
-            and self.ctime_ns == found.st_ctime_ns
+            and (renamed or self.ctime_ns == found.st_ctime_ns)
             and self.mtime_ns == found.st_mtime_ns
             and self.size == found.st_size
             and self.mode == found.st_mode
@@ -253,15 +256,6 @@ class Document:
     stamp: Stamp
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
-    """A regular file open for reading; `fd` lives as long as the context that gave it."""
-
-    real: RelPath
-    stamp: Stamp
-    fd: int
-
-
 class Content(Protocol):
     """The bytes of a file that stays open until `close`, whatever becomes of its name."""
 
@@ -275,11 +269,22 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenText:
-    """A file open to be edited; `source` lives in its context; TargetMoved, Failed if changed."""
+    """A file open to be edited, a context; TargetMoved, Failed if it is changed meanwhile.
+
+    `source` may be read within the context, which ends with `close`.
+    """
 
     real: RelPath
     stamp: Stamp
     source: Source
+    close: Callable[[], None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.close is not None:
+            self.close()
 
 
 @dataclass(frozen=True, slots=True)

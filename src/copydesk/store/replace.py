@@ -12,7 +12,7 @@ import hashlib
 import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 
 from copydesk.errors import Refusal
@@ -73,7 +73,6 @@ class Hooks:
     late: LateLooks | None = None
 
 
-@contextmanager
 def staged_replacement(
     place: ResolvedPath,
     old_fd: int,
@@ -88,8 +87,8 @@ def staged_replacement(
     revocable: bool = False,
     states: States = (),
     allow_appends: bool = False,
-) -> Generator[Replacement]:
-    """The new file, complete beside the old one open as `old_fd`; gone after unless committed.
+) -> Replacement:
+    """The new file, complete beside the old one open as `old_fd`; `leave` ends it.
 
     It has the old one's owner, mode, ACL and extended attributes as far as the system allows.
     `digested`: with the SHA-256 of its content, made beside the copying, from the `states` of the
@@ -102,40 +101,37 @@ def staged_replacement(
     grown = allow_appends and old.st_ino == expected.ino and old.st_size > expected.size
     if not (grown or expected.stands_in(old)):
         raise TargetMoved()
-    with (
-        DirFlush(place.dir_fd, wanted=durability == "full") as flush,
-        FileFlush() as file_flush,
-        ExitStack() as held,
-    ):
-        beside: DigestOfPieces | None = None
+    flush, file_flush = DirFlush(place.dir_fd, wanted=durability == "full"), FileFlush()
+    beside: DigestOfPieces | None = None
+    try:
         if digested:
             pieces = tuple(pieces)
-            beside = held.enter_context(DigestOfPieces(pieces, old_fd, states))
+            beside = DigestOfPieces(pieces, old_fd, states)
         own_flush = file_flush if digested and not revocable else None
         made = copy_beside(
             place.dir_fd, place.name, old_fd, old, pieces, durability=durability, flush=own_flush
         )
-        told = (lambda: digest) if beside is None else beside.result
-        ready = Replacement(
-            place,
-            old_fd,
-            expected,
-            expected_sha256,
-            flush,
-            file_flush,
-            made,
-            told,
-            hooks,
-            allow_appends,
-        )
-        try:
-            yield ready
-        finally:
-            file_flush.close()
-            ready.leave()
+    except BaseException:
+        for each in (beside, file_flush, flush):
+            if each is not None:
+                each.close()
+        raise
+    return Replacement(
+        place,
+        old_fd,
+        expected,
+        expected_sha256,
+        flush,
+        file_flush,
+        made,
+        (lambda: digest) if beside is None else beside.result,
+        hooks,
+        allow_appends,
+        beside,
+    )
 
 
-@dataclass
+@dataclass(slots=True)
 class Replacement:
     """A new file beside the one that it shall replace; `staged_replacement` makes it."""
 
@@ -149,7 +145,10 @@ class Replacement:
     _told: Callable[[], str]
     _hooks: Hooks
     _allow_appends: bool
+    _digesting: DigestOfPieces | None = None
     _written: bool = False
+    _old: Known = field(init=False)
+    _new: Known = field(init=False)
 
     def __post_init__(self) -> None:
         self._old = Known.as_read(self._expected, self._expected_sha256)
@@ -191,6 +190,15 @@ class Replacement:
 
     def leave(self) -> None:
         """Remove what stands beside the file, when it is sure that nothing is lost with it."""
+        try:
+            self._file_flush.close()
+            self._remove_temp()
+        finally:
+            if self._digesting is not None:
+                self._digesting.close()
+            self._flush.close()
+
+    def _remove_temp(self) -> None:
         for _ in range(2 * self._written):  # a fault that passes shall not leave it behind
             with suppress(OSError):
                 try:
@@ -249,7 +257,7 @@ class Replacement:
     def _is_old(self, found: os.stat_result) -> bool:
         """Whether it is the file as it was read; where the clock cannot tell the content does."""
         expected = self._expected
-        return replace_fields(expected, ctime_ns=found.st_ctime_ns).stands_in(found) and (
+        return expected.stands_in(found, renamed=True) and (
             expected.settled or sha256_of(self._old_fd, expected.size) == self._expected_sha256
         )
 
@@ -368,8 +376,9 @@ class Replacement:
         if not old.stands_in(_os.fstat(self._old_fd)):
             old = rescue(self._place, self._old_fd, old, self._hooks.keep)
         late = self._hooks.late
-        is_open = _os.is_written_by_others(self._old_fd)
-        if late is not None and (is_open is not False or old.size <= _LATE_BYTES):
+        if late is not None and (
+            old.size <= _LATE_BYTES or _os.is_written_by_others(self._old_fd) is not False
+        ):
             late.take(_os.duplicate(self._old_fd), self._place.real, old)
 
 
@@ -424,7 +433,6 @@ def stamp_of_ours(place: ResolvedPath, ours: os.stat_result) -> Stamp:
     return Stamp.of(found if found.st_ino == ours.st_ino else ours, now_ns)
 
 
-@contextmanager
 def staged_in_place(
     place: ResolvedPath,
     expected: Stamp,
@@ -433,8 +441,8 @@ def staged_in_place(
     *,
     before_in_place: Callable[[bytes], None],
     durability: Durability,
-) -> Generator[Overwriting]:
-    """The file open for writing, and its new bytes in memory."""
+) -> Overwriting:
+    """The file open for writing, and its new bytes in memory; `leave` ends it."""
     try:
         fd = _os.open_update(place.dir_fd, place.name)
     except OSError as refused:
@@ -444,11 +452,12 @@ def staged_in_place(
     try:
         old = _checked(fd, expected, expected_sha256)
         new = from_memory(pieces, old)
-        yield Overwriting(
-            fd, expected, expected_sha256, old, new, before_in_place, durability, expected
-        )
-    finally:
+    except BaseException:
         _os.close_quietly(fd)
+        raise
+    return Overwriting(
+        fd, expected, expected_sha256, old, new, before_in_place, durability, expected
+    )
 
 
 @dataclass(slots=True)
@@ -482,6 +491,10 @@ class Overwriting:
         with _alone(self._fd):
             now = _checked(self._fd, self._written, sha256)
             self._restore(len(now))
+
+    def leave(self) -> None:
+        """Close the file."""
+        _os.close_quietly(self._fd)
 
     def _restore(self, size: int) -> None:
         """Write the old bytes to a file that has at most `size`; raises NotPutBack."""

@@ -14,9 +14,9 @@ import re
 import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self, TypeVarTuple
+from typing import TypeVarTuple
 
 from copydesk.store import _os
 from copydesk.store.contents import Closing, in_thread, write_pieces
@@ -261,21 +261,19 @@ def _allowed(call: Callable[[*Args], None], *args: *Args) -> bool:
     return True
 
 
-class DirFlush:
-    """A directory that will be flushed, if that is wanted; raises OSError on entry."""
+class DirFlush(Closing):
+    """A directory that will be flushed, if that is wanted; raises OSError when it is made."""
 
     def __init__(self, dir_fd: int, *, wanted: bool) -> None:
         self._dir_fd = dir_fd
         self._wanted = wanted
         self._fd = -1
-
-    def __enter__(self) -> Self:
-        if self._wanted:
+        if wanted:
             with suppress(PermissionError):  # one may write where one may not list
-                self._fd = _os.open_listing(self._dir_fd)
-        return self
+                self._fd = _os.open_listing(dir_fd)
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the directory."""
         if self._fd >= 0:
             _os.close_quietly(self._fd)
 
@@ -359,8 +357,7 @@ def copy_beside(
 ) -> NewFile:
     """A finished new file with pieces and attributes, nameless if possible; raises OSError."""
     fd, name = open_unnamed_temp(dir_fd, 0o600, target)
-    with ExitStack() as failing:
-        failing.callback(NewFile(name, fd, old).gone, dir_fd)
+    try:
         write_pieces(fd, pieces, old_fd, start=durability == "full")
         ours = _os.fstat(fd)
         copy_attributes(old_fd, old, fd, ours)
@@ -368,5 +365,7 @@ def copy_beside(
             flush.take(fd)
         elif durability == "full":
             _os.sync(fd)
-        failing.pop_all()
+    except BaseException:
+        NewFile(name, fd, old).gone(dir_fd)
+        raise
     return NewFile(name, fd, ours)
