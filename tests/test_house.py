@@ -18,7 +18,7 @@ import copydesk
 
 ROOT = Path(copydesk.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_LINES = 800
+MOST_LINES = 850
 
 ROOMS = {
     "errors": (),
