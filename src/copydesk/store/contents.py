@@ -294,7 +294,7 @@ def _skip(block: bytes, nth: int) -> int:
 
 
 _STEP = 4 << 20
-_JOINED = 8 << 20
+_JOINED = 2 << 20
 
 
 class State(Protocol):

@@ -378,6 +378,8 @@ _BLOCK = 1 << 12
 """A block; of a text of at most `_SMALL` bytes a quarter of it."""
 
 _SMALL = 1 << 16
+_AHEAD = 16
+"""The line feeds of at least so many blocks are counted at once."""
 
 
 def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
@@ -407,12 +409,14 @@ class _Listed:
 
 
 class _Counted:
-    """As `_Listed`: the line feeds before each block are counted, the block used last is listed."""
+    """As `_Listed`: line feeds are counted by blocks, as far as they were asked for."""
 
     def __init__(self, data: bytes, first: int) -> None:
         self._data, self._first = data, first
         self._block = _BLOCK if len(data) > _SMALL else max(_BLOCK >> 2, 1)
         self._used = (-1, list[int]())
+        self._before = [0]
+        """The line feeds before each block; replaced, not changed, since threads share it."""
 
     @cached_property
     def count(self) -> int:
@@ -421,15 +425,20 @@ class _Counted:
     def start(self, line: int) -> int:
         if line == 0:
             return self._first
-        if line == self.count:
+        before = self._before
+        while before[-1] < line:
+            before, known = self._longer(before), len(before)
+            if len(before) == known:
+                break
+        if before[-1] < line and line == self.count:
             return len(self._data)
-        block = bisect_left(self._before, line) - 1
+        block = bisect_left(before, line) - 1
         used, starts = self._used
         if used != block:
             low = self._first + block * self._block
             starts = _cut(self._data, low, low + self._block)
             self._used = (block, starts)
-        return starts[line - self._before[block]]
+        return starts[line - before[block]]
 
     def at(self, byte: int) -> int:
         if byte >= len(self._data):
@@ -437,14 +446,21 @@ class _Counted:
         if byte < self._first:
             return -1
         block = (byte - self._first) // self._block
+        before = self._before
+        while len(before) <= block:
+            before = self._longer(before)
         low = self._first + block * self._block
-        return self._before[block] + self._data.count(b"\n", low, byte)
+        return before[block] + self._data.count(b"\n", low, byte)
 
-    @cached_property
-    def _before(self) -> list[int]:
+    def _longer(self, before: list[int]) -> list[int]:
+        """The line feeds before twice as many blocks, as far as there are blocks."""
         data, size = self._data, self._block
-        starts = range(self._first, len(data), size)
-        return list(accumulate((data.count(b"\n", at, at + size) for at in starts), initial=0))
+        low = self._first + (len(before) - 1) * size
+        stop = min(low + max(len(before), _AHEAD) * size, len(data))
+        counts = (data.count(b"\n", at, at + size) for at in range(low, stop, size))
+        made = list(accumulate(counts, initial=before[-1]))
+        self._before = longer = [*before, *made[1:]]
+        return longer
 
 
 LineIndex = _Listed | _Counted

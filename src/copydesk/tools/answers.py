@@ -102,6 +102,24 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
+class CallContext:
+    """The arguments of a call, and the path that it resolved, if any.
+
+    They are made fit for JSON when an answer is read: those of a large batch take a while.
+    """
+
+    arguments: object
+    path: str | None
+
+    def fields(self, *, brief: bool = False) -> Fields:
+        """As the envelope has them; `brief`: without long texts and lists."""
+        is_object = isinstance(self.arguments, Mapping)
+        given = _clean(self.arguments, brief=brief) if is_object else {}
+        found: Fields = {"cwd": ".", "params_input": given}
+        return found if self.path is None else {**found, "path_resolved": self.path}
+
+
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """One answer. `data` is always an object, `stats` always holds `time_ms`.
 
@@ -113,7 +131,7 @@ class Envelope:
     data_fields: Fields
     words: str
     stats: Fields
-    context: Fields
+    context: CallContext
     error: Fields = field(default_factory=dict[str, Value])
     line: str = ""
     budget: int = ANSWER_TOKENS
@@ -130,10 +148,13 @@ class Envelope:
 
     @property
     def fields(self) -> Fields:
+        return self._fields(brief=False)
+
+    def _fields(self, *, brief: bool) -> Fields:
         found: Fields = {"status": self.status, "data": self.data_fields, "text": self.words}
         if self.error:
             found["error"] = self.error
-        return {**found, "stats": self.stats, "context": self.context}
+        return {**found, "stats": self.stats, "context": self.context.fields(brief=brief)}
 
     @property
     def data(self) -> Mapping[str, Value]:
@@ -146,8 +167,7 @@ class Envelope:
             return self.original.text
         if self.line:
             return self.line
-        given = {**self.context, "params_input": _cut(self.context.get("params_input", {}))}
-        shown = {**self.fields, "context": given}
+        shown = self._fields(brief=True)
         most = _MOST_ITEMS
         while not fits(text := _json(shown), self.budget or _UNBOUNDED) and most:
             shown["data"] = _shortened(self.data_fields, most)
@@ -158,17 +178,6 @@ class Envelope:
     def diff(self) -> str:
         """The diff is in the data."""
         return ""
-
-
-def context_of(arguments: object, path: str | None) -> Fields:
-    """What was asked, where; `path` is None when none was resolved."""
-    given: Value = {}
-    if isinstance(arguments, Mapping):
-        given = _clean(cast("object", arguments))
-    found: Fields = {"cwd": ".", "params_input": given}
-    if path is not None:
-        found["path_resolved"] = path
-    return found
 
 
 def refused(
@@ -187,7 +196,7 @@ def refused(
     applied: Fields = {"applied": False} if writes else {}
     words = refusal_words(refusal, lang, voices)
     error: Fields = {"code": code_of(refusal), "message": words}
-    where = context_of(arguments, _resolved(refusal, path))
+    where = CallContext(arguments, _resolved(refusal, path))
     return Envelope("error", {**applied, **facts_of(refusal)}, words, {}, where, error)
 
 
@@ -221,33 +230,42 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
         return None
 
 
-def _clean(value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2) -> Value:
+def _clean(
+    value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2, *, brief: bool = False
+) -> Value:
     """The value as JSON has it, with every text fit for output and cut where it is too long.
 
-    Of what no call has use for, numbers that cannot be written are cut too, and
-    what stands in more than `depth` values.
+    Numbers that are too long are cut too, and values nested deeper than `depth`. `brief`: every
+    text is cut to some words, and every list to its first items.
     """
     if isinstance(value, str):
-        if len(value) <= most and value.isascii():
-            return value
-        return cut(value.encode("utf-8", "backslashreplace").decode(), most)
+        text = value
+        if len(text) > most or not text.isascii():
+            text = cut(text.encode("utf-8", "backslashreplace").decode(), most)
+        return cut(text, _SHOWN if text.isascii() else _SHOWN // 3) if brief else text
     if isinstance(value, Mapping | list | tuple) and not depth:
         return "…"
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {
-            str(_clean(str(key))): _clean(item, _LONGEST_OF.get(str(key), LONGEST), depth - 1)
+            str(_clean(str(key))): _clean(
+                item, _LONGEST_OF.get(str(key), LONGEST), depth - 1, brief=brief
+            )
             for key, item in items
         }
     if isinstance(value, list | tuple):
-        return [_clean(item, depth=depth - 1) for item in cast("Sequence[object]", value)]
+        every = cast("Sequence[object]", value)
+        shown = every[:_SHOWN_ITEMS] if brief else every
+        cleaned = [_clean(item, depth=depth - 1, brief=brief) for item in shown]
+        left_out = len(every) - len(shown)
+        return [*cleaned, f"… (+{left_out} items)"] if left_out else cleaned
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return cut(hex(value), LONGEST)
+        return _clean(hex(value), brief=brief)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return cast(Value, value if isfinite(value) else None)
-    return _clean(repr(value))
+    return _clean(repr(value), brief=brief)
 
 
 _MOST_ITEMS = 64
@@ -267,19 +285,6 @@ def _shortened(data: Fields, most: int) -> Fields:
         else:
             found[key] = value
     return found
-
-
-def _cut(value: Value) -> Value:
-    """The value with every long text cut, and every long list."""
-    if isinstance(value, str):
-        return cut(value, _SHOWN if value.isascii() else _SHOWN // 3)
-    if isinstance(value, Mapping):
-        return {key: _cut(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        shown = [_cut(item) for item in value[:_SHOWN_ITEMS]]
-        left_out = len(value) - len(shown)
-        return [*shown, f"… (+{left_out} items)"] if left_out else shown
-    return value
 
 
 LISTED = 20

@@ -85,7 +85,7 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Env
     words = _read_words(found, start, truncated, context.lang)
     if found.encoding == "unknown":
         words += " " + say("batch.read_bytes", context.lang)
-    where = answers.context_of(call.raw, str(found.path))
+    where = answers.CallContext(call.raw, str(found.path))
     return Envelope("partial" if truncated else "success", data, words, stats, where)
 
 
@@ -135,7 +135,7 @@ def written(
     if warnings:
         data["warnings"] = list(warnings)
         words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
-    where = answers.context_of(call.raw, str(done.path))
+    where = answers.CallContext(call.raw, str(done.path))
     line = ""
     if getattr(call, "report", None) == "brief":
         written_as = "" if dry else f" · edit {done.edit_id} · version {done.version}"

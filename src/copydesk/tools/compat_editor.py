@@ -126,7 +126,7 @@ class TextEditorCall(ToolCall):
 
 def answer(call: ToolCall, place: ClientPath, text: str) -> Envelope:
     """The answer of a command that wrote nothing."""
-    where = answers.context_of(call.raw, str(place.path))
+    where = answers.CallContext(call.raw, str(place.path))
     original = Original(({"type": "text", "text": text},), only_text=True)
     return Envelope("success", {"content": text}, text, {}, where, original=original)
 

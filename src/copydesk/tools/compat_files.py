@@ -195,7 +195,7 @@ class FilesCall(ToolCall):
     ) -> Envelope:
         """The answer of a text, and remarks on it."""
         blocks: Fields = {"type": "text", "text": content}
-        where = answers.context_of(self.raw, None if path is None else str(path))
+        where = answers.CallContext(self.raw, None if path is None else str(path))
         original = Original((blocks,), {"content": content}, remarks)
         fields: Fields = {"content": content, **data}
         said = " ".join((content, *remarks))
@@ -343,7 +343,7 @@ class ReadMediaFileCall(FilesCall):
             uri = "file://" + _quoted(real_path(context, document.real))
             resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
-        where = answers.context_of(self.raw, str(place.path))
+        where = answers.CallContext(self.raw, str(place.path))
         content: Fields = {"content": [block]}
         original = Original((block,), content)
         return Envelope("success", content, kind, {}, where, original=original)

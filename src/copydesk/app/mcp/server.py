@@ -188,7 +188,7 @@ def _pending(answer: Answer) -> tuple[str, object]:
         return str(fields.get("hunk_id", "")), fields.get("path")
     if not isinstance(answer, Envelope) or answer.error.get("code") != "APPROVAL_REQUIRED":
         return "", None
-    return str(answer.data_fields.get("hunk_id", "")), answer.context.get("path_resolved")
+    return str(answer.data_fields.get("hunk_id", "")), answer.context.path
 
 
 async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitResult | None:
