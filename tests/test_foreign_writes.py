@@ -686,11 +686,45 @@ def test_real_programs_write_all_the_time(
 
 
 def test_what_a_foreign_write_changed_is_recorded_as_whole_lines() -> None:
-    texts = [bytes(each) for size in range(6) for each in product(b"a\n", repeat=size)]
+    texts = [bytes(each) for size in range(6) for each in product(b"a\n", repeat=size)] + [
+        b"\r\n\ra\n",
+        b"a\r\ra\n",
+    ]
     for old, new in product(texts, repeat=2):
         edit = foreign._difference(old, new)
         assert old[: edit.start] + edit.new + old[edit.stop :] == new
-        pairs = zip(old.splitlines(True), new.splitlines(True), strict=False)
-        same = takewhile(lambda pair: pair[0] == pair[1] and pair[0].endswith(b"\n"), pairs)
+        lines, others = io.BytesIO(old).readlines(), io.BytesIO(new).readlines()
+        same = list(takewhile(lambda pair: pair[0] == pair[1], zip(lines, others, strict=False)))
         assert edit.start == sum(len(line) for line, _ in same)
-        assert edit.stop == len(old) or old[edit.stop - 1 : edit.stop] == b"\n"
+        rest = zip(lines[len(same) :][::-1], others[len(same) :][::-1], strict=False)
+        after = takewhile(lambda pair: pair[0] == pair[1], rest)
+        assert edit.stop == len(old) - sum(len(line) for line, _ in after)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "now", "kind"),
+    [
+        (b"x\n", b"a\n", b"a\n", "edit"),
+        (b"x\n", None, b"a\n", "edit"),
+        (b"x\n", None, None, "remove"),
+        (b"", None, None, "remove"),
+        (b"", None, b"a\n", "edit"),
+        (b"a\n", None, b"a\n", None),
+        (b"a\n", b"a\n", b"a\n", None),
+        (b"", None, b"", None),
+    ],
+)
+def test_a_saved_write_comes_back_by_undo(
+    tmp_path: Path, theirs: bytes, ours: bytes | None, now: bytes | None, kind: str | None
+) -> None:
+    """What is in the file already is no entry; a file that is gone is made again, also empty."""
+    path = tmp_path / "a.txt"
+    if now is not None:
+        path.write_bytes(now)
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        opened.desk.foreign.keep(RelPath.parse("a.txt"), theirs, ours)
+        entries = opened.journal.entries()
+        assert [(entry.kind, entry.state) for entry in entries] == [(kind, "done")] * bool(kind)
+        for entry in entries:
+            outcome(opened, "undo_file_modification", edit_id=entry.edit_id)
+            assert path.read_bytes() == theirs

@@ -7,6 +7,7 @@ brings that text back; it is on the disk, also where the journal at hand ends wi
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -17,6 +18,7 @@ from copydesk.errors import FileNotFound
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import common_ends
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
@@ -115,23 +117,8 @@ def _recorded(journal: Journal, entry: Entry) -> int:
 
 def _difference(old: bytes, new: bytes) -> Edit:
     """The lines between those at the start and at the end that both texts have."""
-    most = min(len(old), len(new))
-    start = _same(old[:most], new[:most])
-    start = old.rfind(b"\n", 0, start) + 1
-    left = most - start
-    stop = _same(old[len(old) - left :][::-1], new[len(new) - left :][::-1])
-    at = old.find(b"\n", len(old) - stop - 1 if stop < len(old) else 0)
-    stop = len(old) - at - 1 if 0 <= at < len(old) else 0
-    return Edit(start, len(old) - stop, new[start : len(new) - stop])
-
-
-def _same(one: bytes, other: bytes) -> int:
-    """How many bytes at the start of two texts of one length are the same."""
-    low, high = 0, len(one)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    mine, theirs = (re.findall(rb".*\n|.+", text) for text in (old, new))
+    head, tail = common_ends(mine, theirs)
+    start = sum(map(len, mine[:head]))
+    kept = sum(map(len, mine[len(mine) - tail :]))
+    return Edit(start, len(old) - kept, new[start : len(new) - kept])

@@ -37,7 +37,7 @@ from copydesk.errors import (
     PartialMatchFail,
 )
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import align
+from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
 from copydesk.text.folding import indented_by
 from copydesk.text.nearest import Near, nearest_of
@@ -326,9 +326,7 @@ class _Replacement(NamedTuple):
     @staticmethod
     def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-        head = len(old) if new.startswith(old) else _common(old, new)
-        rest = min(len(old), len(new)) - head
-        tail = _common(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1]) if rest else 0
+        head, tail = common_ends(old, new)
         stop = len(old) - tail
         middle = new[head : len(new) - tail]
         if encoding.name not in ("utf-8", "unknown"):
@@ -396,18 +394,6 @@ class _Replacement(NamedTuple):
         except EncodingRefused:
             encoding.bytes_of(self.whole_new)  # so that the index is that in the caller's text
             raise
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters at the start are the same, by halving."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
-from copydesk.text.diff import Gap, align, longest
+from copydesk.text.diff import Gap, align, longest, same_after
 from copydesk.text.folding import Cause, Correction, corrections, fold, visible
 from copydesk.text.search import NormalizedText, places
 from copydesk.text.snapshot import Snapshot
@@ -395,13 +395,7 @@ def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
     """Where each line first differs from the other; `mine` may stand within `theirs`."""
     heads = (mine[:size] for size in _HEADS)
     offset = next((at for head in heads if (at := theirs.find(head)) >= 0), 0)
-    low, high = 0, min(len(mine), len(theirs) - offset)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if mine[low:middle] == theirs[offset + low : offset + middle]:
-            low = middle
-        else:
-            high = middle - 1
+    low = same_after(mine, theirs, 0, offset)
     return low, offset + low
 
 
