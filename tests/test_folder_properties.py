@@ -17,11 +17,11 @@ from copydesk.store.notes.folder_blocks import (
     FolderDocument,
     fingerprints,
     in_order,
+    know,
     read,
-    same_blocks,
 )
-from copydesk.store.notes.folder_edit import WorkingDocument
-from copydesk.store.notes.folder_sidecar import SidecarChange, know
+from copydesk.store.notes.folder_edit import WorkingDocument, same_blocks
+from copydesk.store.notes.folder_index import SidecarChange
 from copydesk.store.notes.protocol import BlockNotFound
 from copydesk.store.protocol import Stamp
 from copydesk.text.markdown import Block, Profile, parse

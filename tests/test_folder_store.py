@@ -17,7 +17,8 @@ import pytest
 from copydesk.errors import ContentChanged, InvalidArgs
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
-from copydesk.store.notes import folder_cache, folder_reading
+from copydesk.store.notes import folder as folder_module
+from copydesk.store.notes import folder_cache
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.protocol import (
     BlockNotFound,
@@ -697,7 +698,7 @@ def test_a_list_and_a_search_are_answered_before_all_is_indexed(
 ) -> None:
     for number in range(100):
         place.put(f"n{number:03}.md", PART.format(number) + "word " * (number == 90))
-    monkeypatch.setattr(folder_reading, "_BYTES_AT_ONCE", 1_000)
+    monkeypatch.setattr(folder_module, "_BYTES_AT_ONCE", 1_000)
     parsed: list[str] = []
     real = folder_cache.read
     monkeypatch.setattr(
@@ -727,7 +728,7 @@ def test_a_list_and_a_search_are_answered_before_all_is_indexed(
 def test_a_thread_indexes_what_a_call_leaves(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         place.put(f"n{number:03}.md", PART.format(number))
-    monkeypatch.setattr(folder_reading, "_BYTES_AT_ONCE", 1_000)
+    monkeypatch.setattr(folder_module, "_BYTES_AT_ONCE", 1_000)
     later = Soon(3600)
     place.store.close()
     place.store = FolderStore(place.files, RelPath(()), Rules(), str(place.state), later=later)

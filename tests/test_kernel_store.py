@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from copydesk.errors import ContentChanged, InvalidArgs
-from copydesk.store.notes.kernel_dry_run import HeldBlocks
+from copydesk.store.notes.kernel_blocks import HeldBlocks
 from copydesk.store.notes.protocol import (
     BlockChanged,
     BlockText,

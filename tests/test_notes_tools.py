@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.store.notes import folder_reading
+from copydesk.store.notes import folder as folder_module
 from copydesk.store.notes.protocol import Update
 from copydesk.store.soon import Soon
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
@@ -349,7 +349,7 @@ def test_a_search_tells_how_much_is_indexed(
 ) -> None:
     for number in range(100):
         (tmp_path / f"n{number:02}.md").write_text(f"kiwi {number}\n")
-    monkeypatch.setattr(folder_reading, "_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(folder_module, "_BYTES_AT_ONCE", 1)
     monkeypatch.setattr(Soon, "do", lambda self, work: None)
     with stage_at(tmp_path, "folder") as stage:
         found = stage.done("searchBlocks", query="kiwi")

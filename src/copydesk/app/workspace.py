@@ -91,7 +91,8 @@ class NotesOpener:
         from copydesk.desk.notes.notebook_access import OpenNotes
         from copydesk.edit.notes.draft import split_as
         from copydesk.edit.notes.grammar import is_address, is_siyuan_id
-        from copydesk.store.notes.folder import FolderStore, check_links_in, located_in, several
+        from copydesk.store.notes.folder import FolderStore
+        from copydesk.store.notes.protocol import several
         from copydesk.store.soon import Soon
 
         settings = self._config.notes
@@ -124,8 +125,6 @@ class NotesOpener:
             lambda text: is_siyuan_id(text) or is_address(text),
             path_of,
             in_files=True,
-            located=partial(located_in, stores),
-            check_links=partial(check_links_in, stores),
         )
 
     def _kept(self) -> str:

@@ -88,7 +88,7 @@ class Planning:
         home = self._notes.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
-            hunks = [replace(hunk, block_id=home.located(hunk.block_id)) for hunk in parsed]
+            hunks = [replace(hunk, block_id=home.store.located(hunk.block_id)) for hunk in parsed]
         for _ in range(ATTEMPTS):
             found = self._on_blocks_now(member, hunks, request, operation)
             if found is not None:
@@ -134,7 +134,7 @@ class Planning:
             made = plan_blocks(hunks, tree, home.split, strict=request.strict)
             prepared = _prepared(home.store, made)
             if not request.drop_anchors:
-                home.check_links(prepared)
+                home.store.check_links(prepared)
         again = home.store.blocks(ids)
         if any(not _same(there[one], again.get(one)) for one in there):
             return None
@@ -446,7 +446,7 @@ class NoteReader:
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
         """One block, by its id or its address; raises BlockNotFound."""
-        block_id = self._notes.home(member).located(block_id)
+        block_id = self._notes.store(member).located(block_id)
         found = self._notes.store(member).blocks([block_id]).get(block_id)
         if found is None:
             raise BlockNotFound(block_id)
@@ -494,7 +494,7 @@ class NoteReader:
 
     def _id_of(self, member: Member, address: str) -> str:
         try:
-            return self._notes.home(member).located(address)
+            return self._notes.store(member).located(address)
         except BlockNotFound:
             return address
 

@@ -18,13 +18,8 @@ from copydesk.store.notes.protocol import (
     NoteBlock,
     Notebook,
     NoteStore,
-    Prepared,
 )
 from copydesk.text.relpath import RelPath
-
-
-def _nothing(prepared: Prepared) -> None:
-    """The default: no links lead to names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +29,7 @@ class OpenNotes:
     `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` gives the
     path of a document, as access lists and the journal name it, by its notebook and the path in it
     (empty for the notebook itself). `in_files`: the documents are files of the workspace, and
-    written as such. `located` gives the id of a block by its address, and an id as it is;
-    `check_links` refuses changes that would remove a name that links lead to.
+    written as such.
     """
 
     store: NoteStore
@@ -43,8 +37,6 @@ class OpenNotes:
     valid: Callable[[str], bool]
     path_of: Callable[[str, str], RelPath]
     in_files: bool
-    located: Callable[[str], str] = str
-    check_links: Callable[[Prepared], None] = _nothing
 
 
 class Notes:

@@ -1,28 +1,60 @@
-"""Notes in folders of Markdown files: `NoteStore` without a server, of one folder or several."""
+"""Notes in a folder of Markdown files: `NoteStore` without a server.
+
+Invariant: everything is read from the text that stands there; the index only says where to look.
+"""
 
 from __future__ import annotations
 
+import html
 import json
 import posixpath
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
+from operator import itemgetter
 from types import MappingProxyType
+from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.access import Rules
 from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
-from copydesk.store.notes.folder_blocks import FolderDocument, fingerprints, pieces, read
-from copydesk.store.notes.folder_cache import DocumentCache, path_of
+from copydesk.store.notes.folder_blocks import (
+    DOCUMENT,
+    FolderDocument,
+    block_attributes,
+    fingerprints,
+    in_order,
+    markdown,
+    pieces,
+    read,
+    shown,
+    title_of,
+    undisturbed,
+)
+from copydesk.store.notes.folder_cache import (
+    ENDINGS,
+    Card,
+    DocumentCache,
+    Folder,
+    NotRead,
+    path_of,
+    stem,
+)
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
-from copydesk.store.notes.folder_index import ENDINGS, Folder, NotesIndex, stem
-from copydesk.store.notes.folder_reading import FolderReader, locked
-from copydesk.store.notes.folder_sidecar import SidecarChange, Sidecars, Splice, name_of
+from copydesk.store.notes.folder_index import (
+    IndexedText,
+    NotesIndex,
+    SidecarChange,
+    Sidecars,
+    Splice,
+    name_of,
+)
 from copydesk.store.notes.protocol import (
+    ANSWERS,
+    MOST_TOLD,
     AnchorLinked,
     Around,
     BlockChanged,
@@ -38,22 +70,32 @@ from copydesk.store.notes.protocol import (
     NoteBlock,
     Notebook,
     NotebookNotFound,
-    NoteStore,
     Prepared,
+    UnreadFile,
     WrongBlockKind,
+    ambiguous,
     checked_title,
     for_place,
     is_id,
     kept_nowhere,
-    named,
     new_id,
+    valid,
 )
+from copydesk.store.protocol import Stamp
 from copydesk.store.soon import Soon
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.markdown import Profile
+from copydesk.text.markdown import Block as Node
+from copydesk.text.markdown import Profile, Tree, heading_of, section
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
+
+_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
+_STRONG = re.compile(r"(\*{1,3}|~~|==)(?=\S)(.+?)(?<=\S)\1")
+_UNDERLINED = re.compile(r"(?<!\w)(_{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)")
+_CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
+_HEADING = re.compile(r"\A {0,3}#{1,6}(?:[ \t]+|\Z)|[ \t]+#+[ \t]*\Z|\n *(?:=+|-+)[ \t]*\Z")
+_MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
 
 DAILY = "daily note/%Y/%m/%Y-%m-%d"
 """The path of a daily note, in the format of strftime."""
@@ -64,8 +106,40 @@ _LEFT_OUT = "the file would be left out by notes.exclude or .gitignore"
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\u2028\u2029]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
+_FIRST, _SECOND = itemgetter(1), itemgetter(2)
+"""Groups of a match; `sub` calls them faster than it fills in a template."""
 
-class FolderStore(FolderReader):
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+_AT_ONCE = 32
+"""Documents indexed in one transaction, while other calls wait."""
+
+_KEPT_BYTES = 16 << 20
+"""So much text of files that are left is kept until they are indexed, for the next search."""
+
+_BYTES_AT_ONCE = 2 << 20
+"""So much text is indexed by one call, which takes less than a second; the rest is left."""
+
+
+Of = TypeVar("Of", bound="FolderStore")
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def locked(
+    method: Callable[Concatenate[Of, Arguments], Answer],
+) -> Callable[Concatenate[Of, Arguments], Answer]:
+    """A method that runs under the folder's lock."""
+
+    @wraps(method)
+    def alone(self: Of, /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
+        with self.lock:
+            return method(self, *args, **more)
+
+    return alone
+
+
+class FolderStore:
     """The notes of a folder. Safe to use from many threads, and by many processes.
 
     `root` is the folder in the workspace `files`, which may be the workspace itself; `rules` say
@@ -94,10 +168,131 @@ class FolderStore(FolderReader):
         self._sidecars = Sidecars(state, str(root))
         self._index = NotesIndex(self._sidecars.cache_path(name_of(repr(rules))[:8]))
         folder = Folder(files, root, rules, GitIgnore(files, exclude, in_files=gitignore))
-        documents = DocumentCache(folder, self._sidecars, self._index, profile)
-        box = self._sidecars.notebook(new_id())
-        super().__init__(documents, box, name or root.name or "Notes", later)
-        self._daily, self._today = daily, today
+        self._documents = DocumentCache(folder, self._sidecars, self._index, profile)
+        self._documents.learn_anchors = self._learn
+        self.lock = self._documents.lock
+        self._box = self._sidecars.notebook(new_id())
+        self._name = name or root.name or "Notes"
+        self._daily, self._today, self._later = daily, today, later
+        self._left: list[RelPath] = []
+        self._texts: dict[RelPath, tuple[Stamp, bytes]] = {}  # of files that are left
+        self._text_bytes = 0
+
+    def notebooks(self) -> tuple[Notebook, ...]:
+        return (Notebook(self._box, self._name),)
+
+    @locked
+    def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
+        places: dict[FolderDocument, list[str]] = {}
+        wanted = list(dict.fromkeys(map(valid, ids)))
+        for block_id in wanted:
+            try:
+                document = self._documents.find(block_id)
+            except BlockNotFound:
+                continue
+            places.setdefault(document, []).append(block_id)
+        made: dict[str, NoteBlock] = {}
+        for document, there in places.items():
+            made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
+        return {block_id: made[block_id] for block_id in wanted if block_id in made}
+
+    @locked
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+        self._check_notebook(box)
+        stamps = self._documents.scan()
+        self._leave(self._changed(stamps))
+        paths = sorted(stamps, key=lambda path: (*path.parts[:-1], stem(path)))
+        found: list[NoteBlock] = []
+        while paths and len(found) < most:
+            part, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
+            cards = self._documents.cards({path: stamps[path] for path in part})
+            found += (self._listed(path, card) for path, card in cards.items())
+        return tuple(found[: max(most, 0)])
+
+    @locked
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
+        document = self._documents.find(block_id)
+        with undisturbed(len(document.data)):
+            return tuple(self._blocks(document, _inside(document.block(block_id))))
+
+    @locked
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        document = self._documents.find(block_id)
+        return tuple(map(document.name, _inside(document.block(block_id))))
+
+    @locked
+    def around(self, block_id: str) -> Around:
+        document = self._documents.find(block_id)
+        block = document.block(block_id)
+        if block.parent is None:
+            return Around("", "", "")
+        before, after = block.previous, block.next
+        return Around(
+            document.name(block.parent),
+            document.name(before) if before is not None else "",
+            document.name(after) if after is not None else "",
+        )
+
+    @locked
+    def outline(self, document_id: str) -> tuple[Heading, ...]:
+        document = self._documents.find(document_id)
+        block = document.block(document_id)
+        if block.kind != DOCUMENT:
+            raise WrongBlockKind(document_id, block.kind, "document")
+        headings = [child for child in block.children if child.level]
+        return _nested(document, headings)
+
+    @locked
+    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
+        document = self._documents.find(block_id)
+        crumbs = [Crumb(self._box, "", self._name)]
+        crumbs += self._above(document.path)
+        crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
+        way: list[Node] = []
+        at = document.block(block_id)
+        while at.parent is not None:
+            way.append(at)
+            heading = heading_of(at)
+            while heading is not None:
+                way.append(heading)
+                heading = heading_of(heading)
+            at = at.parent
+        for node in reversed(way):
+            name = content(document.tree, node) if node.level else ""
+            crumbs.append(Crumb(document.name(node), node.kind, name))
+        return tuple(crumbs)
+
+    @locked
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
+        words = [word.casefold() for word in query.split()]
+        if not words:
+            raise InvalidArgs("query", "has no words")
+        self._update_index(words)
+        found: list[NoteBlock] = []
+        if most > 0:
+            for path, at in self._documents.index.search(words):
+                block = self._found(path_of(path), at, words)
+                if block is not None:
+                    found.append(block)
+                    if len(found) >= most:
+                        break
+        return tuple(found)
+
+    @locked
+    def coverage(self, box: str) -> Coverage:
+        self._check_notebook(box)
+        stamps = self._documents.scanned()
+        for path in self._left:
+            if path in stamps:
+                self._may_have(path, stamps[path], ())
+        known = self._documents.index.indexed()
+        unread = tuple(
+            UnreadFile(str(path), held.unread)
+            for path in stamps
+            if (held := known.get(str(path))) is not None and held.unread
+        )
+        waiting = {str(path) for path in self._left} - {one.path for one in unread}
+        return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
     @locked
     def prepare(self, changes: Sequence[Change]) -> Prepared:
@@ -177,6 +372,196 @@ class FolderStore(FolderReader):
             self._index.close()
             self._sidecars.close()
 
+    def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
+        document = self._documents.look(path)
+        if document is None or at >= len(document.order):
+            return None
+        block = self._block(document, document.order[at])
+        there = _folded(block.content, block.markdown)
+        return block if all(word in there for word in words) else None
+
+    def _update_index(self, words: Sequence[str], *, whole: bool = False) -> None:
+        """Bring the index up to date.
+
+        Where much is new, what may have the words comes first, and the rest is left to a thread
+        and to later calls after so many bytes; of `whole` after all that may have them.
+        """
+        answers, key = ANSWERS.get(), (id(self), "index", "")
+        if answers is not None and key in answers:
+            return
+        index, now = self._documents.index, self._documents.scan()
+        changed = self._changed(now)
+        most = sum(now[path].size for path in changed)
+        if most > _BYTES_AT_ONCE:
+            may = {path for path in changed if self._may_have(path, now[path], words)}
+            changed.sort(key=lambda path: path not in may)
+            most = sum(now[path].size for path in may) if whole else _BYTES_AT_ONCE
+        size, count = 0, 0
+        while count < len(changed) and size < most:
+            part = changed[count : count + _AT_ONCE]
+            index.together(partial(self._take, part))
+            size += sum(now[path].size for path in part)
+            count += len(part)
+        self._leave(changed[count:])
+        if answers is not None and count == len(changed):
+            answers[key] = True
+
+    def _changed(self, now: Mapping[RelPath, Stamp]) -> list[RelPath]:
+        """The files that are not indexed as they are now; those that are gone are forgotten."""
+        index = self._documents.index
+        known = index.indexed()
+        gone = known.keys() - {str(path) for path in now}
+        if gone:
+            index.forget(gone)
+        return [
+            path
+            for path, stamp in now.items()
+            if (held := known.get(str(path))) is None or not held.is_of(stamp)
+        ]
+
+    def _leave(self, paths: list[RelPath]) -> None:
+        self._left = paths
+        if paths and self._later is not None:
+            self._later.do(self._go_on)
+
+    def _go_on(self) -> None:
+        with self.lock:
+            part, left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
+            if part:
+                self._documents.index.together(partial(self._take, part))
+            self._leave(left)
+
+    def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:
+        """Whether the words are in a file or its name; a file that is not read is indexed so."""
+        known = self._texts.get(path)
+        if known is None or known[0] != stamp or not stamp.settled:
+            self._forget_text(path)
+            try:
+                found = self._documents.folder.read(path, stamp)
+            except NotRead as refused:
+                self._not_read(path, refused)
+                return False
+            if found is None:
+                return False
+            known = self._texts[path] = (stamp, found[0])
+            self._text_bytes += len(found[0])
+            while self._text_bytes > _KEPT_BYTES:
+                self._forget_text(next(iter(self._texts)))
+        name, data = stem(path).casefold(), known[1]
+        if any(not word.isascii() and word != word.upper() for word in words):
+            text = data.decode("utf-8", "replace").casefold()
+            return all(word in text or word in name for word in words)
+        lower = data.lower() if words else b""  # only letters of ASCII have cases in these words
+        return all(word.encode() in lower or word in name for word in words)
+
+    def _forget_text(self, path: RelPath) -> None:
+        _, data = self._texts.pop(path, (None, b""))
+        self._text_bytes -= len(data)
+
+    def _not_read(self, path: RelPath, refused: NotRead) -> None:
+        self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
+
+    def _learn(self, block_id: str) -> None:
+        self._update_index([block_id.casefold()], whole=True)
+
+    def _take(self, paths: Sequence[RelPath]) -> None:
+        index = self._documents.index
+        for path in paths:
+            self._forget_text(path)
+            before = index.digest(str(path))
+            try:
+                found = self._documents.glance(path, before)
+            except NotRead as refused:
+                self._not_read(path, refused)
+                continue
+            if found is None:
+                index.forget([str(path)])
+                continue
+            stamp, digest, tree = found
+            texts, anchors = None, list[str]()
+            if tree is not None:
+                with undisturbed(len(tree.data)):
+                    texts = list(_texts(tree, title_of(tree) or stem(path)))
+                anchors = list(tree.anchors)
+            index.index(str(path), stamp, digest, texts, anchors)
+
+    def _check_notebook(self, box: str) -> None:
+        """NotebookNotFound for another notebook than this one."""
+        if valid(box) != self._box:
+            raise NotebookNotFound(box)
+
+    def _above(self, path: RelPath) -> list[Crumb]:
+        found: list[Crumb] = []
+        above = self._documents.folder.parent(path)
+        while above is not None:
+            card = self._documents.card(above)
+            if card is not None:
+                found.append(Crumb(card.id, DOCUMENT, card.title or stem(above)))
+            above = self._documents.folder.parent(above)
+        return found[::-1]
+
+    def _hpath(self, path: RelPath, title: str) -> str:
+        """The path of titles of a document; a folder without a document gives its name."""
+        names = [title]
+        root, at = self._documents.folder.root, path.parent
+        while at != root:
+            above = self._documents.folder.parent(path)
+            card = self._documents.card(above) if above is not None else None
+            names.append((card.title if card is not None else "") or at.name)
+            path, at = above or at, at.parent
+        return "/" + "/".join(reversed(names))
+
+    def _listed(self, path: RelPath, card: Card) -> NoteBlock:
+        """A document, by what is known without its blocks."""
+        title = card.title or stem(path)
+        return NoteBlock(
+            id=card.id,
+            kind=DOCUMENT,
+            subtype="",
+            markdown="",
+            content=title,
+            parent_id="",
+            root_id=card.id,
+            box=self._box,
+            path=str(path),
+            hpath=self._hpath(path, title),
+            attributes=MappingProxyType(dict(card.attributes)),
+            created=card.id[:14],
+            updated=_time(card.stamp),
+        )
+
+    def _block(self, document: FolderDocument, node: Node) -> NoteBlock:
+        return next(iter(self._blocks(document, (node,))))
+
+    def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
+        tree, number, rows = document.tree, document.number, document.rows
+        path, hpath = str(document.path), self._hpath(document.path, _title(document))
+        for node in nodes:
+            block_id = rows[number[node]].id
+            attributes = block_attributes(tree, node)
+            if node.parent is None:
+                text, source = _title(document), ""
+                updated = _time(document.stamp)
+            else:
+                source = markdown(tree, node)
+                text = _read(source, node)
+                updated = attributes.pop("updated", "") if attributes else ""
+            yield NoteBlock(
+                id=block_id,
+                kind=node.kind,
+                subtype=node.subtype,
+                markdown=source,
+                content=text,
+                parent_id=document.name(node.parent) if node.parent is not None else "",
+                root_id=document.id,
+                box=self._box,
+                path=path,
+                hpath=hpath,
+                attributes=MappingProxyType(attributes) if attributes else _NONE,
+                created=block_id[:14],
+                updated=updated,
+            )
+
     def _path(self, document_id: str) -> RelPath:
         document = self._documents.find(document_id)
         if document_id != document.id:
@@ -214,6 +599,74 @@ class FolderStore(FolderReader):
         return Prepared((), MappingProxyType({}), texts(path, data), (file,), held)
 
 
+def _inside(block: Node) -> Sequence[Node]:
+    """The children of a container, or the section of a heading."""
+    return section(block) if block.level else tuple(shown(block))
+
+
+def _time(stamp: Stamp) -> str:
+    seconds = stamp.mtime_ns // 1_000_000_000
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+
+
+def _title(document: FolderDocument) -> str:
+    return document.title or stem(document.path)
+
+
+def content(tree: Tree, node: Node) -> str:
+    """The text of a block without the signs of Markdown."""
+    return _read(markdown(tree, node), node)
+
+
+def _read(text: str, node: Node) -> str:
+    if node.kind in ("c", "m", "html"):
+        return text
+    if node.level:
+        text = _HEADING.sub("", text)
+    if "^" in text:
+        text = _MARK.sub("", text)
+    if "`" in text:
+        text = _CODE.sub(_SECOND, text)
+    if "[" in text:
+        text = _LINK.sub(_FIRST, text)
+    if "*" in text or "~~" in text or "==" in text:
+        text = _STRONG.sub(_SECOND, _STRONG.sub(_SECOND, text))  # one within another
+    if "_" in text:
+        text = _UNDERLINED.sub(_SECOND, text)
+    return html.unescape(text) if "&" in text else text
+
+
+def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
+    """Headings, each with those of a lower level that follow it."""
+    made: list[Heading] = []
+    at = 0
+    while at < len(headings):
+        first, stop = headings[at], at + 1
+        while stop < len(headings) and headings[stop].level > first.level:
+            stop += 1
+        text = content(document.tree, first)
+        below = _nested(document, headings[at + 1 : stop])
+        made.append(Heading(document.name(first), text, first.subtype, below))
+        at = stop
+    return tuple(made)
+
+
+def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
+    """The searchable texts of a document."""
+    for at, (_, node) in enumerate(in_order(tree.root)):
+        if node.kind == DOCUMENT:
+            yield IndexedText(at, 0, len(title), _folded(title, ""))
+        elif not node.holds_blocks and node.stop > node.start:
+            source = markdown(tree, node)
+            text = _read(source, node)
+            yield IndexedText(at, 0 if node.level else 1, len(text), _folded(text, source))
+
+
+def _folded(text: str, source: str) -> str:
+    both = text if source == text else f"{text}\n{source}"
+    return both.casefold().replace("\0", " ")
+
+
 def _text(path: RelPath, title: str, markdown: str) -> bytes:
     """The text of a new file, with front matter if the title is not its name."""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -239,161 +692,7 @@ def _safe(title: str) -> str:
     return name
 
 
-def several(stores: Sequence[NoteStore]) -> NoteStore:
-    """The stores as one; one alone as it is."""
-    return stores[0] if len(stores) == 1 else _Several(tuple(stores))
-
-
-def located_in(stores: Sequence[FolderStore], address: str) -> str:
-    """The id of the block at an address in one of the stores; raises as `FolderStore.located`."""
-    found: list[str] = []
-    for store in stores:
-        with suppress(BlockNotFound):
-            found.append(store.located(address))
-    if not found:
-        raise BlockNotFound(address)
-    if len(found) > 1 and not is_id(address):
-        paths = [store.blocks(found)[one].path for store, one in zip(stores, found, strict=False)]
-        raise InvalidArgs("block_id", ambiguous(address, paths))
-    return found[0]
-
-
-def check_links_in(stores: Sequence[FolderStore], prepared: Prepared) -> None:
-    """Raise AnchorLinked as `FolderStore.check_links`, for what one store or several prepared."""
-    if isinstance(prepared.held, _Parts):
-        for store, part, _ in prepared.held.parts:
-            if isinstance(store, FolderStore):
-                store.check_links(part)
-    else:
-        stores[0].check_links(prepared)
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What each store prepared, with the indices of its changes."""
-
-    parts: tuple[tuple[NoteStore, Prepared, tuple[int, ...]], ...]
-
-
-class _Several:
-    """Several stores as one, each id in one of them; all prepare before any executes."""
-
-    def __init__(self, stores: tuple[NoteStore, ...]) -> None:
-        self._stores = stores
-
-    def notebooks(self) -> tuple[Notebook, ...]:
-        return tuple(one for store in self._stores for one in store.notebooks())
-
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        return self._notebook(box).documents(box, most)
-
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
-        found: dict[str, NoteBlock] = {}
-        for store in self._stores:
-            found |= store.blocks([one for one in ids if one not in found])
-        return {one: found[one] for one in ids if one in found}
-
-    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        return self._of(block_id).children(block_id)
-
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
-        return self._of(block_id).child_ids(block_id)
-
-    def around(self, block_id: str) -> Around:
-        return self._of(block_id).around(block_id)
-
-    def outline(self, document_id: str) -> tuple[Heading, ...]:
-        return self._of(document_id).outline(document_id)
-
-    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        return self._of(block_id).breadcrumb(block_id)
-
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        found = [block for store in self._stores for block in store.search(query, most)]
-        found.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
-        return tuple(found[:most])
-
-    def coverage(self, box: str) -> Coverage | None:
-        return self._notebook(box).coverage(box)
-
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
-        indices: dict[NoteStore, list[int]] = {}
-        for index, change in enumerate(changes):
-            indices.setdefault(self._of(named(change)[-1]), []).append(index)
-        parts = [
-            (store, store.prepare([changes[index] for index in wanted]), tuple(wanted))
-            for store, wanted in indices.items()
-        ]
-        return _joined(tuple(changes), parts)
-
-    def recover(self, undo: Sequence[Change]) -> None:
-        """Files are recovered as files are."""
-
-    def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
-        held = prepared.held
-        if not isinstance(held, _Parts):
-            raise InvalidArgs("prepared", "was not prepared by this store")
-        ids: dict[int, tuple[str, ...]] = {}
-        for store, part, indices in held.parts:
-            done = store.execute(part)
-            ids |= zip(indices, done.ids, strict=True)
-        return ChangesDone(tuple(ids[index] for index in sorted(ids)))
-
-    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        store = self._notebook(box)
-        return _joined((), [(store, store.prepare_document(box, parent_id, title, markdown), (0,))])
-
-    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        store = self._of(anchor_id)
-        return _joined((), [(store, store.prepare_beside(anchor_id, up, title, markdown), (0,))])
-
-    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        store = self._notebook(box)
-        return _joined((), [(store, store.prepare_daily_note(box, markdown), (0,))])
-
-    def close(self) -> None:
-        for store in self._stores:
-            store.close()
-
-    def _of(self, block_id: str) -> NoteStore:
-        """The store that has the block; BlockNotFound, with what a store knows of a lost one."""
-        for store in self._stores:
-            if store.blocks([block_id]):
-                return store
-        lost: BlockNotFound | None = None
-        for store in self._stores:
-            try:
-                store.around(block_id)
-            except BlockNotFound as refusal:
-                lost = refusal if refusal.lost or lost is None else lost
-        raise lost or BlockNotFound(block_id)
-
-    def _notebook(self, box: str) -> NoteStore:
-        for store in self._stores:
-            if any(one.id == box for one in store.notebooks()):
-                return store
-        with suppress(NotebookNotFound):
-            self._stores[0].prepare_daily_note(box)  # refuses an invalid id as such
-        raise NotebookNotFound(box)
-
-
-def _joined(
-    changes: tuple[Change, ...], parts: Sequence[tuple[NoteStore, Prepared, tuple[int, ...]]]
-) -> Prepared:
-    made = Prepared(changes, {}, {}, (), _Parts(tuple(parts)))
-    for _, part, _ in parts:
-        made = replace(
-            made,
-            before={**made.before, **part.before},
-            after={**made.after, **part.after},
-            files=(*made.files, *part.files),
-        )
-    return made
-
-
 _ADDRESS = re.compile(r"(?:(?P<note>[^\[\]|#^@\n]+)#)?\^(?P<name>[A-Za-z0-9-]+)")
-_TOLD = 10
-"""So many names or documents are told in a refusal."""
 
 
 def located(documents: DocumentCache, address: str) -> str:
@@ -416,13 +715,6 @@ def located(documents: DocumentCache, address: str) -> str:
     if len(ids) > 1:
         raise InvalidArgs("block_id", ambiguous(address, [str(path) for path in ids.values()]))
     return next(iter(ids))
-
-
-def ambiguous(address: str, paths: Sequence[str]) -> str:
-    """What is said of an address that leads to several documents."""
-    name = address.rpartition("#")[2]
-    said = ", ".join(paths[:_TOLD])
-    return f"{address} is in several documents: {said}; write {paths[0]}#{name}"
 
 
 def check_links(
@@ -449,7 +741,7 @@ def check_links(
         linking += [str(path)] * bool(found)
     anchors = [f"{one.path}#^{name}" for one, name in lost if (one.path, name.casefold()) in linked]
     if anchors:
-        raise AnchorLinked(tuple(anchors[:_TOLD]), tuple(linking[:_TOLD]))
+        raise AnchorLinked(tuple(anchors[:MOST_TOLD]), tuple(linking[:MOST_TOLD]))
 
 
 _LINKS = (

@@ -8,11 +8,13 @@ import html
 import json
 import re
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
@@ -24,9 +26,9 @@ from copydesk.store.notes.protocol import (
     split_tree,
 )
 from copydesk.store.protocol import Stamp
-from copydesk.text.change import ChangeSet
+from copydesk.text.diff import align
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
-from copydesk.text.markdown.block import decode
+from copydesk.text.markdown.block import HOLDS, decode
 from copydesk.text.markdown.parser import leading_attributes, line_attributes
 from copydesk.text.markdown.tree import line_start
 from copydesk.text.relpath import RelPath
@@ -367,11 +369,6 @@ def top(block: Block) -> Block:
     return block
 
 
-def plain_ids(rows: Sequence[Fingerprint]) -> tuple[str, ...]:
-    """The ids of rows."""
-    return tuple(row.id for row in rows)
-
-
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for one that must not be written."""
     check_characters(markdown, "markdown")
@@ -388,134 +385,273 @@ def _sets(tree: Tree, block: Block) -> bool:
     return not tree.data[start:stop].lstrip().startswith(b"^")
 
 
-def as_stored(old: str, new: str) -> str:
-    """The new text with unchanged lines in their old bytes; others spell out what is no UTF-8."""
-    shown = shown_text(old)
-    if shown == old:
-        return new
-    real = dict(zip(shown.split("\n"), old.split("\n"), strict=True))
-    return "\n".join(real.get(line, line) for line in new.replace("\r\n", "\n").split("\n"))
+_LIKE = 0.5
+
+_LIKE_IN_PLACE = 0.25
+
+_COMPARED = 40_000
+"""The most pairs of texts that are compared in one container."""
+
+MOST_PAST = 1000
 
 
-Names = Callable[[Block], str]
+class Tombstone(NamedTuple):
+    """A former text of an id. `near` is the block that was beside it, if the id is gone."""
 
-
-@dataclass(eq=False)
-class ReparseWindow:
-    """The chunks [low, high) of a document as changed so far.
-
-    `start` is the byte of the document where they start; `change` is made to
-    the bytes that stood there. `ids` of all blocks but front matter.
-    """
-
-    low: int
-    high: int
-    start: int
-    tree: Tree
-    change: ChangeSet
-    ids: dict[Block, str]
-    by_id: dict[str, Block]
-
-    def name(self, block: Block) -> str:
-        """The id of a block; empty for front matter."""
-        return self.ids.get(block, "")
-
-    def rows(self) -> list[Fingerprint]:
-        """The rows of its blocks, without the document's."""
-        made: list[Fingerprint] = []
-        for child in self.tree.root.children:
-            if child.kind != MATTER:
-                made += self.rows_of(child)
-        return made
-
-    def rows_of(self, top: Block) -> list[Fingerprint]:
-        """The rows of one block and those in it, of its depth in the document."""
-        depth = sum(1 for _ in top.ancestors())
-        names = (self.ids[block] for block in top.walk() if block.kind != MATTER)
-        return [
-            sign._replace(depth=sign.depth + depth).row(name)
-            for sign, name in zip(fingerprints(self.tree, top), names, strict=True)
-        ]
-
-
-def same_blocks(
-    old: Sequence[tuple[Block, Tree, Names]],
-    new: Sequence[Block],
-    tree: Tree,
-    ids: dict[Block, str],
-) -> bool:
-    """Whether blocks are equal byte for byte; if so, the new ones get their ids in `ids`."""
-    if len(old) != len(new):
-        return False
-    waiting = [(*each, other) for each, other in zip(old, new, strict=True)]
-    while waiting:
-        one, source, names, other = waiting.pop()
-        if one.kind != other.kind or one.subtype != other.subtype:
-            return False
-        if len(one.children) != len(other.children):
-            return False
-        if one.children:
-            waiting += [
-                (child, source, names, twin)
-                for child, twin in zip(one.children, other.children, strict=True)
-            ]
-        elif source.source(one) != tree.source(other):
-            return False
-        name = names(one)
-        if name:
-            ids[other] = name
-    return True
+    id: str
+    kind: str
+    hash: str
+    near: str
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """The expected effect of a change on the blocks in `parent`.
+class Recognized:
+    """The rows of the new text, and the tombstones."""
 
-    From index `at` on `removed` are not there any more, and `added` new ones
-    are. `kept` is the id that the first of these has, if it is not a new one.
-    """
-
-    parent: Block
-    at: int
-    removed: int
-    added: int
-    kept: str = ""
+    rows: tuple[Fingerprint, ...]
+    past: tuple[Tombstone, ...]
 
 
-def carried(
-    region: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
-) -> tuple[dict[Block, str], list[Block]] | None:
-    """The ids after a change, and the added blocks; None if it did not do what was expected."""
-    ids: dict[Block, str] = {}
+def know(
+    old: Sequence[Fingerprint],
+    new: Sequence[Fingerprint],
+    past: Sequence[Tombstone],
+    fresh: Callable[[int], str],
+    taken: Callable[[str], bool],
+) -> Recognized:
+    """Give new blocks the ids of the old ones they are; `fresh` makes ids, `taken` tests them."""
+    matching = _Matching(old, new)
+    matching.run()
+    ids = matching.ids(past, taken)
+    used = {block_id for block_id in ids if block_id}
+    for at, block_id in enumerate(ids):
+        if not block_id:
+            made = fresh(at)
+            while made in used:
+                made = fresh(at)
+            ids[at] = made
+            used.add(made)
+    rows = tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
+    return Recognized(rows, with_past(past, old, rows))
 
-    def same(old: Sequence[Block], new: Sequence[Block]) -> bool:
-        return same_blocks([(block, region.tree, region.name) for block in old], new, tree, ids)
 
-    way = [expected.parent, *expected.parent.ancestors()][::-1]
-    other = tree.root
-    for block, inner in zip(way, [*way[1:], None], strict=True):
-        if block.kind != other.kind or block.subtype != other.subtype:
-            return None
-        ids[other] = region.ids[block]
-        if inner is None:
-            break
-        at, old, new = inner.index, block.children, other.children
-        if len(old) != len(new) or not same(old[:at], new[:at]):
-            return None
-        if not same(old[at + 1 :], new[at + 1 :]):
-            return None
-        other = new[at]
-    old, new = expected.parent.children, other.children
-    start, stop = expected.at, expected.at + expected.added
-    if len(new) != len(old) - expected.removed + expected.added:
-        return None
-    if not same(old[:start], new[:start]) or not same(old[start + expected.removed :], new[stop:]):
-        return None
-    added = list(new[start:stop])
-    for block in added:
-        for inner in block.walk():
-            if inner.kind != MATTER:
-                ids[inner] = fresh(inner)
-    if expected.kept:
-        ids[added[0]] = expected.kept
-    return ids, added
+def with_past(
+    past: Sequence[Tombstone], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
+) -> tuple[Tombstone, ...]:
+    """The tombstones, with all texts of the old rows that the new ones do not have."""
+    now = {row.id: row for row in new}
+    gone: list[Tombstone] = []
+    parents: list[str] = []
+    before: list[str] = []  # at each depth the last sibling that is still there
+    for row in old:
+        del parents[row.depth :], before[row.depth + 1 :]
+        while len(before) <= row.depth:
+            before.append("")
+        here = now.get(row.id)
+        if here is None:
+            near = before[row.depth] or next((one for one in reversed(parents) if one in now), "")
+            gone.append(Tombstone(row.id, row.kind, row.hash, near))
+        else:
+            before[row.depth] = row.id
+            if (here.kind, here.hash) != (row.kind, row.hash):
+                gone.append(Tombstone(row.id, row.kind, row.hash, ""))
+        parents.append(row.id)
+    return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
+
+
+@dataclass(slots=True)
+class _Side:
+    """Rows as a tree: by index the children and the parent."""
+
+    rows: Sequence[Fingerprint]
+    children: list[list[int]] = field(default_factory=list[list[int]])
+    parent: list[int] = field(default_factory=list[int])
+    stops: list[int] = field(default_factory=list[int])
+
+    def __post_init__(self) -> None:
+        path: list[int] = []
+        for at, row in enumerate(self.rows):
+            while len(path) > row.depth:
+                self.stops[path.pop()] = at
+            self.children.append([])
+            self.parent.append(path[-1] if path else -1)
+            self.stops.append(0)
+            if path:
+                self.children[path[-1]].append(at)
+            path.append(at)
+        for at in path:
+            self.stops[at] = len(self.rows)
+
+    def key(self, at: int) -> tuple[str, str]:
+        row = self.rows[at]
+        return row.kind, row.hash
+
+    def leaves(self, at: int) -> set[str]:
+        """The texts below a block."""
+        below = self.rows[at + 1 : self.stops[at]]
+        return {row.hash for row in below if row.kind not in HOLDS}
+
+
+class _Matching:
+    def __init__(self, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> None:
+        self._old, self._new = _Side(old), _Side(new)
+        self._old_rows, self._new_rows = old, new
+        self._old_of: dict[int, int] = {}
+        self._new_of: dict[int, int] = {}
+        self._pairs: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        if not self._old_rows or not self._new_rows:
+            return
+        self._anchors()
+        self._pair(0, 0)
+        waiting = [(0, 0)]
+        while waiting:
+            old, new = waiting.pop()
+            self._pairs.append((old, new))
+            self._equal(self._free_old(old), self._free_new(new))
+            self._containers(old, new)
+            for child in self._new.children[new]:
+                partner = self._old_of.get(child)
+                if partner is not None and self._new_rows[child].kind in HOLDS:
+                    waiting.append((partner, child))
+        self._moved(range(len(self._old_rows)), range(len(self._new_rows)))
+
+    def ids(self, past: Sequence[Tombstone], taken: Callable[[str], bool]) -> list[str]:
+        """The id of each new block; empty where one has to be generated."""
+        alive = {row.id for at, row in enumerate(self._old_rows) if at in self._new_of}
+        ids = [
+            self._old_rows[self._old_of[at]].id if at in self._old_of else ""
+            for at in range(len(self._new_rows))
+        ]
+        lost: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for each in past:
+            if each.id not in alive:
+                lost[each.kind, each.hash].append(each.id)
+        index = {row.id: at for at, row in enumerate(self._old_rows)}
+        for at, sign in enumerate(self._new_rows):
+            if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
+                ids[at] = sign.anchor  # an anchor in the text wins
+                alive.add(sign.anchor)
+            if ids[at]:
+                continue
+            for block_id in reversed(lost.get((sign.kind, sign.hash), ())):
+                if block_id not in alive:
+                    ids[at] = block_id
+                    alive.add(block_id)
+                    if block_id in index:
+                        self._pair(index[block_id], at)
+                    break
+        self._like(ids, alive)
+        return ids
+
+    def _pair(self, old: int, new: int) -> None:
+        if old not in self._new_of and new not in self._old_of:
+            self._new_of[old], self._old_of[new] = new, old
+
+    def _whole(self, old: int, new: int) -> None:
+        """Pair two equal blocks, and all that is in them."""
+        size = self._old.stops[old] - old
+        if size == self._new.stops[new] - new:
+            for offset in range(size):
+                self._pair(old + offset, new + offset)
+        else:
+            self._pair(old, new)
+
+    def _anchors(self) -> None:
+        named: dict[str, int] = {}
+        for at, row in enumerate(self._old_rows):
+            named.setdefault(row.id, at)
+            if row.anchor:
+                named.setdefault(row.anchor, at)
+        for at, sign in enumerate(self._new_rows):
+            if sign.anchor in named and (at == 0) == (named[sign.anchor] == 0):
+                self._pair(named[sign.anchor], at)
+
+    def _free_old(self, parent: int) -> list[int]:
+        return [at for at in self._old.children[parent] if at not in self._new_of]
+
+    def _free_new(self, parent: int) -> list[int]:
+        return [at for at in self._new.children[parent] if at not in self._old_of]
+
+    def _equal(self, old: list[int], new: list[int]) -> None:
+        """Pair equal blocks of one container: those in order, then those that moved."""
+        for run in align([*map(self._old.key, old)], [*map(self._new.key, new)]).runs:
+            for at in range(run.length):
+                self._whole(old[run.base_start + at], new[run.now_start + at])
+        self._moved(old, new)
+
+    def _moved(self, old: Sequence[int], new: Sequence[int]) -> None:
+        """Pair equal blocks wherever they are, the first with the first."""
+        waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for at in reversed(old):
+            if at not in self._new_of:
+                waiting[self._old.key(at)].append(at)
+        if not waiting:
+            return
+        for at in new:
+            if at not in self._old_of and (free := waiting.get(self._new.key(at))):
+                while free and free[-1] in self._new_of:
+                    free.pop()
+                if free:
+                    self._whole(free.pop(), at)
+
+    def _containers(self, old: int, new: int) -> None:
+        """Pair containers with some equal texts, or similar ones."""
+        mine = [at for at in self._free_old(old) if self._old_rows[at].kind in HOLDS]
+        theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in HOLDS]
+        old_texts = {at: self._old.leaves(at) for at in mine}
+        new_texts = {at: self._new.leaves(at) for at in theirs}
+
+        def score(one: int, other: int) -> float:
+            if self._old_rows[one].kind != self._new_rows[other].kind:
+                return 0.0
+            had, has = old_texts[one], new_texts[other]
+            return max(len(had & has) / (min(len(had), len(has)) or 1), self._likeness(one, other))
+
+        for one, other in self._likely(mine, theirs, score):
+            self._pair(one, other)
+
+    def _likely(
+        self, mine: list[int], theirs: list[int], score: Callable[[int, int], float]
+    ) -> Iterator[tuple[int, int]]:
+        """The pairs that are similar enough, the most similar first."""
+        scores: list[tuple[float, int, int]] = []
+        if len(mine) * len(theirs) <= _COMPARED:
+            for one, other in product(mine, theirs):
+                found = score(one, other)
+                if found >= (_LIKE_IN_PLACE if self._in_place(one, other) else _LIKE):
+                    scores.append((-found, one, other))
+        return ((one, other) for _, one, other in sorted(scores))
+
+    def _likeness(self, one: int, other: int) -> float:
+        return likeness(self._old_rows[one].sketch, self._new_rows[other].sketch)
+
+    def _in_place(self, one: int, other: int) -> bool:
+        """Whether two blocks have the same previous or next block."""
+        mine = self._old.children[self._old.parent[one]]
+        theirs = self._new.children[self._new.parent[other]]
+        at, place = bisect_left(mine, one), bisect_left(theirs, other)
+        if at == 0 or place == 0:
+            before = at == place
+        else:
+            before = self._new_of.get(mine[at - 1]) == theirs[place - 1]
+        if at + 1 == len(mine) or place + 1 == len(theirs):
+            return before or len(mine) - at == len(theirs) - place
+        return before or self._new_of.get(mine[at + 1]) == theirs[place + 1]
+
+    def _like(self, ids: list[str], alive: set[str]) -> None:
+        """Pair texts with similar ones of the same container."""
+        for old, new in self._pairs:
+            mine = [at for at in self._free_old(old) if self._old_rows[at].kind not in HOLDS]
+            theirs = [
+                at
+                for at in self._free_new(new)
+                if not ids[at] and self._new_rows[at].kind not in HOLDS
+            ]
+            for one, other in self._likely(mine, theirs, self._likeness):
+                block_id = self._old_rows[one].id
+                if one not in self._new_of and not ids[other] and block_id not in alive:
+                    self._pair(one, other)
+                    ids[other] = block_id
+                    alive.add(block_id)

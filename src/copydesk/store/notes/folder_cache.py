@@ -5,39 +5,42 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from threading import RLock
+from types import MappingProxyType
 from typing import NamedTuple
 
-from copydesk.errors import Refusal
+from copydesk.errors import FileNotFound, FileTooLarge, Refusal
+from copydesk.store.access import Rules
+from copydesk.store.dotfiles import GitIgnore
+from copydesk.store.files import Files
 from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
     MATTER,
     Fingerprint,
     FolderDocument,
+    Recognized,
+    Tombstone,
     block_attributes,
     fingerprints,
     head_of,
-    plain_ids,
+    know,
     read,
     title_of,
     undisturbed,
+    with_past,
 )
-from copydesk.store.notes.folder_index import Folder, NotesIndex, NotRead
-from copydesk.store.notes.folder_sidecar import (
-    Recognized,
+from copydesk.store.notes.folder_index import (
+    NotesIndex,
     Sidecar,
     SidecarChange,
     SidecarFile,
     Sidecars,
-    Tombstone,
-    is_rows,
-    know,
     rows_as_step,
-    rows_beside,
-    with_past,
 )
 from copydesk.store.notes.protocol import ANSWERS, BlockNotFound, valid
 from copydesk.store.protocol import Stamp
+from copydesk.text import sizes
 from copydesk.text.markdown import Profile, Tree, parse
 from copydesk.text.relpath import RelPath
 
@@ -182,7 +185,7 @@ class Ids:
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids could be generated again."""
         seen = self._sidecars.save(sidecar, flush=not first)
-        self._index.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+        self._index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
         self._index.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: FolderDocument) -> None:
@@ -486,9 +489,6 @@ class DocumentCache:
     def _hold(self, path: RelPath, document: FolderDocument) -> None:
         self._held[path] = document
         self._size += document.weight
-        self._let_go()
-
-    def _let_go(self) -> None:
         while self._size > _HELD and len(self._held) > 1:
             self._drop(next(iter(self._held)))
 
@@ -579,18 +579,20 @@ class DocumentCache:
 
         self.index.together(learn)
         there = {str(path) for path in scanned}
-        paths = {path for name, (path, _) in known.items() if name in files and is_rows(name)}
-        self.ids.orphans = paths - there
+        paths = {
+            path for name, (path, _) in known.items() if name in files and name.endswith(".json")
+        }
+        self.ids.orphans = paths - {str(path) for path in scanned}
 
     def _learn(self, name: str, known: Mapping[str, tuple[str, SidecarFile]]) -> str:
         """Index the ids in a sidecar or a file of steps; the path of the document."""
-        if is_rows(name):
+        if name.endswith(".json"):
             sidecar = self.sidecars.load_file(name)
             if sidecar is None:
                 return ""
-            self.index.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+            self.index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
             return sidecar.path
-        path, _ = known.get(rows_beside(name), ("", None))
+        path, _ = known.get(name.removesuffix(".steps") + ".json", ("", None))
         if path:
             for step in self.sidecars.steps(path):
                 added = (row.id for each in step.splices for row in each.new)
@@ -620,3 +622,179 @@ def _near(block_id: str, past: Mapping[str, Tombstone], document: FolderDocument
         if block_id in document.index:
             return block_id
     return ""
+
+
+ENDINGS = (".md", ".markdown")
+
+_DEEPEST = 100
+
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+
+class NotRead(Exception):
+    """A file named like a document that is none: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
+
+    def __init__(self, reason: str, stamp: Stamp) -> None:
+        super().__init__(reason)
+        self.reason, self.stamp = reason, stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that is a notebook, as one member sees it, without what `ignored` leaves out."""
+
+    files: Files
+    root: RelPath
+    rules: Rules
+    ignored: GitIgnore
+
+    def scan(self) -> Mapping[RelPath, Stamp]:
+        """All documents with their stamps, by path, in order."""
+        found: dict[RelPath, Stamp] = {}
+        links: list[RelPath] = []
+        seen: set[RelPath] = set()
+        waiting = [self.root]
+        self.ignored.forget()
+        while waiting:
+            for path, kind in self._entries(waiting.pop(), seen):
+                if kind == "dir":
+                    waiting.append(path)
+                elif kind == "symlink":
+                    links.append(path)
+                elif is_document(path):
+                    stamp = self._stamp(path)
+                    if stamp is not None:
+                        found[path] = stamp
+        reals = set(found)
+        for path in sorted(links):
+            self._follow(path, found, reals, seen)
+        return MappingProxyType(dict(sorted(found.items())))
+
+    def stamp(self, path: RelPath) -> Stamp | None:
+        """The stamp of a document; None for another file, or one that may not be read."""
+        if not self.root.covers(path) or not is_document(path) or self._hidden(path):
+            return None
+        return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
+
+    def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
+        """The bytes of a document that had this stamp; None if they may not be read, NotRead."""
+        if stamp.size > sizes.NOTE:
+            raise NotRead("TOO_LARGE", stamp)
+        try:
+            found = self.files.read(path)
+        except FileNotFound:
+            return None
+        except FileTooLarge:
+            raise NotRead("TOO_LARGE", stamp) from None
+        except Refusal:
+            raise NotRead("UNREADABLE", stamp) from None
+        if not self.rules.allows_read(found.real):
+            return None
+        if found.data[:2] in _WIDE:
+            raise NotRead("UTF-16", found.stamp)
+        if b"\0" in found.data:
+            raise NotRead("NUL", found.stamp)
+        return found.data, found.stamp
+
+    def _stamp(self, path: RelPath) -> Stamp | None:
+        try:
+            real, stamp = self.files.stat(path)
+        except Refusal:
+            return None
+        return stamp if self.rules.allows_read(real) and self.rules.allows_read(path) else None
+
+    def gone(self, path: RelPath) -> bool:
+        """Whether nothing exists at the path any more."""
+        try:
+            self.files.stat(path)
+        except FileNotFound:
+            return True
+        except Refusal:
+            return False
+        return False
+
+    def parent(self, path: RelPath) -> RelPath | None:
+        """The parent document; None at the top, or in a folder without one."""
+        above = path.parent
+        if above == self.root or not self.root.covers(above):
+            return None
+        for ending in ENDINGS:
+            beside = RelPath((*above.parts[:-1], above.name + ending))
+            if self.stamp(beside) is not None:
+                return beside
+        return None
+
+    def below(self, path: RelPath) -> RelPath:
+        """The folder that holds the documents below one."""
+        return RelPath((*path.parts[:-1], stem(path)))
+
+    def names(self, path: RelPath) -> frozenset[str]:
+        """The names in a folder, case folded; empty if it is missing."""
+        try:
+            _, entries = self.files.list_dir(path)
+        except Refusal:
+            return frozenset()
+        return frozenset(entry.name.casefold() for entry in entries)
+
+    def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
+        if not self.rules.allows_walk(path) and path != self.root:
+            return
+        try:
+            if len(path.parts) > _DEEPEST:
+                return
+            real, entries = self.files.list_dir(path)
+        except Refusal:
+            return
+        if real in seen:
+            return
+        seen.add(real)
+        for entry in entries:
+            if not entry.name.startswith("."):
+                inner = path / entry.name
+                if not self.ignored.names(inner, directory=entry.kind == "dir"):
+                    yield inner, entry.kind
+
+    def _follow(
+        self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
+    ) -> None:
+        """Scan the target of a link, unless it is in the notebook anyway."""
+        try:
+            real = self.files.resolve(path)
+        except Refusal:
+            return
+        if real in reals or any(part.startswith(".") for part in real.parts):
+            return
+        if is_document(path):
+            stamp = self.stamp(path)
+            if stamp is not None:
+                reals.add(real)
+                found[path] = stamp
+                return
+        if self.ignored.names(path, directory=True):
+            return
+        if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
+            return
+        for inner, kind in self._entries(path, seen):
+            if kind == "file" and is_document(inner):
+                stamp = self.stamp(inner)
+                if stamp is not None:
+                    found[inner] = stamp
+            elif kind in ("dir", "symlink"):
+                self._follow(inner, found, reals, seen)
+
+    def _hidden(self, path: RelPath) -> bool:
+        return any(part.startswith(".") for part in path.parts[len(self.root.parts) :])
+
+
+def is_document(path: RelPath) -> bool:
+    """Whether the name is one of a document."""
+    return path.name.lower().endswith(ENDINGS) and bool(stem(path))
+
+
+def stem(path: RelPath) -> str:
+    """The name without its ending."""
+    name = path.name
+    for ending in ENDINGS:
+        if name.lower().endswith(ending):
+            return name[: -len(ending)]
+    return name

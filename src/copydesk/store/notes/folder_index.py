@@ -1,201 +1,344 @@
-"""The documents of a folder, and an index of ids and texts in SQLite."""
+"""What is known of the blocks of a folder: sidecar files with ids, and an index in SQLite."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import platform
+import re
+import secrets
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from base64 import b64decode, b64encode
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from threading import RLock
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from copydesk.errors import FileNotFound, FileTooLarge, Refusal
-from copydesk.store.access import Rules
-from copydesk.store.dotfiles import GitIgnore
-from copydesk.store.files import Files
-from copydesk.store.notes.folder_sidecar import SidecarFile
+from copydesk.errors import Failed
+from copydesk.store.locks import FileLocks
+from copydesk.store.notes.folder_blocks import HASH_DIGITS, Fingerprint, Tombstone
+from copydesk.store.notes.protocol import InvalidBlockId, is_id, valid
 from copydesk.store.protocol import Stamp
-from copydesk.text import sizes
-from copydesk.text.relpath import RelPath
+from copydesk.store.state import StateFolder
 
-ENDINGS = (".md", ".markdown")
-_DEEPEST = 100
+_FORMAT = 2
+_READ_FORMATS = (1, 2)
+"""The first had the fields of a row as they are."""
 
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_PLAIN = len(Fingerprint._fields)
+"""The fields of a row that is spelled as it is, as in steps."""
+
+_DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
+_MOST_STEPS = 64
+_MOST_STEP_BYTES = 1 << 20
 
 
-class NotRead(Exception):
-    """A file named like a document that is none: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
+class Splice(NamedTuple):
+    """A replacement of rows from row `at` on (0-based, of the older text)."""
 
-    def __init__(self, reason: str, stamp: Stamp) -> None:
-        super().__init__(reason)
-        self.reason, self.stamp = reason, stamp
+    at: int
+    old: tuple[Fingerprint, ...]
+    new: tuple[Fingerprint, ...]
+
+
+class SidecarChange(NamedTuple):
+    """The change from the rows of one text to those of another; the splices are in order."""
+
+    before: str
+    after: str
+    splices: tuple[Splice, ...]
+
+    def back(self) -> SidecarChange:
+        shift, splices = 0, list[Splice]()
+        for at, old, new in self.splices:
+            splices.append(Splice(at + shift, new, old))
+            shift += len(new) - len(old)
+        return SidecarChange(self.after, self.before, tuple(splices))
+
+    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
+        """Apply to rows; None for rows that it does not fit."""
+        made: list[Fingerprint] = []
+        at = 0
+        for splice in self.splices:
+            made += rows[at : splice.at]
+            at = splice.at + len(splice.old)
+            if tuple(rows[splice.at : at]) != splice.old:
+                return None
+            made += splice.new
+        made += rows[at:]
+        return tuple(made)
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder that is a notebook, as one member sees it, without what `ignored` leaves out."""
+class Sidecar:
+    """The rows of a document's text with this digest, and the tombstones."""
 
-    files: Files
-    root: RelPath
-    rules: Rules
-    ignored: GitIgnore
+    path: str
+    digest: str
+    rows: tuple[Fingerprint, ...]
+    past: tuple[Tombstone, ...] = ()
 
-    def scan(self) -> Mapping[RelPath, Stamp]:
-        """All documents with their stamps, by path, in order."""
-        found: dict[RelPath, Stamp] = {}
-        links: list[RelPath] = []
-        seen: set[RelPath] = set()
-        waiting = [self.root]
-        self.ignored.forget()
-        while waiting:
-            for path, kind in self._entries(waiting.pop(), seen):
-                if kind == "dir":
-                    waiting.append(path)
-                elif kind == "symlink":
-                    links.append(path)
-                elif is_document(path):
-                    stamp = self._stamp(path)
-                    if stamp is not None:
-                        found[path] = stamp
-        reals = set(found)
-        for path in sorted(links):
-            self._follow(path, found, reals, seen)
-        return MappingProxyType(dict(sorted(found.items())))
 
-    def stamp(self, path: RelPath) -> Stamp | None:
-        """The stamp of a document; None for another file, or one that may not be read."""
-        if not self.root.covers(path) or not is_document(path) or self._hidden(path):
-            return None
-        return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
+class SidecarFile(NamedTuple):
+    """A file of the folder as it is now."""
 
-    def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
-        """The bytes of a document that had this stamp; None if they may not be read, NotRead."""
-        if stamp.size > sizes.NOTE:
-            raise NotRead("TOO_LARGE", stamp)
+    name: str
+    size: int
+    mtime_ns: int
+
+
+class Sidecars:
+    """The sidecars of one notebook. Safe to use from many threads and processes."""
+
+    def __init__(self, state: str, notebook: str) -> None:
+        home = StateFolder(state, name_of(notebook))
+        self._home = home
+        self._folder = home.folder("ids")
+        self._locks = FileLocks(home.folder("locks"))
+
+    def cache_path(self, of: str) -> str:
+        """The cache of this machine (SQLite is not shared) for members with the same rights."""
+        return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
+
+    def close(self) -> None:
+        self._locks.close()
+
+    def held(self) -> AbstractContextManager[None]:
+        """The lock among processes for writing sidecars."""
+        return self._locks.hold("ids")
+
+    def notebook(self, fresh: str) -> str:
+        """The id of the notebook; `fresh` is saved if it has none yet."""
+        path = self._home.path("notebook.json")
+        with self.held():
+            found = _json(path)
+            try:
+                return valid(found["id"])
+            except (KeyError, TypeError, InvalidBlockId):
+                pass  # none yet
+            _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
+            return fresh
+
+    def load(self, path: str) -> Sidecar | None:
+        """The sidecar of a document; None if there is none that can be read."""
+        return self.load_file(f"{name_of(path)}.json")
+
+    def load_file(self, name: str) -> Sidecar | None:
+        """The same by the name of the file."""
+        found = _json(os.path.join(self._folder, name))
         try:
-            found = self.files.read(path)
-        except FileNotFound:
+            if found["format"] not in _READ_FORMATS:
+                return None
+            rows = _rows(found["blocks"])
+            past = tuple(Tombstone(*each) for each in found["past"])
+            sidecar = Sidecar(found["path"], found["digest"], rows, past)
+        except (KeyError, TypeError, ValueError, AttributeError):
             return None
-        except FileTooLarge:
-            raise NotRead("TOO_LARGE", stamp) from None
-        except Refusal:
-            raise NotRead("UNREADABLE", stamp) from None
-        if not self.rules.allows_read(found.real):
-            return None
-        if found.data[:2] in _WIDE:
-            raise NotRead("UTF-16", found.stamp)
-        if b"\0" in found.data:
-            raise NotRead("NUL", found.stamp)
-        return found.data, found.stamp
+        ids = {row.id for row in rows if is_id(row.id)}
+        return sidecar if len(ids) == len(rows) else None
 
-    def _stamp(self, path: RelPath) -> Stamp | None:
+    def digest(self, path: str) -> str | None:
+        """The digest of the text whose rows are saved; None without a sidecar."""
+        found = self._start(path, 1)
+        return found[0] if found is not None else None
+
+    def head(self, path: str) -> tuple[str, Fingerprint] | None:
+        """The same, and the row of the document itself; None too where that cannot be read."""
+        found = self._start(path, 3)
+        if found is None:
+            return None
         try:
-            real, stamp = self.files.stat(path)
-        except Refusal:
+            (row,) = _rows([json.loads(found[1].rstrip(",\n"))])
+        except (ValueError, TypeError, AttributeError):
             return None
-        return stamp if self.rules.allows_read(real) and self.rules.allows_read(path) else None
+        return (found[0], row) if is_id(row.id) else None
 
-    def gone(self, path: RelPath) -> bool:
-        """Whether nothing exists at the path any more."""
+    def _start(self, path: str, lines: int) -> tuple[str, str] | None:
+        """The digest on the first of so many lines of a sidecar, and the last of them."""
         try:
-            self.files.stat(path)
-        except FileNotFound:
-            return True
-        except Refusal:
-            return False
-        return False
-
-    def parent(self, path: RelPath) -> RelPath | None:
-        """The parent document; None at the top, or in a folder without one."""
-        above = path.parent
-        if above == self.root or not self.root.covers(above):
+            with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
+                read = [file.readline() for _ in range(lines)]
+        except (OSError, UnicodeDecodeError):
             return None
-        for ending in ENDINGS:
-            beside = RelPath((*above.parts[:-1], above.name + ending))
-            if self.stamp(beside) is not None:
-                return beside
+        found = _DIGEST.search(read[0])
+        return (found[1], read[-1]) if found is not None else None
+
+    def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
+        """Write a sidecar, under the lock. `flush` it if its ids could not be generated again."""
+        rows = ",\n".join(_spelled(sidecar.rows))
+        past = ",\n".join(json.dumps(each, separators=(",", ":")) for each in sidecar.past)
+        path = json.dumps(sidecar.path)
+        text = (
+            f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
+            f'"blocks": [\n{rows}\n],\n"past": [\n{past}\n]}}\n'
+        )
+        name = self._file(sidecar.path, "json")
+        _write(name, text, flush=flush)
+        now = os.stat(name)
+        return SidecarFile(os.path.basename(name), now.st_size, now.st_mtime_ns)
+
+    def drop(self, path: str) -> None:
+        """Remove the files of a document that has another path now."""
+        for kind in ("json", "steps"):
+            with suppress(FileNotFoundError):
+                os.unlink(self._file(path, kind))
+
+    def rename(self, old: str, new: str) -> None:
+        """Move the steps of a document to its new path."""
+        with suppress(FileNotFoundError):
+            os.replace(self._file(old, "steps"), self._file(new, "steps"))
+
+    def add(self, path: str, step: SidecarChange) -> None:
+        """Save a step, under the lock."""
+        line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
+        name = self._file(path, "steps")
+        lines = [*_lines(name), line][-_MOST_STEPS:]
+        size = 0
+        for at in range(len(lines) - 1, -1, -1):
+            size += len(lines[at])
+            if size > _MOST_STEP_BYTES and at < len(lines) - 1:
+                del lines[: at + 1]
+                break
+        _write(name, "".join(lines), flush=False)
+
+    def steps(self, path: str) -> Iterator[SidecarChange]:
+        """The saved steps of a document, the latest last."""
+        for line in _lines(self._file(path, "steps")):
+            step = _step(line)
+            if step is not None:
+                yield step
+
+    def way(self, path: str, before: str, after: str) -> list[SidecarChange]:
+        """The steps from the rows of one text to those of another; empty if there is no path."""
+        ways: dict[str, list[SidecarChange]] = defaultdict(list)
+        for step in self.steps(path):
+            ways[step.before].append(step)
+            ways[step.after].append(step.back())
+        reached: dict[str, list[SidecarChange]] = {before: []}
+        waiting = [before]
+        for digest in waiting:
+            for step in reversed(ways[digest]):
+                if step.after not in reached:
+                    reached[step.after] = [*reached[digest], step]
+                    waiting.append(step.after)
+            if after in reached:
+                break
+        return reached.get(after, [])
+
+    def files(self) -> dict[str, SidecarFile]:
+        """The existing files of sidecars and of steps, by name."""
+        found: dict[str, SidecarFile] = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".json", ".steps")):
+                    with suppress(FileNotFoundError):
+                        now = entry.stat(follow_symlinks=False)
+                        found[entry.name] = SidecarFile(entry.name, now.st_size, now.st_mtime_ns)
+        return found
+
+    def _file(self, path: str, kind: str) -> str:
+        return os.path.join(self._folder, f"{name_of(path)}.{kind}")
+
+
+def name_of(path: str) -> str:
+    """A file name for a path."""
+    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def rows_as_step(
+    before: str, old: Sequence[Fingerprint], after: str, new: Sequence[Fingerprint], most: int
+) -> SidecarChange | None:
+    """The step between two texts, as one splice; None if it has more rows than `most`."""
+    start, old_stop, new_stop = 0, len(old), len(new)
+    while start < min(old_stop, new_stop) and old[start] == new[start]:
+        start += 1
+    while min(old_stop, new_stop) > start and old[old_stop - 1] == new[new_stop - 1]:
+        old_stop -= 1
+        new_stop -= 1
+    if old_stop + new_stop - 2 * start > most:
+        return None
+    splice = Splice(start, tuple(old[start:old_stop]), tuple(new[start:new_stop]))
+    return SidecarChange(before, after, (splice,))
+
+
+def _step(line: str) -> SidecarChange | None:
+    try:
+        before, after, splices = json.loads(line)
+        return SidecarChange(
+            before, after, tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices)
+        )
+    except (ValueError, TypeError, AttributeError):
+        return None  # a line that a crash has cut
+
+
+_DATE = 14
+"""The characters of an id that say when it was made."""
+
+
+def _spelled(rows: Iterable[Fingerprint]) -> Iterator[str]:
+    """The rows as short JSON: hash and sketch in base 64, a date only where it is another."""
+    date = ""
+    for row in rows:
+        name = row.id[_DATE:] if row.id[:_DATE] == date else row.id
+        date = row.id[:_DATE]
+        anchor = f",{json.dumps(row.anchor, ensure_ascii=False)}" if row.anchor else ""
+        signs = b64encode(bytes.fromhex(row.hash + row.sketch)).rstrip(b"=").decode()
+        yield f'[{row.depth},"{name}","{row.kind}","{signs}"{anchor}]'
+
+
+def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
+    made: list[Fingerprint] = []
+    for each in found:
+        if len(each) == _PLAIN:
+            made.append(Fingerprint(*each))
+            continue
+        depth, name, kind, signs, *anchor = each
+        if made and name.startswith("-"):
+            name = made[-1].id[:_DATE] + name
+        told = b64decode(signs + "=" * (-len(signs) % 4)).hex()
+        hash_, sketch = told[:HASH_DIGITS], told[HASH_DIGITS:]
+        made.append(Fingerprint(depth, name, kind, hash_, sketch, *anchor))
+    return tuple(made)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return file.readlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _json(path: str) -> Any:
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failed("read ids", error.strerror or str(error)) from None
+    except ValueError:
         return None
 
-    def below(self, path: RelPath) -> RelPath:
-        """The folder that holds the documents below one."""
-        return RelPath((*path.parts[:-1], stem(path)))
 
-    def names(self, path: RelPath) -> frozenset[str]:
-        """The names in a folder, case folded; empty if it is missing."""
-        try:
-            _, entries = self.files.list_dir(path)
-        except Refusal:
-            return frozenset()
-        return frozenset(entry.name.casefold() for entry in entries)
-
-    def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
-        if not self.rules.allows_walk(path) and path != self.root:
-            return
-        try:
-            if len(path.parts) > _DEEPEST:
-                return
-            real, entries = self.files.list_dir(path)
-        except Refusal:
-            return
-        if real in seen:
-            return
-        seen.add(real)
-        for entry in entries:
-            if not entry.name.startswith("."):
-                inner = path / entry.name
-                if not self.ignored.names(inner, directory=entry.kind == "dir"):
-                    yield inner, entry.kind
-
-    def _follow(
-        self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
-    ) -> None:
-        """Scan the target of a link, unless it is in the notebook anyway."""
-        try:
-            real = self.files.resolve(path)
-        except Refusal:
-            return
-        if real in reals or any(part.startswith(".") for part in real.parts):
-            return
-        if is_document(path):
-            stamp = self.stamp(path)
-            if stamp is not None:
-                reals.add(real)
-                found[path] = stamp
-                return
-        if self.ignored.names(path, directory=True):
-            return
-        if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
-            return
-        for inner, kind in self._entries(path, seen):
-            if kind == "file" and is_document(inner):
-                stamp = self.stamp(inner)
-                if stamp is not None:
-                    found[inner] = stamp
-            elif kind in ("dir", "symlink"):
-                self._follow(inner, found, reals, seen)
-
-    def _hidden(self, path: RelPath) -> bool:
-        return any(part.startswith(".") for part in path.parts[len(self.root.parts) :])
-
-
-def is_document(path: RelPath) -> bool:
-    """Whether the name is one of a document."""
-    return path.name.lower().endswith(ENDINGS) and bool(stem(path))
-
-
-def stem(path: RelPath) -> str:
-    """The name without its ending."""
-    name = path.name
-    for ending in ENDINGS:
-        if name.lower().endswith(ending):
-            return name[: -len(ending)]
-    return name
+def _write(path: str, text: str, *, flush: bool) -> None:
+    temp = f"{path}.{secrets.token_hex(4)}.tmp"
+    try:
+        with open(temp, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temp, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(temp)
+        raise Failed("keep ids", error.strerror or str(error)) from None
 
 
 _VERSION = 2

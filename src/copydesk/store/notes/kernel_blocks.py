@@ -14,8 +14,7 @@ from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.folder_blocks import fingerprints, in_order
-from copydesk.store.notes.folder_sidecar import know
+from copydesk.store.notes.folder_blocks import fingerprints, in_order, know
 from copydesk.store.notes.protocol import BlockText, check_characters, raw_markdown, split_tree
 from copydesk.text.markdown import Block, Tree, is_phantom, parse
 
@@ -656,3 +655,19 @@ def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
 def split_blocks(markdown: str) -> tuple[BlockText, ...]:
     """The blocks of a text as a kernel parses it."""
     return split_tree(parse(markdown, "siyuan"))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBlocks:
+    """What `execute` needs to know from the dry run.
+
+    `marks` are those of the blocks that are written or deleted, `doms` what an editor gets of
+    these; `containers` those in which something changes; `idle` the indices of updates to a text
+    that the block has already.
+    """
+
+    marks: Mapping[str, str]
+    containers: tuple[str, ...]
+    documents: tuple[str, ...]
+    idle: frozenset[int]
+    doms: Mapping[str, str]

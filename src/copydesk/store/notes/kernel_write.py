@@ -24,6 +24,7 @@ from copydesk.store.notes.kernel_api import (
 from copydesk.store.notes.kernel_blocks import (
     SENT,
     VANISHING,
+    HeldBlocks,
     addressed,
     attributes_of,
     differing,
@@ -33,7 +34,6 @@ from copydesk.store.notes.kernel_blocks import (
     same_blocks,
     to_keep,
 )
-from copydesk.store.notes.kernel_dry_run import HeldBlocks
 from copydesk.store.notes.protocol import (
     CONTAINERS,
     Around,
