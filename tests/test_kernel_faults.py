@@ -325,5 +325,6 @@ def test_there_is_no_tool_without_a_row() -> None:
     reading = {"notebooks", "documents", "blocks", "children", "child_ids", "around"}
     reading |= {"outline", "breadcrumb", "search", "coverage"}
     neither = {"at", "prepare", "prepare_document", "prepare_beside", "prepare_daily_note", "close"}
+    neither |= {"located", "check_links"}  # which ask the kernel nothing
     public = {name for name in vars(KernelStore) if not name.startswith("_")}
     assert public == writing | reading | neither

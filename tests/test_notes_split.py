@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
 from copydesk.app.workspace import kernel_home
-from copydesk.edit.notes.draft import split_as
-from copydesk.edit.notes.plan import NewText
+from copydesk.edit.notes.grammar import NewText, split_as
 from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.text.markdown import Profile, parse
 from support.fake_kernel.split import split as split_of_the_fake

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from copydesk.edit.notes.grammar import NewText
 from copydesk.edit.notes.plan import (
     BlockImage,
     BlockOperation,
@@ -13,7 +14,6 @@ from copydesk.edit.notes.plan import (
     BlockTree,
     DeleteBlock,
     InsertBlocks,
-    NewText,
     UpdateBlock,
 )
 

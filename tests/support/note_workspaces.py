@@ -11,8 +11,7 @@ from typing import Any
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, kernel_path, open_workspace
 from copydesk.desk.notes.notebook_access import OpenNotes
-from copydesk.edit.notes.draft import split_as
-from copydesk.edit.notes.grammar import is_siyuan_id
+from copydesk.edit.notes.grammar import is_siyuan_id, split_as
 from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.tools.report import Lang
 from support.fake_kernel import FakeKernel

@@ -89,8 +89,7 @@ class NotesOpener:
 
     def _folders(self, rules: Rules) -> OpenNotes:
         from copydesk.desk.notes.notebook_access import OpenNotes
-        from copydesk.edit.notes.draft import split_as
-        from copydesk.edit.notes.grammar import is_address, is_siyuan_id
+        from copydesk.edit.notes.grammar import is_address, is_siyuan_id, split_as
         from copydesk.store.notes.folder import FolderStore
         from copydesk.store.notes.protocol import several
         from copydesk.store.soon import Soon
@@ -141,8 +140,7 @@ class NotesOpener:
 def kernel_home(config: Config) -> OpenNotes:
     """The notes in the configured kernel. Nothing is sent yet."""
     from copydesk.desk.notes.notebook_access import OpenNotes
-    from copydesk.edit.notes.draft import split_as
-    from copydesk.edit.notes.grammar import is_siyuan_id
+    from copydesk.edit.notes.grammar import is_siyuan_id, split_as
     from copydesk.store.notes.kernel import KernelStore
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)

@@ -85,7 +85,7 @@ from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.draft import BlockDraft
+    from copydesk.edit.notes.plan import BlockDraft
 
 
 def _as_it_waits(found: Plan, plan: Plan) -> Plan:

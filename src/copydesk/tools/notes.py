@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Infos,
         NoteBlock,
     )
-    from copydesk.edit.notes.draft import BlockDraft
+    from copydesk.edit.notes.plan import BlockDraft
 
 _PREVIEW = 10
 _LONGEST = 200

@@ -36,7 +36,7 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value, named
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.draft import HunkMade
+    from copydesk.edit.notes.plan import HunkMade
 
 
 AROUND = 3
@@ -316,7 +316,7 @@ def _run(flags: Iterable[bool]) -> int:
 
 def warnings(draft: Draft, lang: Lang) -> Fields:
     """What is to be known of the new text of a draft."""
-    from copydesk.edit.notes.draft import BlockDraft
+    from copydesk.edit.notes.plan import BlockDraft
 
     found: list[Value] = [*warned(draft.bad_character, draft.escapes, lang)]
     if isinstance(draft, BlockDraft):
@@ -485,7 +485,7 @@ def numbers(draft: Draft) -> dict[str, object]:
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
     if isinstance(draft.request, BlockDiff):
-        from copydesk.edit.notes.draft import BlockDraft
+        from copydesk.edit.notes.plan import BlockDraft
 
         made = draft if isinstance(draft, BlockDraft) else None
         hunks, documents = (made.plan.hunks, made.documents) if made else ((), ())
@@ -513,7 +513,7 @@ def numbers(draft: Draft) -> dict[str, object]:
 
 def _hunks(draft: Draft, *, done: bool) -> Fields:
     """The hunks of a block diff, and the documents that they change."""
-    from copydesk.edit.notes.draft import BlockDraft  # few have a use for these
+    from copydesk.edit.notes.plan import BlockDraft  # few have a use for these
 
     if not isinstance(draft, BlockDraft):
         return {}

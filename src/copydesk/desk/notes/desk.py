@@ -16,16 +16,20 @@ from copydesk.desk.outcome import NotUndone, Undone, WholeRevision
 from copydesk.desk.recovery import Settled
 from copydesk.desk.transaction import ATTEMPTS, Rewriting, Stopped, Writer, WriteRequest
 from copydesk.edit.draft import Plan
-from copydesk.edit.notes.draft import BlockDraft, block_draft, digest_of_texts, joined, rewritten
 from copydesk.edit.notes.grammar import BlockHunk, is_address, parse_block_diff, select
 from copydesk.edit.notes.plan import (
+    BlockDraft,
     BlockOperation,
     BlockPlan,
     BlockTree,
     InsertBlocks,
     UpdateBlock,
     as_item,
+    block_draft,
+    digest_of_texts,
+    joined,
     plan_blocks,
+    rewritten,
 )
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import (

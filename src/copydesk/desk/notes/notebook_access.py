@@ -8,7 +8,7 @@ from threading import Lock
 
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.visibility import authorized
-from copydesk.edit.notes.plan import SplitText
+from copydesk.edit.notes.grammar import SplitText
 from copydesk.errors import AccessDenied
 from copydesk.store.files import Files
 from copydesk.store.notes.protocol import (

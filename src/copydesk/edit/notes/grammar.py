@@ -20,9 +20,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from itertools import pairwise
+from typing import Literal, NamedTuple, cast
 
 from copydesk.errors import Refusal
+from copydesk.text.markdown import Block, Profile, is_phantom, parse
+from copydesk.text.markdown.block import BLANK, LIST, cut, decode, encode
 
 Kind = Literal[
     "NESTED_SEARCH_REPLACE",
@@ -645,3 +648,61 @@ class _Slice:
     def _refusal(self, reason: SliceReason, part: str | None = None) -> InvalidSlice:
         told = None if part is None else shown(part)
         return InvalidSlice(shown(self._text), reason, self._total, told)
+
+
+class NewText(NamedTuple):
+    """One block of a new text; of a list, the items are its `children`."""
+
+    kind: str
+    markdown: str
+    children: tuple[NewText, ...] = ()
+
+
+SplitText = Callable[[str], Sequence[NewText]]
+"""How a text splits in blocks at its top level.
+
+Law: every line that is not blank stands in exactly one piece, as it is written.
+"""
+
+
+def split_as(profile: Profile) -> SplitText:
+    """How a profile splits texts, line ends as LF: `siyuan` for a kernel, `gfm` for a folder."""
+
+    def split(text: str) -> tuple[NewText, ...]:
+        lines, _ = cut(encode(text))
+        data = b"\n".join(lines)
+        tops = parse(data, profile, part=True).root.children
+        blocks = [block for block in tops if not is_phantom(block)]
+        return tuple(_pieces(data, lines, blocks)) if blocks else ()
+
+    return split
+
+
+def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Iterator[NewText]:
+    starts = _first_lines(data, blocks)
+    starts[0] = 0  # leading text that belongs to no block goes to the first
+    for block, start, stop in zip(blocks, starts, [*starts[1:], len(lines)], strict=True):
+        items = block.children if block.kind == LIST else ()
+        within = [start, *_first_lines(data, items)[1:], stop]
+        below = tuple(
+            NewText(item.kind, _joined(lines[one:other]))
+            for item, (one, other) in zip(items, pairwise(within), strict=False)
+        )
+        yield NewText(block.kind, _joined(lines[start:stop]), below)
+
+
+def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
+    """The lines, from 0, on which consecutive blocks start."""
+    found: list[int] = []
+    line = at = 0
+    for block in blocks:
+        line += data.count(b"\n", at, block.start)
+        at = block.start
+        found.append(line)
+    return found
+
+
+def _joined(lines: Sequence[bytes]) -> str:
+    """The text of the lines without the blank ones around them."""
+    kept = [number for number, line in enumerate(lines) if line.strip(BLANK)]
+    return decode(b"\n".join(lines[kept[0] : kept[-1] + 1])) if kept else ""

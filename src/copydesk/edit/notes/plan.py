@@ -1,23 +1,35 @@
-"""Plan a block diff on the current blocks: operations, or all that is wrong with it."""
+"""Plan a block diff on the current blocks, and draft what it changes in the texts of documents."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import Literal, Protocol, cast
 
+from copydesk.edit.draft import BlockReads, Draft, Normalized
+from copydesk.edit.locate import Place
 from copydesk.edit.notes.grammar import (
+    Action,
     BlockDiffRefused,
     BlockHunk,
     Kind,
+    NewText,
     Problem,
+    SplitText,
     content_of_hunk,
     lines_of_hunk,
     problem,
 )
+from copydesk.edit.request import BlockDiff
+from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align, same_after
+from copydesk.text.encoding import UTF8
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit, counts
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
 """Kinds of blocks that hold blocks; a heading does not, its section stands behind it."""
@@ -62,21 +74,6 @@ class BlockTree:
             found.append(parent)
             parent = self.blocks[parent].parent_id
         return found
-
-
-class NewText(NamedTuple):
-    """One block of a new text; of a list, the items are its `children`."""
-
-    kind: str
-    markdown: str
-    children: tuple[NewText, ...] = ()
-
-
-SplitText = Callable[[str], Sequence[NewText]]
-"""How a text splits in blocks at its top level.
-
-Law: every line that is not blank stands in exactly one piece, as it is written.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,65 +206,42 @@ BlockOperation = UpdateBlock | InsertBlocks | DeleteBlock
 
 
 class Order:
-    """The blocks under each parent, as linked lists."""
+    """The blocks under each parent, as linked lists; None is beyond both ends."""
 
     def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
         self._children = children
-        self._first: dict[str, str | None] = {}
-        self._last: dict[str, str | None] = {}
-        self._next: dict[str, str | None] = {}
-        self._previous: dict[str, str | None] = {}
+        self._next: dict[tuple[str, str | None], str | None] = {}
+        self._previous: dict[tuple[str, str | None], str | None] = {}
 
     def all(self, parent: str) -> Iterator[str]:
-        block = self._opened(parent)
+        block = self.after(parent, None)
         while block is not None:
             yield block
-            block = self._next[block]
+            block = self._next[parent, block]
 
-    def last(self, parent: str) -> str | None:
-        """The last block under a parent."""
-        self._opened(parent)
-        return self._last[parent]
+    def after(self, parent: str, block: str | None) -> str | None:
+        """The block behind another one, or the first."""
+        if (parent, None) not in self._next:
+            for one, other in pairwise((None, *self._children[parent], None)):
+                self._link(parent, one, other)
+        return self._next[parent, block]
 
-    def after(self, parent: str, block: str) -> str | None:
-        self._opened(parent)
-        return self._next[block]
-
-    def before(self, parent: str, block: str) -> str | None:
-        self._opened(parent)
-        return self._previous[block]
+    def before(self, parent: str, block: str | None) -> str | None:
+        """The block in front of another one, or the last."""
+        self.after(parent, None)
+        return self._previous[parent, block]
 
     def insert(self, parent: str, previous: str | None, block: str) -> None:
         """Put a block after `previous`, or before all others."""
-        first = self._opened(parent)
-        behind = first if previous is None else self._next[previous]
+        behind = self.after(parent, previous)
         self._link(parent, previous, block)
         self._link(parent, block, behind)
 
     def remove(self, parent: str, block: str) -> None:
-        self._opened(parent)
-        self._link(parent, self._previous.pop(block), self._next.pop(block))
-
-    def _opened(self, parent: str) -> str | None:
-        """The first block under a parent, whose children are known from now on."""
-        if parent not in self._first:
-            previous: str | None = None
-            for child in self._children[parent]:
-                self._link(parent, previous, child)
-                previous = child
-            self._link(parent, previous, None)
-        return self._first[parent]
+        self._link(parent, self.before(parent, block), self.after(parent, block))
 
     def _link(self, parent: str, one: str | None, other: str | None) -> None:
-        """Make `other` the successor of `one`; None is beyond the ends."""
-        if one is None:
-            self._first[parent] = other
-        else:
-            self._next[one] = other
-        if other is None:
-            self._last[parent] = one
-        else:
-            self._previous[other] = one
+        self._next[parent, one], self._previous[parent, other] = other, one
 
 
 _TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
@@ -475,7 +449,7 @@ class WorkingCopy:
             return tail or self._tails.get(("rest", target.id), target.id)
         if target.kind == "h":
             return self._section_end(parent, target, tail or target.id)
-        return self.order.last(parent)
+        return self.order.before(parent, None)
 
     def _section_end(self, parent: str, heading: BlockImage, at: str) -> str:
         """The last block of the section of a heading, from one of its blocks on."""
@@ -526,13 +500,6 @@ class WorkingCopy:
 _COMPARED = 20
 """The mismatches of one diff that are reported with their differences; all are named."""
 
-_MISMATCH: dict[MismatchReason, Kind] = {
-    "text": "CONTENT_MISMATCH.text",
-    "part": "CONTENT_MISMATCH.part",
-    "more": "CONTENT_MISMATCH.more",
-    "blanks": "CONTENT_MISMATCH.blanks",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
@@ -576,7 +543,7 @@ def plan_blocks(
 def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
     found = find_mismatch(hunk.search or "", tree.blocks[hunk.block_id].markdown)
     return problem(
-        _MISMATCH[found.reason],
+        cast(Kind, f"CONTENT_MISMATCH.{found.reason}"),
         hunk.line,
         block_id=hunk.block_id,
         similarity=found.similarity,
@@ -661,3 +628,164 @@ def _emptied(tree: BlockTree, working: WorkingCopy) -> Iterator[tuple[str, tuple
             lines = tuple(hunk.line for hunk in hunks if hunk is not None)
             if len(lines) == len(hunks):
                 yield parent, lines
+
+
+HunkKind = Literal[
+    "UPDATE", "REPLACE", "DELETE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"
+]
+"""The kind of a hunk in reports."""
+
+_KINDS: Mapping[Action, HunkKind] = {
+    "EDIT": "UPDATE",
+    "REPLACE": "REPLACE",
+    "BEFORE": "INSERT_BEFORE",
+    "AFTER": "INSERT_AFTER",
+    "PREPEND": "PREPEND",
+    "APPEND": "APPEND",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HunkMade:
+    """One applied hunk: kind, block, old text if known, new text, new ids."""
+
+    kind: HunkKind
+    block_id: str
+    old: str
+    new: str
+    new_ids: tuple[str, ...] = ()
+
+
+_NO_PLAN = BlockPlan((), (), ())
+
+
+@dataclass(frozen=True)
+class BlockDraft(Draft):
+    """The draft of a block diff, made by `block_draft`.
+
+    `documents` are those that change, the first one named first; of several the
+    draft itself is of their texts one below the other. Where it was done, `ids`
+    are those that the operations of `plan` left, and `edit_ids` those of the journal.
+    `notices` are what it does besides: their kind, the block, and what it is.
+    """
+
+    plan: BlockPlan = _NO_PLAN
+    documents: tuple[FileEdit, ...] = ()
+    ids: tuple[tuple[str, ...], ...] = ()
+    edit_ids: tuple[int, ...] = ()
+    notices: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diffs of all documents, one after the other."""
+        return self._all_diffs
+
+    @property
+    def old_count(self) -> int:
+        """The number of lines removed, in all documents."""
+        return self._counts[1]
+
+    @property
+    def new_count(self) -> int:
+        return self._counts[0]
+
+    @property
+    def bad_character(self) -> bool:
+        """Whether the new text holds U+FFFD and the diff does not look for it."""
+        return any("\ufffd" in hunk.text for hunk in self.plan.hunks) and not any(
+            "\ufffd" in image.markdown for image in self.plan.reads
+        )
+
+    @property
+    def reads(self) -> BlockReads:
+        """What a plan saves: digests of texts that no SEARCH names, and the numbers of lines."""
+        changing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
+        blind = {hunk.block_id for hunk in changing if hunk.search is None}
+        found = (image for image in self.plan.reads if image.id in blind)
+        digests = tuple((image.id, digest_of_texts(image.markdown)) for image in found)
+        return BlockReads(digests, self.old_count, self.new_count)
+
+    def made(self) -> tuple[HunkMade, ...]:
+        """Each hunk, in the order of the diff."""
+        came: dict[int, list[str]] = {}
+        for operation, ids in zip(self.plan.operations, self.ids, strict=False):
+            if isinstance(operation, InsertBlocks):
+                for line in operation.lines:
+                    came.setdefault(line, []).extend(ids)
+        old = {image.id: image.markdown for image in self.plan.reads}
+        return tuple(
+            HunkMade(
+                "DELETE" if hunk.deletes else _KINDS[hunk.action],
+                hunk.block_id,
+                old[hunk.block_id] if hunk.deletes or hunk.rewrites else "",
+                hunk.text,
+                tuple(came.get(hunk.line, ())),
+            )
+            for hunk in self.plan.hunks
+        )
+
+    def done(self, ids: tuple[tuple[str, ...], ...], edit_ids: tuple[int, ...]) -> BlockDraft:
+        """The draft with the results of its write."""
+        return replace(self, ids=ids, edit_ids=edit_ids)
+
+    @cached_property
+    def _all_diffs(self) -> bytes:
+        return b"".join(one.diff for one in self.documents)
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        found = [counts(one.diff) for one in self.documents]
+        return sum(one[0] for one in found), sum(one[1] for one in found)
+
+
+def block_draft(
+    request: BlockDiff, plan: BlockPlan, documents: Sequence[FileEdit], path: RelPath
+) -> BlockDraft:
+    """The draft of a plan and its documents; `path` is that of the first one named."""
+    order = tuple(sorted(documents, key=lambda each: each.path != path))
+    whole = joined(order) if order else FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+    closed = whole.base.line_count == 0 or whole.base.ends_with_newline
+    style = whole.base.newline_name(whole.base.dominant_newline)
+    return BlockDraft(
+        replace(request, path=whole.path),
+        whole.base,
+        Place(0, 0, None),
+        whole.change,
+        (),
+        Normalized(closed, True, False, False, style, 0),
+        created=whole.created,
+        plan=plan,
+        documents=order,
+    )
+
+
+def joined(documents: Sequence[FileEdit]) -> FileEdit:
+    """Documents, one at least, as one text: each but the first below a line with its path."""
+    first, *others = documents
+    if not others:
+        return first
+    data, edits = first.base.data, list(first.change.edits)
+    for one in others:
+        data += f"\n=== {one.path} ===\n".encode()
+        edits += [Edit(len(data) + e.start, len(data) + e.stop, e.new) for e in one.change.edits]
+        data += one.base.data
+    base = Snapshot(data, UTF8)
+    return FileEdit(first.path, base, ChangeSet.of(base.size, edits))
+
+
+def rewritten(path: RelPath, before: str | None, after: str) -> FileEdit:
+    """A document of which only the texts are known, each ended by a line feed; None: it is new."""
+    base = Snapshot(_closed(before or ""), UTF8)
+    new = _closed(after)
+    edits = [] if new == base.data else [Edit(0, base.size, new)]
+    return FileEdit(path, base, ChangeSet.of(base.size, edits), before is None)
+
+
+def digest_of_texts(text: str) -> str:
+    """The SHA-256 of a text in UTF-8, in hex."""
+    return Snapshot(text.encode("utf-8", "surrogatepass"), UTF8).digest
+
+
+def _closed(text: str) -> bytes:
+    closed = text if not text or text.endswith("\n") else f"{text}\n"
+    return closed.encode("utf-8", "surrogatepass")

@@ -578,10 +578,8 @@ class DocumentCache:
             self.index.drop_sidecars(known.keys() - files.keys())
 
         self.index.together(learn)
-        there = {str(path) for path in scanned}
-        paths = {
-            path for name, (path, _) in known.items() if name in files and name.endswith(".json")
-        }
+        rows = known.keys() & {name for name in files if name.endswith(".json")}
+        paths = {known[name][0] for name in rows}
         self.ids.orphans = paths - {str(path) for path in scanned}
 
     def _learn(self, name: str, known: Mapping[str, tuple[str, SidecarFile]]) -> str:
