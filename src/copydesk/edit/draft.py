@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from copydesk.edit.batch import compile_parts
@@ -46,7 +45,7 @@ from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.folding import explain
 from copydesk.text.relpath import RelPath
 from copydesk.text.search import find_all
-from copydesk.text.snapshot import Snapshot, Text, whole
+from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
 from copydesk.text.source import Excerpt
 from copydesk.text.unified import Region, deleted, mode_changed, regions, renamed, runs_of, unified
 
@@ -172,12 +171,12 @@ class Draft:
     created: bool = False
     after_digest: str | None = None
 
-    @property
+    @computed_once
     def action(self) -> Action:
         """What the edit does to the file."""
         return action_of(self.request, self.place)
 
-    @property
+    @computed_once
     def old_count(self) -> int:
         """How many lines are replaced; of a batch those that differ afterwards, of a move none."""
         if isinstance(self.request, MoveFile):
@@ -186,14 +185,14 @@ class Draft:
             return sum(region.stop - region.start for region in self.regions)
         return sum(stop - start for start, stop in self._parts)
 
-    @property
+    @computed_once
     def new_count(self) -> int:
         """How many lines stand in their place."""
         if isinstance(self.request, BatchEdit):
             return sum(len(region.new) for region in self.regions)
         return len(self.new_lines)
 
-    @cached_property
+    @computed_once
     def regions(self) -> tuple[Region, ...]:
         """The whole lines that the change alters, in their order."""
         return regions(self.base, self.change)
@@ -212,23 +211,15 @@ class Draft:
             for run in runs_of(self.regions)
         )
 
-    @property
+    @computed_once
     def after(self) -> Text:
-        return self._after
-
-    @property
-    def diff(self) -> bytes:
-        return self._diff
-
-    @cached_property
-    def _after(self) -> Text:
         after = self.base.edited(self.change)
         if self.after_digest is not None and isinstance(after, Excerpt):
             return after.known_as(self.after_digest)
         return after
 
-    @cached_property
-    def _diff(self) -> bytes:
+    @computed_once
+    def diff(self) -> bytes:
         request, path = self.request, str(self.request.path)
         if isinstance(request, MoveFile):
             return renamed(path, str(request.to))
@@ -246,7 +237,7 @@ class Draft:
         """What a plan of a block diff keeps of the blocks; None for an edit of lines."""
         return None
 
-    @property
+    @computed_once
     def replaces_nothing(self) -> bool:
         """Whether the file after the change is the file before it."""
         if isinstance(self.request, ChangeMode):
@@ -255,7 +246,7 @@ class Draft:
             return False
         return self.base.unchanged_by(self.change)
 
-    @property
+    @computed_once
     def bad_character(self) -> bool:
         """Whether the new text holds U+FFFD and the replaced text did not."""
         if isinstance(self.request, BatchEdit):

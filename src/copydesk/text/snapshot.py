@@ -15,10 +15,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, count
 from operator import add
+from typing import TYPE_CHECKING
 
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
+
+if TYPE_CHECKING:  # for who reads it, it is a property like others, which may stand for one
+    computed_once = property
+else:
+    computed_once = cached_property
 
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
@@ -196,21 +202,37 @@ class Snapshot(Text):
     def size(self) -> int:
         return len(self.data)
 
-    @property
+    @computed_once
     def digest(self) -> str:
-        return self._digest
+        if self.told is not None:
+            return self.told()
+        return hashlib.sha256(self.data).hexdigest()
 
-    @property
+    @computed_once
     def line_count(self) -> int:
         return self._lines.count
 
-    @property
+    @computed_once
     def ends_with_newline(self) -> bool:
-        return self._ends_with_newline
+        return self.line_count > 0 and self.terminator(self.line_count - 1) != b""
 
-    @property
+    @computed_once
     def newline_counts(self) -> tuple[int, int]:
-        return self._newline_counts
+        if self.encoding.unit == 1:
+            return self.data.count(b"\n"), self.data.count(b"\r\n")
+        found = [self.terminator(line) for line in range(self.line_count)]
+        return len(found) - found.count(b""), found.count(self._crlf)
+
+    def raw(self, start: int, stop: int) -> bytes:
+        lines = self._lines
+        return self.data[lines.start(start) : lines.start(stop)]
+
+    def terminator(self, line: int) -> bytes:
+        if self.encoding.unit > 1:
+            return super().terminator(line)
+        stop = self._lines.start(line + 1)
+        end = self.data[max(self._lines.start(line), stop - 2) : stop]
+        return end if end == b"\r\n" else b"\n" if end.endswith(b"\n") else b""
 
     def start(self, line: int) -> int:
         return self._lines.start(line)
@@ -332,23 +354,6 @@ class Snapshot(Text):
             end = self.line_end(min(at + sizes.BLOCK, self.size - 1))
             yield Snapshot(self.data[at:end], replace(self.encoding, bom=b"")).keys
             at = end
-
-    @cached_property
-    def _digest(self) -> str:
-        if self.told is not None:
-            return self.told()
-        return hashlib.sha256(self.data).hexdigest()
-
-    @cached_property
-    def _ends_with_newline(self) -> bool:
-        return self.line_count > 0 and self.terminator(self.line_count - 1) != b""
-
-    @cached_property
-    def _newline_counts(self) -> tuple[int, int]:
-        if self.encoding.unit == 1:
-            return self.data.count(b"\n"), self.data.count(b"\r\n")
-        found = [self.terminator(line) for line in range(self.line_count)]
-        return len(found) - found.count(b""), found.count(self._crlf)
 
     @cached_property
     def _lines(self) -> LineIndex:

@@ -68,14 +68,40 @@ def lines_of(
     start, stop = max(start, 0), min(stop, base.line_count)
     shown: list[str] = []
     for first, last in _runs(start, stop):
-        texts = [
-            cut(text, _WIDTH, _first_difference(text, other, line - start))
-            for line, text in enumerate(base.texts(first, last), first)
-        ]
+        texts = _shortened(base.texts(first, last), first - start, other)
         if shown:
             shown.append(f"… ({stop - start - MOST} lines left out)")
         shown += numbered(first + 1, texts) if numbers else texts
-    return "".join(f"{line}\n" for line in shown)
+    return _ended(shown)
+
+
+def _shortened(
+    texts: Sequence[str], first: int = 0, other: tuple[Text, int] | None = None
+) -> list[str]:
+    """The texts, long ones cut; `first` is how far the first is from the line in `other`."""
+    return [
+        text
+        if len(text) <= _WIDTH
+        else cut(text, _WIDTH, _first_difference(text, other, first + index))
+        for index, text in enumerate(texts)
+    ]
+
+
+def _in_place(base: Text, start: int, stop: int, other: tuple[Text, int]) -> tuple[str, str, str]:
+    """The few lines before lines [start, stop), these lines, and the few after, as `lines_of`."""
+    if stop - start > MOST:
+        own = lines_of(base, start, stop, other=other)
+        return lines_before(base, start), own, lines_after(base, stop)
+    first = max(start - AROUND, 0)
+    texts = base.texts(first, min(stop + AROUND, base.line_count))
+    at, end = start - first, stop - first
+    own = _ended(_shortened(texts[at:end], 0, other))
+    return _ended(_shortened(texts[:at])), own, _ended(_shortened(texts[end:]))
+
+
+def _ended(texts: Sequence[str]) -> str:
+    """The texts, each ended by a newline."""
+    return "\n".join((*texts, "")) if texts else ""
 
 
 def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> int:
@@ -385,14 +411,11 @@ def plan_evidence(draft: Draft) -> Fields:
         return {"evidence": _old_regions(draft)}
     if isinstance(request, BlockDiff | FileOperation):
         return {}
-    before = lines_before(base, place.start)
-    after = lines_after(base, place.stop)
-    after_it, before_it = (draft.after, place.start), (base, place.start)
-    old = lines_of(base, place.start, place.stop, other=after_it)
+    before, old, after = _in_place(base, place.start, place.stop, (draft.after, place.start))
     if isinstance(request, RangeEdit):
         return {"evidence": {"before": before, "range": old, "after": after}}
     new_stop = place.start + len(draft.new_lines)
-    new = lines_of(draft.after, place.start, new_stop, other=before_it)
+    new = lines_of(draft.after, place.start, new_stop, other=(base, place.start))
     if isinstance(request, Append):
         return _append_tails(draft)
     if isinstance(request, Insert):
@@ -428,11 +451,8 @@ def apply_evidence(draft: Draft) -> Fields:
         return {}
     start = draft.place.start
     stop = start + len(draft.new_lines)
-    return {
-        "before": lines_before(draft.after, start),
-        "written": lines_of(draft.after, start, stop, other=(draft.base, start)),
-        "after": lines_after(draft.after, stop),
-    }
+    before, written, after = _in_place(draft.after, start, stop, (draft.base, start))
+    return {"before": before, "written": written, "after": after}
 
 
 def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
