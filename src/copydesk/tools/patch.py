@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from copydesk.desk.outcome import Planned, Transacted
+from copydesk.desk.outcome import Planned
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
     FilePatch,
@@ -33,7 +32,6 @@ from copydesk.edit.request import (
     check_text,
 )
 from copydesk.errors import (
-    ApprovalRequired,
     Busy,
     Failed,
     FileExists,
@@ -48,6 +46,7 @@ from copydesk.text.snapshot import whole
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
 from copydesk.tools.report import Length, Report
+from copydesk.tools.ws_mod import discard_planned, write_planned
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
@@ -127,19 +126,19 @@ class _Patching:
                 made = reports.planned_together(
                     self._name, planned, lang, declined, saying="patch.planned"
                 )
-                return _brief(made, planned) if length == "brief" else made
-            desk, member = self._context.desk, self._context.member
-            outcome = desk.apply_all(member, self._name, [one.plan.id for one in planned])
-            if isinstance(outcome, Transacted):
-                keep = True
-                return reports.transacted(self._name, outcome, self._context.lang, length)
-            keep = isinstance(outcome.refusal, ApprovalRequired)
-            told = reports.withheld(self._name, outcome, self._context.lang)
-            return told if keep else replace(told, next_steps=())
+                if length != "brief":
+                    return made
+                lines = [
+                    f"planned {one.plan.id} · {one.plan.request.path}"
+                    f" +{one.draft.new_count} -{one.draft.old_count}"
+                    for one in planned
+                ]
+                return replace(made, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
+            made, keep = write_planned(self._context, self._name, planned, length)
+            return made
         finally:
-            for one, _ in () if keep else self._planned:
-                with suppress(Refusal):  # what stopped the call is told
-                    self._context.desk.discard(self._context.member, one.plan.id)
+            if not keep:
+                discard_planned(self._context, (one for one, _ in self._planned))
 
     def _plan(self, patch: FilePatch) -> None:
         try:
@@ -238,15 +237,6 @@ class _Patching:
             if reason is not None:
                 return reason
         return None
-
-
-def _brief(report: Report, planned: list[Planned]) -> Report:
-    lines = [
-        f"planned {one.plan.id} · {one.plan.request.path}"
-        f" +{one.draft.new_count} -{one.draft.old_count}"
-        for one in planned
-    ]
-    return replace(report, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
 
 
 def patch() -> tuple[Tool, ...]:

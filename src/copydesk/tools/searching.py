@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
@@ -94,14 +93,15 @@ class _PatternCall(_Where, _Regex, _Links):
     pattern: str
 
     def query(self, context: Context) -> Query:
-        return _query(context, self.pattern, self, self, fixed=self.fixed_strings)
+        return _query(context, self, self.pattern, fixed=self.fixed_strings)
 
 
 class RipgrepFilesCall(_PatternCall, _MostFiles):
     """List the files with a match."""
 
     def run(self, context: Context, name: str) -> Report:
-        return _files(context, name, self.query(context), self.max_files)
+        found = context.searches.files(self.query(context), self.max_files)
+        return _files(context, name, self.pattern, found)
 
 
 class RipgrepCountCall(_PatternCall, _MostFiles):
@@ -110,7 +110,8 @@ class RipgrepCountCall(_PatternCall, _MostFiles):
     max_files: Count = COUNTS
 
     def run(self, context: Context, name: str) -> Report:
-        return _counts(context, name, self.query(context), self.max_files)
+        found = context.searches.counts(self.query(context), self.max_files)
+        return _counts(context, name, self.pattern, found)
 
 
 class RipgrepSnippetsCall(_PatternCall, _LinesAround):
@@ -128,12 +129,14 @@ class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
     max_files: Count = 0
 
     def run(self, context: Context, name: str) -> Report:
-        query = _query(context, self.literal, self, self, fixed=True, argument="literal")
+        query = _query(context, self, self.literal, fixed=True, argument="literal")
+        if self.mode == "snippets":
+            return _snippets(context, name, query, self)
         if self.mode == "files":
-            return _files(context, name, query, self.max_files or FILES)
-        if self.mode == "count":
-            return _counts(context, name, query, self.max_files or COUNTS)
-        return _snippets(context, name, query, self)
+            files = context.searches.files(query, self.max_files or FILES)
+            return _files(context, name, self.literal, files)
+        counts = context.searches.counts(query, self.max_files or COUNTS)
+        return _counts(context, name, self.literal, counts)
 
 
 class RipgrepSearchCall(ToolCall):
@@ -147,21 +150,16 @@ class RipgrepSearchCall(ToolCall):
         path = context.path(self.path or ".", folder=True)
         found = context.searches.raw(self.pattern, path, self.rg_args, context.glob)
         if isinstance(found, FoundFiles):
-            return _file_rows(context, name, self.pattern, found)
+            return _files(context, name, self.pattern, found)
         if isinstance(found, MatchCounts):
-            return _count_rows(context, name, self.pattern, found)
+            return _counts(context, name, self.pattern, found)
         rows: list[Fields] = [
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
             for r in found.rows
         ]
         fields = _fields(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
         matches = [row for row in found.rows if row.is_match]
-        room = context.rows_tokens
-        text = lines_text(
-            found, found.rows, matches, path, context.lang, room, separated=found.context
-        )
-        context.searches.note_shown(found, text.lines)
-        return text.report(context, fields, found)
+        return _lines(context, fields, found, found.rows, matches, path, separated=found.context)
 
 
 SEARCHING = (
@@ -177,45 +175,27 @@ SEARCHING = (
 
 def _query(
     context: Context,
+    call: _PatternCall | RipgrepFixedCall,
     pattern: str,
-    where: _Where,
-    links: _Links,
     *,
     fixed: bool,
     argument: Literal["pattern", "literal"] = "pattern",
 ) -> Query:
-    return Query(
-        pattern,
-        context.path(where.path or ".", folder=True),
-        tuple(map(context.glob, where.globs)),
-        where.case,
-        fixed,
-        links.include_hidden,
-        links.follow_symlinks,
-        argument,
-    )
+    path = context.path(call.path or ".", folder=True)
+    globs = tuple(map(context.glob, call.globs))
+    links = call.include_hidden, call.follow_symlinks
+    return Query(pattern, path, globs, call.case, fixed, *links, argument)
 
 
-def _files(context: Context, name: str, query: Query, most: int) -> Report:
-    found = context.searches.files(query, most)
-    return _file_rows(context, name, query.pattern, found)
-
-
-def _counts(context: Context, name: str, query: Query, most: int) -> Report:
-    found = context.searches.counts(query, most)
-    return _count_rows(context, name, query.pattern, found)
-
-
-def _file_rows(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
+def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
     rows: Fields = {"files": list(found.paths)}
     fields = _fields(context, name, pattern, found, rows, len(found.paths), "files")
     shown = first_rows(map(named, found.paths), context.rows_tokens)
     left_out = len(found.paths) - len(shown)
-    text = SearchAnswer(str(fields["summary"]), shown, left_out, "files")
-    return text.report(context, fields, found)
+    return _report(context, fields, found, str(fields["summary"]), shown, left_out, "files")
 
 
-def _count_rows(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
+def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
     rows: list[Fields] = [
         {"path": row.path, "lines": row.lines, "matches": row.matches} for row in found.rows
     ]
@@ -229,8 +209,8 @@ def _count_rows(context: Context, name: str, pattern: str, found: MatchCounts) -
     each = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
     shown = first_rows(each, context.rows_tokens)
     left_out = found.total_files - len(shown) if len(shown) < len(rows) else 0
-    text = SearchAnswer(say("search.counts", context.lang, totals), shown, left_out, "files")
-    return text.report(context, fields, found)
+    line = say("search.counts", context.lang, totals)
+    return _report(context, fields, found, line, shown, left_out, "files")
 
 
 def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
@@ -253,13 +233,9 @@ def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -
     results: Fields = {"results": rows}
     fields = _fields(context, name, query.pattern, found, results, len(rows), "matches")
     separated = around.context_before + around.context_after > 0
-    lines = each_line(found.results)
-    room = context.rows_tokens
-    text = lines_text(
-        found, lines, found.results, query.path, context.lang, room, separated=separated
-    )
-    context.searches.note_shown(found, text.lines)
-    return text.report(context, fields, found)
+    every = chain.from_iterable((*one.before, one, *one.after) for one in found.results)
+    lines = tuple({(line.path, line.line): line for line in every}.values())  # each once
+    return _lines(context, fields, found, lines, found.results, query.path, separated=separated)
 
 
 def _fields(
@@ -283,55 +259,49 @@ def _fields(
     return fields
 
 
-@dataclass(frozen=True, slots=True)
-class SearchAnswer:
-    """The text of a search: its first line, its rows, and how many `what` there is no room for.
-
-    `lines` are those that stand in the rows.
-    """
-
-    line: str
-    rows: Sequence[str]
-    left_out: int
-    what: Literal["files", "matches"]
-    lines: tuple[FoundLine, ...] = ()
-
-    def report(self, context: Context, fields: Fields, found: SearchResult) -> Report:
-        """The answer; `fields` are its data."""
-        lang = context.lang
-        steps: tuple[str, ...] = ()
-        if self.left_out:
-            facts = {"count": self.left_out, "what": say(f"what.{self.what}", lang)}
-            steps = (say("next.left_out", lang, facts),)
-        elif found.truncated:
-            steps = (say("next.narrow", lang),)
-        said = tuple(remarks(found, lang))
-        return listing(fields, self.rows, self.line, said, steps)
+def _report(
+    context: Context,
+    fields: Fields,
+    found: SearchResult,
+    line: str,
+    rows: Sequence[str],
+    left_out: int,
+    what: Literal["files", "matches"],
+) -> Report:
+    """The answer: `line`, then `rows`; so many of `what` did not fit."""
+    steps: tuple[str, ...] = ()
+    if left_out:
+        facts = {"count": left_out, "what": say(f"what.{what}", context.lang)}
+        steps = (say("next.left_out", context.lang, facts),)
+    elif found.truncated:
+        steps = (say("next.narrow", context.lang),)
+    return listing(fields, rows, line, tuple(remarks(found, context.lang)), steps)
 
 
-def lines_text(
+def _lines(
+    context: Context,
+    fields: Fields,
     found: SearchResult,
     lines: Sequence[FoundLine],
     matches: Sequence[FoundLine],
     where: RelPath,
-    lang: Lang,
-    most_tokens: int | None,
     *,
     separated: bool = False,
-) -> SearchAnswer:
-    """Lines as grep prints them, each once: the first ones that there is room for.
+) -> Report:
+    """Lines as grep prints them, each once: as many as fit.
 
-    `matches` are those of the lines that were asked for. Of a file that is itself `where` was
-    searched, the lines have no path. `separated`: with `--` between lines that do not follow
-    each other. The versions of the files stand in the first line.
+    `matches` are those of the lines that were searched for. If the search path is a file itself,
+    its lines have no path. `separated`: with `--` between lines that do not follow each other. The
+    versions of the files are in the first line.
     """
+    lang, most_tokens = context.lang, context.rows_tokens
     versions = {one.path: one.text.version for one in found.searched}
     rows: list[str] = []
     shown: list[FoundLine] = []
     taken = 0
     for line in lines:
         last = shown[-1] if shown else None
-        row, marks = line_row(line, alone=line.path == str(where)), []
+        row, marks = _line_row(line, alone=line.path == str(where)), []
         if separated and last and (last.path, last.line + 1) != (line.path, line.line):
             marks = ["--"]
         taken += row_tokens(row) + 3 * len(marks)
@@ -355,16 +325,11 @@ def lines_text(
         head = f"{head} · version {versions[told[0]]}"
     elif told:
         head = f"{head} · versions: {', '.join(_version(path, versions) for path in told)}"
-    return SearchAnswer(head, rows, left_out, "matches", tuple(shown))
+    context.searches.note_shown(found, shown)
+    return _report(context, fields, found, head, rows, left_out, "matches")
 
 
-def each_line(results: Iterable[FoundLine]) -> tuple[FoundLine, ...]:
-    """The lines found and those around them, each once, in their order."""
-    lines = chain.from_iterable((*one.before, one, *one.after) for one in results)
-    return tuple({(line.path, line.line): line for line in lines}.values())
-
-
-def line_row(line: FoundLine, *, alone: bool) -> str:
+def _line_row(line: FoundLine, *, alone: bool) -> str:
     """The line as grep prints it, `alone` without the path; what is left out of it is marked."""
     mark = ":" if line.is_match else "-"
     before = f"[column {line.from_column}] …" if line.from_column > 1 else ""

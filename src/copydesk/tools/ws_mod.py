@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -434,8 +434,10 @@ class PrepareCall(EditingCall):
         """The edit that is asked for."""
 
     def terms(self, context: Context) -> Terms:
-        """On what terms it is planned."""
-        return Terms(existing_hunk_id=self.existing_hunk_id)
+        """On what terms it is planned: by the arguments that the tool has of these."""
+        auto = (getattr(self, "apply", "never") or context.apply) == "auto"
+        version, old = getattr(self, "version", None), getattr(self, "expected_old", None)
+        return Terms(version, old, self.existing_hunk_id, auto)
 
     def run(self, context: Context, name: str) -> Report:
         request, terms = self.request(context), self.terms(context)
@@ -452,18 +454,10 @@ class PrepareEditCall(PrepareCall):
     expected_old: str | None = None
     apply: Literal["never", "auto"] | None = None
 
-    def terms(self, context: Context) -> Terms:
-        auto = (self.apply or context.apply) == "auto"
-        return Terms(self.version, self.expected_old, self.existing_hunk_id, auto)
-
 
 class _PrepareFileCall(PrepareCall):
     version: str | None = None
     apply: Literal["never", "auto"] | None = None
-
-    def terms(self, context: Context) -> Terms:
-        auto = (self.apply or context.apply) == "auto"
-        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
 
 class PrepareDeleteCall(_PrepareFileCall):
@@ -612,27 +606,17 @@ class ReplaceTextCall(PrepareCall):
         keep = False
         try:
             self._plan_below(path, context, name, planned)
-            declined = self._declined(context, planned)
+            most = context.member.auto_lines
+            counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
+            declined = LONGER if most is not None and max(counts) > most else None
             if self.apply == "never" or declined:
                 keep = True
                 return reports.planned_together(name, planned, context.lang, declined)
-            ids = [one.plan.id for one in planned]
-            outcome = context.desk.apply_all(context.member, name, ids)
-            if isinstance(outcome, Transacted):
-                keep = True
-                return reports.transacted(name, outcome, context.lang, self.report)
-            keep = isinstance(outcome.refusal, ApprovalRequired)
-            return replace(reports.withheld(name, outcome, context.lang), next_steps=())
+            made, keep = write_planned(context, name, planned, self.report)
+            return replace(made, next_steps=())
         finally:
-            for one in () if keep else planned:
-                with suppress(Refusal):  # what stopped the call is told
-                    context.desk.discard(context.member, one.plan.id)
-
-    def _declined(self, context: Context, planned: list[Planned]) -> str | None:
-        """Why the plans are not written at once; None when they may be."""
-        most = context.member.auto_lines
-        counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
-        return LONGER if most is not None and max(counts) > most else None
+            if not keep:
+                discard_planned(context, planned)
 
     def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
@@ -675,9 +659,26 @@ class ReplaceTextCall(PrepareCall):
         if not planned:
             raise InvalidArgs("old", "stands in no file below this directory")
 
-    def terms(self, context: Context) -> Terms:
-        auto = self.apply == "auto"
-        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
+
+def write_planned(
+    context: Context, name: str, planned: Sequence[Planned], length: Length | None
+) -> tuple[Report, bool]:
+    """Write the plans of one call together; the report, and whether the plans are kept."""
+    ids = [one.plan.id for one in planned]
+    outcome = context.desk.apply_all(context.member, name, ids)
+    if isinstance(outcome, Transacted):
+        return reports.transacted(name, outcome, context.lang, length), True
+    told = reports.withheld(name, outcome, context.lang)
+    if isinstance(outcome.refusal, ApprovalRequired):
+        return told, True
+    return replace(told, next_steps=()), False
+
+
+def discard_planned(context: Context, planned: Iterable[Planned]) -> None:
+    """Discard the plans of a call that ended; the answer tells why it did."""
+    for one in planned:
+        with suppress(Refusal):
+            context.desk.discard(context.member, one.plan.id)
 
 
 def occurrence_of(given: int | str | None) -> Occurrence | None:
