@@ -27,17 +27,17 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools import answers, compat_files
-from copydesk.tools.answers import Answer, Envelope, Original
+from copydesk.tools import compat_files
+from copydesk.tools.answers import Answer
 from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
-from copydesk.tools.catalog import Context, Tool, ToolCall
+from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.compat_files import (
     ClientPath,
+    CompatCall,
     Told,
     answered,
     near_miss,
-    place_of,
     refused,
     whole,
 )
@@ -60,7 +60,7 @@ _VOICES = ("edit", "compat", "batch")
 _COMMAND_NAMES = ("view", "create", "str_replace", "insert", "undo_edit")
 
 
-class TextEditorCall(ToolCall):
+class TextEditorCall(CompatCall):
     """One of the text editor's commands."""
 
     command: Literal["view", "create", "str_replace", "insert", "undo_edit"]
@@ -72,23 +72,12 @@ class TextEditorCall(ToolCall):
     insert_line: Count = 0
     insert_text: str = ""
 
-    def run(self, context: Context, name: str) -> Answer:
-        place: ClientPath | None = None
-        words: str | None
-        try:
-            place = replace(place_of(context, self.path), given=self.path.rstrip("/") or "/")
-            self._check_place(context, place)
-            return _COMMANDS[self.command](context, name, self, place)
-        except Told as told:
-            words, remarks, refusal = told.words, told.remarks, told.refusal
-        except Refusal as found:
-            words, remarks, refusal = self._words(found), (), found
-        return refused(
-            *(self.raw, refusal, context.lang, words, remarks),
-            path=None if place is None else str(place.path),
-            voices=_VOICES,
-            only_text=True,
-        )
+    voices, only_text = _VOICES, True
+
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+        place = replace(place, given=self.path.rstrip("/") or "/")
+        self._check_place(context, place)
+        return _COMMANDS[self.command](context, name, self, place)
 
     def _check_place(self, context: Context, place: ClientPath) -> None:
         """Raise a refusal where nothing stands, or a directory for another command than view."""
@@ -103,8 +92,9 @@ class TextEditorCall(ToolCall):
         if info.kind == "directory" and self.command != "view":
             raise NotAFile("directory")
 
-    def _words(self, refusal: Refusal) -> str | None:
-        """What the reference editor says where it refuses this too."""
+    def words(
+        self, context: Context, refusal: Refusal, place: ClientPath | None = None
+    ) -> str | None:
         path = self.path.rstrip("/") or "/"
         if isinstance(refusal, FileNotFound):
             return f"The path {path} does not exist. Please provide a valid path."
@@ -112,7 +102,7 @@ class TextEditorCall(ToolCall):
             return f"File already exists at: {path}. Cannot overwrite files using command `create`."
         if isinstance(refusal, NotAFile) and refusal.kind == "directory":
             if self.command == "create":
-                return self._words(FileExists(0))
+                return self.words(context, FileExists(0))
             only = "only the `view` command can be used on directories"
             return f"The path {path} is a directory and {only}"
         return None
@@ -122,13 +112,6 @@ class TextEditorCall(ToolCall):
         if self.raw.get(name) is None:
             words = f"Parameter `{name}` is required for command: {self.command}"
             raise Told(words, InvalidArgs(name, "is required"))
-
-
-def answer(call: ToolCall, place: ClientPath, text: str) -> Envelope:
-    """The answer of a command that wrote nothing."""
-    where = answers.CallContext(call.raw, str(place.path))
-    original = Original(({"type": "text", "text": text},), only_text=True)
-    return Envelope("success", {"content": text}, text, {}, where, original=original)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -161,7 +144,7 @@ def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) 
         if call.view_range:
             words = "The `view_range` parameter is not allowed when `path` points to a directory."
             raise Told(words, InvalidArgs("view_range", "is for files"))
-        return answer(call, place, _listing(context, place))
+        return call.text(_listing(context, place), place.path)
     made: list[tuple[str, int]] = []
 
     def shown(base: Snapshot) -> list[Run]:
@@ -178,7 +161,7 @@ def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) 
             (context.desk.contents(context.member, place.path)[0]).data
         )  # raises BinaryFile
     text, first = made[-1]
-    return answer(call, place, _numbered(text, place.given, first))
+    return call.text(_numbered(text, place.given, first), place.path)
 
 
 def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
@@ -229,7 +212,7 @@ def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath
     call.require("file_text")
     done = whole(context, name, place.path, call.file_text, overwrite=False)
     said = f"File created successfully at: {place.given}"
-    return answered(context, call, done, said, only_text=True)
+    return answered(context, call, done, said)
 
 
 def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
@@ -311,7 +294,7 @@ def _edited(
     said = (
         f"The file {place.given} has been edited. {shown}{check} Edit the file again if necessary."
     )
-    return answered(context, call, done, said, only_text=True)
+    return answered(context, call, done, said)
 
 
 def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
@@ -353,7 +336,7 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientP
     except FileNotFound:
         base = None
     text = _numbered("" if base is None else _text_of(base), place.given)
-    return answer(call, place, f"Last edit to {place.given} undone successfully. {text}")
+    return call.text(f"Last edit to {place.given} undone successfully. {text}", place.path)
 
 
 _COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, ClientPath], Answer]] = {

@@ -12,14 +12,14 @@ import re
 import time
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk.desk.backends.shown import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Planned, Withheld
-from copydesk.desk.search import DirEntry, FileInfo
+from copydesk.desk.search import DirEntry
 from copydesk.edit.request import MoveFile, Preconditions
 from copydesk.errors import (
     ApprovalRequired,
@@ -166,29 +166,37 @@ def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPa
     return None
 
 
-class FilesCall(ToolCall):
-    """A call of a tool of the filesystem server; one that only reads ignores what it knows not."""
+class CompatCall(ToolCall):
+    """A call of a tool that stands for another program's, in the words of that one."""
 
     system_call = "open"
     """What Node calls, in its words for a failure."""
+    voices: ClassVar[tuple[str, ...]] = VOICES
+    only_text: ClassVar[bool] = False
 
     def run(self, context: Context, name: str) -> Answer:
         place: ClientPath | None = None
+        words: str | None
         try:
             place = place_of(context, str(self.raw.get("path", ".")))
-            return self.do(context, name)
+            return self.do(context, name, place)
         except Told as told:
             words, remarks, refusal = told.words, told.remarks, told.refusal
         except Refusal as found:
-            words, remarks, refusal = None, (), found
-            if place is not None:
-                words = _system_words(context, refusal, self.system_call, place)
+            words, remarks, refusal = self.words(context, found, place), (), found
+        how = (self.voices, self.only_text)
         path = None if place is None else str(place.path)
-        return refused(self.raw, refusal, context.lang, words, remarks, path=path)
+        return refused(self.raw, refusal, context.lang, words, remarks, path, *how)
 
     @abstractmethod
-    def do(self, context: Context, name: str) -> Answer:
-        """Do it."""
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+        """Do it; `place` is where `path` leads, or the root without one."""
+
+    def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
+        """What the other program says where it refuses this too; None where it does not."""
+        if place is None:
+            return None
+        return _system_words(context, refusal, self.system_call, place)
 
     def text(
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
@@ -196,7 +204,8 @@ class FilesCall(ToolCall):
         """The answer of a text, and remarks on it."""
         blocks: Fields = {"type": "text", "text": content}
         where = answers.CallContext(self.raw, None if path is None else str(path))
-        original = Original((blocks,), {"content": content}, remarks)
+        structured: Fields | None = None if self.only_text else {"content": content}
+        original = Original((blocks,), structured, remarks, self.only_text)
         fields: Fields = {"content": content, **data}
         said = " ".join((content, *remarks))
         return Envelope("success", fields, said, {}, where, original=original)
@@ -208,7 +217,6 @@ def refused(
     lang: Lang,
     words: str | None = None,
     remarks: tuple[str, ...] = (),
-    *,
     path: str | None = None,
     voices: Sequence[str] = VOICES,
     only_text: bool = False,
@@ -248,16 +256,12 @@ def _mistyped(refusal: InvalidArgs, arguments: object) -> str:
     found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
     if found is None:
         return ""
-    wanted = found[1] or ("array" if refusal.argument in ("edits", "paths") else "string")
-    value = _given(arguments, refusal.argument)
-    wanted = {"integer": "number"}.get(wanted, wanted)
-    return f"Invalid input: expected {wanted}, received {_js_type(value)} at {refusal.argument}"
-
-
-def _given(arguments: object, name: str) -> object:
-    if not isinstance(arguments, Mapping):
-        return ...
-    return cast("Mapping[str, object]", arguments).get(name, ...)
+    name = refusal.argument
+    wanted = found[1] or ("array" if name in ("edits", "paths") else "string")
+    wanted = "number" if wanted == "integer" else wanted
+    given = cast("Mapping[str, object]", arguments) if isinstance(arguments, Mapping) else {}
+    received = _js_type(given.get(name, ...))
+    return f"Invalid input: expected {wanted}, received {received} at {name}"
 
 
 def _js_type(value: object) -> str:
@@ -270,7 +274,7 @@ def _js_type(value: object) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-class ReadTextFileCall(FilesCall):
+class ReadTextFileCall(CompatCall):
     """A file, or its first or last lines."""
 
     open = True
@@ -278,9 +282,8 @@ class ReadTextFileCall(FilesCall):
     head: int = 0
     tail: int = 0
 
-    def do(self, context: Context, name: str) -> Answer:
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         self.system_call = "stat" if self.tail else "open"
-        place = place_of(context, self.path)
         if self.head and self.tail:
             words = "Cannot specify both head and tail parameters simultaneously"
             raise Told(words, InvalidArgs("tail", "cannot be given together with head"))
@@ -326,14 +329,13 @@ def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) ->
     return "\n".join([*found.lines, *([""] if more else [])])
 
 
-class ReadMediaFileCall(FilesCall):
+class ReadMediaFileCall(CompatCall):
     """A file in base64."""
 
     open = True
     path: str
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         document, _ = context.desk.contents(context.member, place.path)
         data = base64.b64encode(document.data).decode()
         kind = _MEDIA_TYPES.get(posixpath.splitext(document.real.name)[1].lower(), _OTHER_TYPE)
@@ -366,13 +368,13 @@ def _quoted(path: str) -> str:
     return quote(path, safe="/!$&'()*+,;=:@-._")
 
 
-class ReadMultipleFilesCall(FilesCall):
+class ReadMultipleFilesCall(CompatCall):
     """Several files; one that cannot be read stops no other."""
 
     open = True
     paths: tuple[str, ...]
 
-    def do(self, context: Context, name: str) -> Answer:
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if not self.paths:
             raise InvalidArgs("paths", "must not be empty")
         found: list[str] = []
@@ -405,14 +407,13 @@ MOST_TOGETHER = 16 << 20
 """So many bytes of text one answer has of several files."""
 
 
-class WriteFileCall(FilesCall):
+class WriteFileCall(CompatCall):
     """A whole file, over what is there if there is something."""
 
     path: str
     content: str
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         _check_stands(context, place.path.parent)
         try:
             done = whole(context, name, place.path, self.content, overwrite=True)
@@ -440,13 +441,7 @@ def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite
 
 
 def answered(
-    context: Context,
-    call: ToolCall,
-    done: Rewrite,
-    said: str,
-    *,
-    dry: bool = False,
-    only_text: bool = False,
+    context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
 ) -> Envelope:
     """The answer of a write, in these words."""
     bad = report_fields.lost(done.after, None if done.created else done.base)
@@ -454,8 +449,9 @@ def answered(
     found = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
     block: Fields = {"type": "text", "text": said}
     warned = report_fields.warned(bad, done.escapes, context.lang)
-    structured: Fields | None = None if only_text else {"content": said}
-    return replace(found, original=Original((block,), structured, tuple(warned), only_text))
+    structured: Fields | None = None if call.only_text else {"content": said}
+    original = Original((block,), structured, tuple(warned), call.only_text)
+    return replace(found, original=original)
 
 
 class ReplacementOfText(TypedDict):
@@ -465,15 +461,14 @@ class ReplacementOfText(TypedDict):
     newText: str
 
 
-class EditFileCall(FilesCall):
+class EditFileCall(CompatCall):
     """Several replacements, one after the other, all or none."""
 
     path: str
     edits: Annotated[tuple[ReplacementOfText, ...], list_of(ReplacementOfText)]
     dryRun: bool = False
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         pairs = [(one["oldText"], one["newText"]) for one in self.edits]
 
         def make(dry: bool) -> Rewrite:
@@ -504,13 +499,12 @@ class EditFileCall(FilesCall):
         return answered(context, self, done, said, dry=self.dryRun)
 
 
-class CreateDirectoryCall(FilesCall):
+class CreateDirectoryCall(CompatCall):
     """A directory, and those above it."""
 
     path: str
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         try:
             context.looking.make_directory(context.member, place.path)
         except NotAFile as refusal:
@@ -524,7 +518,7 @@ def _kind(entry: DirEntry) -> str:
     return "[DIR]" if entry.kind == "dir" else "[FILE]"
 
 
-class _DirectoryCall(FilesCall):
+class _DirectoryCall(CompatCall):
     open, system_call = True, "scandir"
 
 
@@ -533,8 +527,7 @@ class ListDirectoryCall(_DirectoryCall):
 
     path: str
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         entries = context.looking.in_order(context.member, place.path)
         rows = [f"{_kind(entry)} {entry.name}" for entry in entries]
         return self.text("\n".join(rows), place.path)
@@ -546,8 +539,7 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
     path: str
     sortBy: Literal["name", "size"] = "name"
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         shown = context.looking.in_order(context.member, place.path)
         entries = [(entry, self._size(context, place, entry)) for entry in shown]
         files = [size for entry, size in entries if entry.kind != "dir"]
@@ -599,13 +591,21 @@ class DirectoryTreeCall(_DirectoryCall):
     path: str
     excludePatterns: tuple[str, ...] = ()
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         tree: list[Value] = []
         open_lists = [tree]  # those of the directories on the way to the entry
 
+        patterns = [
+            form
+            for pattern in self.excludePatterns
+            for form in (
+                pattern,
+                *(() if "*" in pattern else (f"**/{pattern}", f"**/{pattern}/**")),
+            )
+        ]
+
         def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
-            return any(_excludes(pattern, name) for pattern in self.excludePatterns)
+            return any(matches(name, pattern) for pattern in patterns)
 
         for depth, _, entry in context.looking.walk(context.member, place.path, is_left_out):
             if depth > MOST_DEEP:
@@ -625,18 +625,13 @@ MOST_DEEP = 200
 """A tree of so many directories, one in the other, is told."""
 
 
-def _excludes(pattern: str, name: str) -> bool:
-    forms = (pattern,) if "*" in pattern else (pattern, f"**/{pattern}", f"**/{pattern}/**")
-    return any(matches(name, form) for form in forms)
-
-
-class MoveFileCall(FilesCall):
+class MoveFileCall(CompatCall):
     """A file or a directory under another name; of a directory all files in one transaction."""
 
     source: str
     destination: str
 
-    def do(self, context: Context, name: str) -> Answer:
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         source, to = place_of(context, self.source), place_of(context, self.destination)
         try:
             if _kind_of(context, to.path):
@@ -724,8 +719,7 @@ class SearchFilesCall(_DirectoryCall):
     pattern: str
     excludePatterns: tuple[str, ...] = ()
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         real = context.looking.info(context.member, place.path).real
         base = real_path(context, real)
 
@@ -740,25 +734,24 @@ class SearchFilesCall(_DirectoryCall):
         return self.text("\n".join(found) or "No matches found", place.path)
 
 
-class GetFileInfoCall(FilesCall):
+class GetFileInfoCall(CompatCall):
     """What is known of a file or directory but its content."""
 
     open, system_call = True, "stat"
     path: str
 
-    def do(self, context: Context, name: str) -> Answer:
-        place = place_of(context, self.path)
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         info = context.looking.info(context.member, place.path)
-        rows: list[tuple[str, object]] = [("size", info.size), *self._times(info)]
-        for key, kind in (("isDirectory", "directory"), ("isFile", "file")):
-            rows.append((key, str(info.kind == kind).lower()))
-        rows.append(("permissions", f"{info.mode & 0o777:03o}"))
-        return self.text("\n".join(f"{key}: {value}" for key, value in rows), place.path)
-
-    def _times(self, info: FileInfo) -> Iterator[tuple[str, str]]:
-        yield "created", _date(info.birth_ns or info.mtime_ns)
-        yield "modified", _date(info.mtime_ns)
-        yield "accessed", _date(info.atime_ns)
+        rows = {
+            "size": info.size,
+            "created": _date(info.birth_ns or info.mtime_ns),
+            "modified": _date(info.mtime_ns),
+            "accessed": _date(info.atime_ns),
+            "isDirectory": str(info.kind == "directory").lower(),
+            "isFile": str(info.kind == "file").lower(),
+            "permissions": f"{info.mode & 0o777:03o}",
+        }
+        return self.text("\n".join(f"{key}: {value}" for key, value in rows.items()), place.path)
 
 
 def _date(ns: int) -> str:
@@ -774,10 +767,10 @@ def _date(ns: int) -> str:
     return f"{day} {month} {at.tm_mday:02} {at.tm_year} {clock} {offset} ({zone})"
 
 
-class ListAllowedDirectoriesCall(FilesCall):
+class ListAllowedDirectoriesCall(CompatCall):
     """The directories that may be used."""
 
     open = True
 
-    def do(self, context: Context, name: str) -> Answer:
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         return self.text("Allowed directories:\n" + "\n".join(allowed(context)))
