@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from copydesk.desk.backends.shown import ShownLines
 from copydesk.text.encoding import Encoding
@@ -29,19 +29,12 @@ _LONGEST = 16
 _LEAST = 3
 """So many lines of a hunk are shown in any case."""
 
-LinesLeftOut = Callable[[int, int], str]
-"""Words for lines that are left out: the first and the last, from 1."""
 
-CharactersLeftOut = Callable[[int], str]
-"""Words for characters that are left out."""
+class Words(NamedTuple):
+    """The words for what is left out: lines, from the first to the last, and characters."""
 
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What is said in the place of what is left out, in one language."""
-
-    lines: LinesLeftOut
-    characters: CharactersLeftOut
+    lines: Callable[[int, int], str]
+    characters: Callable[[int], str]
 
 
 def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
@@ -363,7 +356,10 @@ class Report:
             steps += (self.display,)
         budget = self.budget or _UNBOUNDED
         words = _left_out(self.lang)
-        head, said = self._head, _lines(steps)
+        said = _lines(steps)
+        head = (
+            _lines((self.line, *self.remarks)) if self.line else fenced(emit(self.fields), "yaml")
+        )
         shown = [
             (self.diff if self.shows_diff else "", "diff", fit_diff),
             (self.body or "", self.language, fit_text),
@@ -371,16 +367,15 @@ class Report:
         most = sum(map(most_tokens, (head, said, self.rest, *(each[0] for each in shown))))
         room, head_cut = _UNBOUNDED, 0  # mostly; then nothing is counted
         if most + _LEAST_ROOM > budget:
-            head, head_cut = self._cut_head(budget - tokens(said) - _LEAST_ROOM, words)
+            head, head_cut = self._cut_head(head, budget - tokens(said) - _LEAST_ROOM, words)
             room = max(budget - tokens(head) - tokens(said) - tokens(self.rest), _LEAST_ROOM)
         fences, diff, body_cut = list[str](), "", 0
         for text, language, fit in shown:
             kept, cut = fit(text, room, words)
             body_cut = cut if fit is fit_text else body_cut
             diff = kept if fit is fit_diff else diff
-            fences += (
-                [fenced(kept, language)] if kept or (fit is fit_text and self._is_body) else []
-            )
+            if kept or (fit is fit_text and self.body is not None):
+                fences.append(fenced(kept, language))
             steps += (self.rest.replace("N~", f"{cut}~"),) if cut and self.rest else ()
             if room != _UNBOUNDED:
                 room = max(room - tokens(kept), _LEAST_ROOM)
@@ -390,23 +385,13 @@ class Report:
         whole = not (head_cut or body_cut)
         return _Rendered(text, diff, is_whole_head=not head_cut, is_whole=whole)
 
-    def _cut_head(self, room: int, words: Words) -> tuple[str, int]:
+    def _cut_head(self, head: str, room: int, words: Words) -> tuple[str, int]:
         """The head as far as there is room for it; its summary in any case."""
         if self.line:
-            return fit_text(self._head, room, words)
+            return fit_text(head, room, words)
         summary = str(self.fields.get("summary", ""))
         kept, cut = fit_text(emit(self.fields), room - tokens(summary), words)
         return fenced(kept, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
-
-    @property
-    def _head(self) -> str:
-        if self.line:
-            return _lines((self.line, *self.remarks))
-        return fenced(emit(self.fields), "yaml")
-
-    @property
-    def _is_body(self) -> bool:
-        return self.body is not None
 
     @property
     def data(self) -> Mapping[str, Value]:

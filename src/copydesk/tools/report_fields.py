@@ -170,11 +170,14 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     request, place, base = draft.request, draft.place, draft.base
     if isinstance(request, RangeEdit):
         resolved: Fields = {"start": place.start + 1, "end": place.stop}
-        return {"range": {"input": request.range, "resolved": resolved}, "lines": _lines(draft)}
+        return {
+            "range": {"input": request.range, "resolved": resolved},
+            "lines": line_counts(draft),
+        }
     if isinstance(request, SeveralEdits):
-        return {"edits_count": _edits(draft), **_regions(draft), "lines": _lines(draft)}
+        return {"edits_count": _edits(draft), **_regions(draft), "lines": line_counts(draft)}
     if isinstance(request, BlockDiff):
-        return {**_hunks(draft, done=False), "lines": _lines(draft)}
+        return {**_hunks(draft, done=False), "lines": line_counts(draft)}
     if isinstance(request, Append):
         return {
             **_repeated(request),
@@ -194,7 +197,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
             "occurrence_resolved": place.occurrence,
             "inserted_at_line": place.start + 1,
             "inserted_line_count": len(draft.new_lines),
-            "lines": _lines(draft),
+            "lines": line_counts(draft),
             **_blank_lines(draft, lang),
         }
     return {
@@ -208,7 +211,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
         "occurrence_resolved": place.occurrence,
         "first_candidate_taken": place.first_taken,
         **_block(draft),
-        "lines": _lines(draft),
+        "lines": line_counts(draft),
     }
 
 
@@ -228,20 +231,20 @@ def applied_fields(draft: Draft) -> Fields:
             "inserted_line_count": len(draft.new_lines),
         }
     if isinstance(request, BlockReplace):
-        return {**_block(draft), "lines": _lines(draft)}
+        return {**_block(draft), "lines": line_counts(draft)}
     if isinstance(request, FileOperation):
         return _operation(draft)
     if isinstance(request, SeveralEdits):
-        return {**_regions(draft), "lines": _lines(draft)}
+        return {**_regions(draft), "lines": line_counts(draft)}
     if isinstance(request, BlockDiff):
-        return {**_hunks(draft, done=True), "lines": _lines(draft)}
+        return {**_hunks(draft, done=True), "lines": line_counts(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
         repeated = _repeated(request) if isinstance(request, Append) else {}
         return {**repeated, **fields, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
-    return {"applied_range": resolved, "lines": _lines(draft)}
+    return {"applied_range": resolved, "lines": line_counts(draft)}
 
 
 def _operation(draft: Draft) -> Fields:
@@ -254,7 +257,7 @@ def _operation(draft: Draft) -> Fields:
         return {"old_mode": modes[0], "new_mode": modes[1]}
     if is_binary_deletion(draft):
         return {"size_bytes": base.size, "binary": True}
-    return {"size_bytes": base.size, "binary": False, "lines": _lines(draft)}
+    return {"size_bytes": base.size, "binary": False, "lines": line_counts(draft)}
 
 
 def is_binary_deletion(draft: Draft) -> bool:
@@ -290,7 +293,8 @@ def _block(draft: Draft) -> Fields:
     }
 
 
-def _lines(draft: Draft) -> Fields:
+def line_counts(draft: Draft) -> Fields:
+    """How many lines a draft replaces, by how many, and the difference."""
     old, new = draft.old_count, draft.new_count
     return {"old": old, "new": new, "delta": new - old}
 

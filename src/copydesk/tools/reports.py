@@ -95,14 +95,12 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
             words.append(refusal_words(outcome.refusal, lang, _callers(mode)))
     summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
     fields["summary"] = " ".join((*words, summary))
-    prefix = mode.removesuffix(_base_name(mode))
+    apply = f"{_prefix(mode)}apply_file_modification"
     steps = (
-        say("next.apply", lang, {"apply": f"{prefix}apply_file_modification", "id": plan.id}),
+        say("next.apply", lang, {"apply": apply, "id": plan.id}),
         say("next.replan", lang, {"tool": mode, "id": plan.id}),
     )
-    rest = say(
-        "next.rest", lang, {"tool": f"{prefix}show_hunk", "name": "hunk_id", "id": f'"{plan.id}"'}
-    )
+    rest = _rest(mode, plan.id, lang)
     report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
     if length != "brief":
         shown = partial(report_fields.evidence_lines, draft)
@@ -142,8 +140,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
         fields["normalized"] = report_fields.normalized(draft)
     fields["apply_evidence"] = report_fields.apply_evidence(draft)
     fields["summary"] = say(_applied_saying(outcome), lang, report_fields.numbers(draft))
-    prefix = mode.removesuffix(_base_name(mode))
-    rest = _rest_of_edit(prefix, outcome.edit_id, lang)
+    rest = _rest(mode, outcome.edit_id, lang)
     report = _with_diff(fields, draft.diff, draft.base.encoding, lang, (), rest)
     at = plan.request.to if isinstance(plan.request, MoveFile) else plan.request.path
     after = View(at, draft.after.version, side="new")
@@ -192,14 +189,15 @@ def _first_line(draft: Draft) -> int:
     return (starts or [draft.place.start])[0] + 1
 
 
-def _rest_of_edit(prefix: str, edit_id: int, lang: Lang) -> str:
-    return say("next.rest", lang, {"tool": f"{prefix}show_hunk", "name": "edit_id", "id": edit_id})
+def _prefix(mode: str) -> str:
+    """What the names of the mirror toolset's tools begin with."""
+    return "team_mgmt_" if mode.startswith("team_mgmt_") else ""
 
 
-def _rest_of_each(prefix: str, name: str, first: int | str, lang: Lang) -> str:
-    """How to see what is left out of several diffs; `first` is the id of the first one."""
-    shown = f'"{first}"' if isinstance(first, str) else first
-    return say("next.rest_each", lang, {"tool": f"{prefix}show_hunk", "name": name, "id": shown})
+def _rest(mode: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
+    """How to see what is left out of a diff: that of a plan (its id is a text) or of an edit."""
+    name, value = ("hunk_id", f'"{shown}"') if isinstance(shown, str) else ("edit_id", shown)
+    return say(key, lang, {"tool": f"{_prefix(mode)}show_hunk", "name": name, "id": value})
 
 
 def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
@@ -242,7 +240,7 @@ _UNREAD = (HunkRejected, Busy, Cancelled, CheckFailed)
 
 def _callers(mode: str) -> tuple[str, ...]:
     """Whose names tools have, where these are not the plain ones."""
-    return ("team_mgmt",) if mode.startswith("team_mgmt_") else ()
+    return ("team_mgmt",) if _prefix(mode) else ()
 
 
 def _voices(plan: Plan) -> tuple[str, ...]:
@@ -423,10 +421,6 @@ def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
     return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
 
 
-def _base_name(mode: str) -> str:
-    return mode.removeprefix("team_mgmt_")
-
-
 def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Report:
     """The report of an edit that was taken back, or of which nothing was left."""
     entry, after = outcome.entry, outcome.after
@@ -462,7 +456,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     summary = say(_undo_saying(outcome), lang, facts)
     again = say("next.redo", lang, {"tool": mode, "id": outcome.edit_id})
     steps = (again,) if outcome.edit_id else ()
-    rest = _rest_of_edit(mode.removesuffix(_base_name(mode)), outcome.edit_id, lang)
+    rest = _rest(mode, outcome.edit_id, lang)
     whole = {**fields, "summary": summary}
     report = _with_diff(whole, outcome.diff, outcome.base.encoding, lang, steps, rest)
     if entry.kind != "create":
@@ -613,10 +607,11 @@ def planned_together(
         summary = f"{why} {summary}"
     if was_cut:
         fields["diff_truncated"] = True
-    prefix = mode.removesuffix(_base_name(mode))
     ids = ", ".join(f'"{one.plan.id}"' for one in planned)
-    step = say("next.together", lang, {"tool": f"{prefix}apply_file_modifications", "ids": ids})
-    rest = _rest_of_each(prefix, "hunk_id", planned[0].plan.id, lang)
+    step = say(
+        "next.together", lang, {"tool": f"{_prefix(mode)}apply_file_modifications", "ids": ids}
+    )
+    rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
     return Report({**fields, "summary": summary}, diff=diff, next_steps=(step,), rest=rest)
 
 
@@ -646,7 +641,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
     }
     views = views_of(last, outcome.diffs)
     first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
-    rest = _rest_of_each(mode.removesuffix(_base_name(mode)), "edit_id", first, lang)
+    rest = _rest(mode, first, lang, "next.rest_each")
     report = Report({**fields, "summary": summary}, diff=diff, views=views, rest=rest)
     if length == "full":
         return report
@@ -705,11 +700,7 @@ def _written(one: Applied, version: str, lang: Lang) -> Fields:
         "action": draft.action,
         "context_match": one.context,
         "edit_id": one.edit_id,
-        "lines": {
-            "old": draft.old_count,
-            "new": draft.new_count,
-            "delta": draft.new_count - draft.old_count,
-        },
+        "lines": report_fields.line_counts(draft),
         **({"version": version} if version else {}),
         **report_fields.warnings(draft, lang),
     }
