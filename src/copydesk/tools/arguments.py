@@ -87,10 +87,6 @@ def _read_text(value: object) -> str:
     raise InvalidArgs("", "must be of type string")
 
 
-def _read_why(value: object) -> str:
-    return check_why("", _read_text(value))
-
-
 def _read_path(value: object) -> str:
     """A NUL is left to what makes a path of it: an INVALID_PATH."""
     text = value if isinstance(value, str) else _read_text(value)
@@ -139,7 +135,9 @@ _NUMBER_OR_TEXT = _Form(
     {"anyOf": [_NUMBER.schema, _TEXT.schema]}, _read_number_or_text, (*_TEXT.empty, *_NUMBER.empty)
 )
 
-Why = Annotated[str, _Form({"type": "string"}, _read_why, ("",))]
+Why = Annotated[
+    str, _Form({"type": "string"}, lambda value: check_why("", _read_text(value)), ("",))
+]
 """What an edit is for, in one line."""
 
 Count = Annotated[int, _COUNT]
@@ -161,8 +159,12 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
     least = int(of_objects) if least is None else least
 
     def read(value: object) -> tuple[object, ...]:
-        if of_objects and isinstance(value, str):
-            value = _list_of_json(value)
+        if of_objects and isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                value = cast(object, json.loads(value))
+            except (ValueError, RecursionError):
+                why = "must be of type array; this text is not valid JSON"
+                raise InvalidArgs("", why) from None
         if not isinstance(value, list):
             raise InvalidArgs("", "must be of type array")
         items = cast("list[object]", value)
@@ -182,16 +184,6 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
 def list_of(kind: type) -> _Form:
     """A list of objects of this type that may be empty."""
     return _list(_form_of("", kind), least=0)
-
-
-def _list_of_json(text: str) -> object:
-    """The list that a text is the JSON of; the text when it is none."""
-    if not text.lstrip().startswith("["):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidArgs("", "must be of type array; this text is not valid JSON") from None
 
 
 def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
@@ -356,12 +348,15 @@ def described(schema: Schema, texts: Mapping[str, str]) -> Property:
 
 
 def with_null(schema: Schema) -> Property:
-    """The schema, with every optional argument null too."""
+    """The schema, with every optional argument null too; descriptions stay outside the choice."""
     found = within(schema, with_null)
     needed: list[str] = found.get("required", [])
     forms: dict[str, Property] = found.get("properties", {})
     for name in forms.keys() - set(needed):
-        forms[name] = _nullable(forms[name])
+        form = forms[name]
+        said: Property = {key: form[key] for key in ("description", "default") if key in form}
+        kinds = form.get("anyOf") or [{key: part for key, part in form.items() if key not in said}]
+        forms[name] = {"anyOf": [*kinds, {"type": "null"}], **said}
     return found
 
 
@@ -400,10 +395,3 @@ def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:
     if "anyOf" in found:
         found["anyOf"] = [convert(part) for part in found["anyOf"]]
     return found
-
-
-def _nullable(form: Schema) -> Property:
-    """The same or null; what is said of it stays outside of the choice."""
-    said = {key: form[key] for key in ("description", "default") if key in form}
-    kinds = form.get("anyOf") or [{key: part for key, part in form.items() if key not in said}]
-    return {"anyOf": [*kinds, {"type": "null"}], **said}

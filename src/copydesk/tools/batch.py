@@ -82,7 +82,13 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Env
     data: Fields = {"content": content_of(found), "truncated": truncated}
     if found.encoding != "utf-8":
         data["encoding"] = found.encoding
-    words = _read_words(found, start, truncated, context.lang)
+    after, total = start + len(found.lines), found.total_lines or 0
+    facts = {"path": found.path, "lines": len(found.lines), "total": total}
+    facts |= {"start": start, "next": after, "shown": len(found.lines[0]) if found.lines else 0}
+    saying = "batch.read_cut" if truncated else "batch.read"
+    if found.cut_in_line:
+        saying = f"batch.read_cut_{'end' if after > total else 'line'}"
+    words = say(saying, context.lang, facts)
     if found.encoding == "unknown":
         words += " " + say("batch.read_bytes", context.lang)
     where = answers.CallContext(call.raw, str(found.path))
@@ -148,17 +154,6 @@ def written(
         context.desk.note_shown(context.member, done.path, shown)
     status: Status = "partial" if dry else "success"
     return Envelope(status, data, " ".join(words), stats, where, line=line)
-
-
-def _read_words(found: Reading, start: int, truncated: bool, lang: Lang) -> str:
-    """What was read, what was cut, and how to read on."""
-    after, total = start + len(found.lines), found.total_lines or 0
-    facts: dict[str, object] = {"path": found.path, "lines": len(found.lines), "total": total}
-    facts |= {"start": start, "next": after}
-    if found.cut_in_line:
-        facts["shown"] = len(found.lines[0])
-        return say(f"batch.read_cut_{'end' if after > total else 'line'}", lang, facts)
-    return say("batch.read_cut" if truncated else "batch.read", lang, facts)
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:

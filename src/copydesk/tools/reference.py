@@ -52,7 +52,9 @@ def all_tools() -> tuple[Tool, ...]:
 def page() -> str:
     """The page."""
     parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]
-    parts += [_toolset("notes", notes()), _mirror(), _toolset("compat", compat())]
+    names = "".join(f"- `{tool.name}`\n" for tool in team_mgmt())
+    mirror = "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names])
+    parts += [_toolset("notes", notes()), mirror, _toolset("compat", compat())]
     parts += [_toolset("patch", patch())]
     return "\n".join(parts)
 
@@ -60,11 +62,6 @@ def page() -> str:
 def _toolset(name: str, tools: Iterable[Tool]) -> str:
     also = [f"Also here: `{tool.name}`.\n" for tool in ws_mod() if name in tool.also]
     return "\n".join([f"## {name}\n", *also, *(_tool(tool) for tool in tools)])
-
-
-def _mirror() -> str:
-    names = "".join(f"- `{tool.name}`\n" for tool in team_mgmt())
-    return "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names])
 
 
 def _tool(tool: Tool) -> str:
@@ -135,30 +132,19 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
         for name, tool in by_name(tools).items()
         if name == tool.name or tool.output is not None
     ]
-    if dialect == "mcp":
-        _tell_once(found)
-    return found
-
-
-def _tell_once(found: Iterable[Definition]) -> None:
-    """Leave out the text of an argument that is as the last one of its name in the list."""
     told: dict[str, str] = {}
-    for one in found:
+    for one in found if dialect == "mcp" else ():
+        # leave out the text of an argument that is as the last one of its name in the list
         outer: dict[str, Definition] = one["inputSchema"]["properties"]
-        inner = [within for form in outer.values() for within in _items_of(form)]
-        for forms in (outer, *inner):
+        kinds = (kind for form in outer.values() for kind in form.get("anyOf", (form,)))
+        items = (kind.get("items", {}) for kind in kinds)
+        for forms in (outer, *(item["properties"] for item in items if "properties" in item)):
             for name, form in forms.items():
                 said = form.get("description", "")
                 if said and said == told.get(name):
                     del form["description"]
                 told[name] = said or told.get(name, "")
-
-
-def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
-    """The properties of the objects that a list takes."""
-    for kind in form.get("anyOf", (form,)):
-        if "properties" in kind.get("items", {}):
-            yield kind["items"]["properties"]
+    return found
 
 
 def _mcp(tool: Tool, lang: Lang) -> Definition:

@@ -119,10 +119,7 @@ class ListPendingCall(ToolCall):
     def run(self, context: Context, name: str) -> Report:
         path = context.path(self.path, folder=True) if self.path else None
         plans = context.desk.waiting(context.member, path)
-        rows: list[Value] = [
-            _plan_fields(plan, context.member.name) | _decided(context, plan)
-            for plan in plans[: self.max_results]
-        ]
+        rows: list[Value] = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
         said = "pending" if rows else "pending.none"
         fields: Fields = {
             "status": "ok",
@@ -227,6 +224,7 @@ class ShowHunkCall(ToolCall):
 def past_fields(edit: Past) -> Fields:
     """One edit of the past, as every surface tells of it."""
     added, removed = counts(edit.diff)
+    people = {} if edit.approval is None else edit.approval.people
     return {
         "edit_id": edit.edit_id,
         "time": when(edit.time_ms),
@@ -241,7 +239,7 @@ def past_fields(edit: Past) -> Fields:
         "undoes": edit.undoes,
         "undone_by": edit.undone_by,
         "why": edit.why,
-        **_people(edit),
+        **{name: who for name, who in people.items() if who},
         **_moved(edit),
     }
 
@@ -252,36 +250,28 @@ def _moved(edit: Past) -> Fields:
     return {"moved_to" if edit.moved.is_source else "moved_from": str(edit.moved.other)}
 
 
-def _people(edit: Past) -> Fields:
-    """Who approved the edit and who amended its plan, where a person did."""
-    return {} if edit.approval is None else {n: v for n, v in edit.approval.people.items() if v}
-
-
 def when(time_ms: int) -> str:
     """A moment, given in milliseconds since 1970, in ISO 8601, UTC."""
     seconds, rest = divmod(time_ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
-def _plan_fields(plan: Plan, member: str) -> Fields:
+def _plan_fields(context: Context, plan: Plan) -> Fields:
+    """A pending plan, and what a person decided on it, if the decision still holds."""
     old, new = _planned_lines(plan)
+    decision = context.desk.review.decision(plan)
     return {
         "hunk_id": plan.id,
         "owner": plan.owner,
-        "mine": plan.owner == member,
+        "mine": plan.owner == context.member.name,
         "tool": plan.tool,
         "path": str(plan.request.path),
         "action": plan.action,
         "expires_at_ms": plan.expires_ms,
         "lines": {"old": old, "new": new},
         "why": plan.why,
+        **({"decision": decision.verdict, "decided_by": decision.by} if decision else {}),
     }
-
-
-def _decided(context: Context, plan: Plan) -> Fields:
-    """What a person decided on the plan, if that stands."""
-    decision = context.desk.review.decision(plan)
-    return {} if decision is None else {"decision": decision.verdict, "decided_by": decision.by}
 
 
 def _past_row(edit: Past) -> str:
