@@ -440,7 +440,7 @@ def _failing(items: list[pytest.Item]) -> str:
     return ""
 
 
-def run(count: int, seed: int, only: list[str], budget: float) -> int:
+def run(count: int, seed: int, only: list[str], budget: float, tests: list[str]) -> int:
     """Try the mutants; 1 when one survived."""
     if not RECORDS.exists():
         print("There is no record of which test reaches what. Run: python scripts/mutate.py record")
@@ -453,7 +453,7 @@ def run(count: int, seed: int, only: list[str], budget: float) -> int:
     runner = Runner(chosen, budget)
     os.chdir(ROOT)
     options = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=sys", "-q"]
-    pytest.main([*options, "tests"], plugins=[runner])
+    pytest.main([*options, *(tests or ["tests"])], plugins=[runner])
     print(f"{len(chosen)} of {len(pool)} mutants, seed {seed}: {dict(runner.results)}")
     return 1 if runner.results["SURVIVED"] else 0
 
@@ -465,13 +465,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=0, help="how many, at random (default 100)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[], help="those whose report has one of these")
-    parser.add_argument("--tests", nargs="*", default=[], help="record: these files alone")
+    parser.add_argument("--tests", nargs="*", default=[], help="the tests of these files alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="record: processes")
     parser.add_argument("--budget", type=float, default=20.0, help="run: seconds for one mutant")
     args = parser.parse_args()
     if args.action == "record":
         return record(args.tests, args.jobs)
-    return run(args.count or (0 if args.only else 100), args.seed, args.only, args.budget)
+    count = args.count or (0 if args.only else 100)
+    return run(count, args.seed, args.only, args.budget, args.tests)
 
 
 if __name__ == "__main__":

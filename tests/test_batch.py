@@ -105,6 +105,9 @@ def test_what_comes_of_it(data: bytes, pairs: list[Pair], after: bytes) -> None:
         ("gb18030", b"\xff" + "中".encode("gb18030"), [("中", "国")], b"\xff" + "国".encode("gb18030")),
         (None, b"\xff\xfe" + "a\r\n漢b".encode("utf-16-le"), [("漢", "字\n🎉")], b"\xff\xfe" + "a\r\n字\r\n🎉b".encode("utf-16-le")),
         (None, b"\xfe\xff" + "ab".encode("utf-16-be") + b"\0", [("a", "c")], b"\xfe\xff" + "cb".encode("utf-16-be") + b"\0"),
+        # `\\xNN` is a byte as it was shown, unless it was sought as these four characters
+        (None, b"a \xfe\n", [("a", "\\xfe")], b"\xfe \xfe\n"),
+        (None, b"\\xff \xfe\n", [("\\xff", "\\xfe")], b"\\xfe \xfe\n"),
         ("latin-1", b"caf\xe9\n", [("caf\xe9", "th\xe9")], b"th\xe9\n"),
     ],
 )  # fmt: skip
@@ -393,6 +396,7 @@ def test_of_very_many_collisions_some_are_shown() -> None:
     with pytest.raises(CollisionDetected) as refused:
         made(text.encode(), *pairs)
     assert len(refused.value.collisions) == SHOWN_COLLISIONS
+    assert refused.value.collisions_count == 300 * 299 // 2
 
 
 def test_many_edits_of_a_large_file() -> None:

@@ -15,13 +15,16 @@ from copydesk.edit.request import (
     Append,
     BatchEdit,
     BlockReplace,
+    DeleteFile,
     Insert,
+    MoveFile,
     RangeEdit,
     Request,
     content_lines,
 )
 from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
 from copydesk.text.encoding import UTF8
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from support.texts import PATH, drafts, joined
 
@@ -57,8 +60,8 @@ def check(
     draft = drafted(before, request, named)
     assert draft.after.data == after
     assert remarks(draft.normalized) == said
-    assert draft.replaces_nothing == (before == after)
-    assert bool(draft.diff) == (before != after)
+    assert draft.replaces_nothing == (before == after and not isinstance(request, MoveFile))
+    assert bool(draft.diff) != draft.replaces_nothing
 
 
 APPEND = Append(PATH, "x\n")
@@ -134,6 +137,9 @@ APPEND = Append(PATH, "x\n")
         (b"\xff\xfe", APPEND, b"\xff\xfex\0\n\0", "lf 0"),
         # bytes that are no text stay
         (b"\xff\nb\n\xc3", edit("2", "x\n"), b"\xff\nx\n\xc3\n", "file+ lf 0"),
+        # what is done to a file as a whole is no edit of its lines
+        (b"a\r\nb", DeleteFile(PATH), b"", "lf 0"),
+        (b"a\r\nb", MoveFile(PATH, RelPath.parse("b.txt")), b"a\r\nb", "lf 0"),
     ],
 )
 def test_bytes(before: bytes, request_: Request, after: bytes, said: str) -> None:
@@ -289,6 +295,9 @@ def test_the_old_text_is_expected(draft: Draft, crlf: bool) -> None:
         (b"a\r\nb\r\n", "1~2", "a\nb", None),
         (b"a\n\n", "2", "\n", None),
         (b"\xff\n", "1", "\\xff", None),
+        (b"\\xff \xe9\n", "1", "\\xff \\xe9", None),
+        (b"\\xff \xe9\n", "1", "\\\\xff \\xe9", None),
+        (b"\\xff \xe9\n", "1", "\\xff \\xe8", "\\\\xff \\xe9\n"),
         (b"a\nb", "2", "b\n", None),
         (b"a\nb\nc\n", "2", "c\n", "b\n"),
         (b"a\nb\nc\n", "2", "b \n", "b\n"),

@@ -28,7 +28,7 @@ from copydesk.desk.outcome import Undone
 from copydesk.edit.relocate import Drift, carried, drift_of
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Collision, Edit, Followed, follow
+from copydesk.text.change import ChangeSet, Collision, Edit, Followed, Met, follow
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from support.cost import examples, first, spread
@@ -627,37 +627,57 @@ class Way:
     steps: tuple[tuple[Edit, ...], ...]
     taken_back: dict[int, int]
     span: tuple[int, int]
-    start: int | None
+    found: int | Met
 
 
 WAYS: dict[str, Way] = {
     "nothing": Way(b"abc", (), {}, (0, 3), 0),
     "before": Way(b"abc", ((Edit(0, 0, b"xx"),),), {}, (0, 3), 2),
-    "in between": Way(b"abc", ((Edit(1, 1, b"x"),),), {}, (0, 3), None),
+    "in between": Way(b"abc", ((Edit(1, 1, b"x"),),), {}, (0, 3), Met(0, 1, 0)),
     "in between, and gone": Way(b"abc", ((Edit(1, 1, b"x"),), (Edit(1, 2, b""),)), {}, (0, 3), 0),
-    "replaced": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {}, (0, 3), None),
+    "replaced": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {}, (0, 3), Met(1, 1, 0)),
     "taken back": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {0: 1}, (0, 3), 0),
     "taken back in parts": Way(
         b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"), Edit(1, 1, b"c"))), {0: 1}, (0, 3), 0
     ),
     "not all taken back": Way(
-        b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"),)), {0: 1}, (0, 3), None
+        b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"),)), {0: 1}, (0, 3), Met(3, 1, 0)
     ),
     "replaced meanwhile": Way(
         b"abc",
         ((Edit(1, 2, b"x"),), (Edit(1, 2, b"y"),), (Edit(1, 2, b"b"),)),
         {0: 2},
         (0, 3),
-        None,
+        Met(1, 1, 1),
+    ),
+    "replaced later meanwhile": Way(
+        b"abc",
+        ((Edit(1, 2, b"x"),), (Edit(0, 0, b"0"),), (Edit(2, 3, b"yy"),), (Edit(2, 4, b"b"),)),
+        {0: 3},
+        (1, 2),
+        Met(1, 2, 2),
+    ),
+    "replaced meanwhile, and that taken back": Way(
+        b"abc",
+        ((Edit(1, 2, b"x"),), (Edit(1, 2, b"y"),), (Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)),
+        {0: 3, 1: 2},
+        (0, 3),
+        0,
+    ),
+    "deleted, the second byte after it replaced, back": Way(
+        b"abcd", ((Edit(1, 2, b""),), (Edit(2, 3, b"x"),), (Edit(1, 1, b"b"),)), {0: 2}, (1, 2), 1
+    ),
+    "deleted, the second byte before it replaced, back": Way(
+        b"abcd", ((Edit(2, 3, b""),), (Edit(0, 1, b"x"),), (Edit(2, 2, b"c"),)), {0: 2}, (2, 3), 2
     ),
     "deleted, moved, back": Way(
         b"abc", ((Edit(1, 2, b""),), (Edit(0, 0, b"xx"),), (Edit(3, 3, b"b"),)), {0: 2}, (1, 2), 3
     ),
-    "at the start": Way(b"abc", ((Edit(0, 0, b"x"),),), {}, (-1, 1), None),
+    "at the start": Way(b"abc", ((Edit(0, 0, b"x"),),), {}, (-1, 1), Met(0, 1, 0)),
     "at the start, and gone": Way(
         b"abc", ((Edit(0, 0, b"x"),), (Edit(0, 1, b""),)), {}, (-1, 1), -1
     ),
-    "at the end": Way(b"abc", ((Edit(3, 3, b"x"),),), {}, (2, 4), None),
+    "at the end": Way(b"abc", ((Edit(3, 3, b"x"),),), {}, (2, 4), Met(0, 1, 0)),
     "all gone and back": Way(
         b"abc", ((Edit(0, 3, b""),), (Edit(0, 0, b"abc"),)), {0: 1}, (-1, 4), -1
     ),
@@ -673,7 +693,7 @@ def test_a_way_through_changes(name: str) -> None:
         inverses.append(change.invert(text))
         text = change.apply(text)
     found = follow(*way.span, inverses, way.taken_back)
-    assert (found.start if isinstance(found, Followed) else None) == way.start
+    assert found == (Followed(way.found) if isinstance(way.found, int) else way.found)
 
 
 @given(st.data())

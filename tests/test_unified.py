@@ -17,7 +17,7 @@ from copydesk.edit.draft import Draft
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import counts, quoted, regions, unified
+from copydesk.text.unified import counts, quoted, read_diff, regions, unified, unified_start
 from support.texts import changes, drafts, narrow, wide
 
 _GIT = ("git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-")
@@ -181,6 +181,7 @@ ONE_BY_ONE: dict[str, tuple[bytes, int, int, bytes]] = {
     "first line": (NUMBERED, 0, 7, b""),
     "last line": (NUMBERED, len(NUMBERED) - 8, len(NUMBERED), b"x\n"),
     "last line, no end": (NUMBERED, len(NUMBERED) - 8, len(NUMBERED), b"x"),
+    "an empty line put above, the line changed": (b"a\n", 0, 1, b"\nb"),
     "same lines put in their own place": (b"a\nb\nc\n", 0, 6, b"a\nx\nc\n"),
 }
 """What is edited, from which byte to which, and the new bytes."""
@@ -317,7 +318,7 @@ def test_headers(name: str, header: bytes) -> None:
         ("漢", "漢".encode()),
         ('a"b', b'"a\\"b"'),
         ("a\\b", b'"a\\\\b"'),
-        ("a\tb\nc", b'"a\\tb\\nc"'),
+        ("\a\b\t\n\v\f\r", rb'"\a\b\t\n\v\f\r"'),
         ("\x01\x7f", b'"\\001\\177"'),
         ('é"', b'"\\303\\251\\""'),
     ],
@@ -327,6 +328,67 @@ def test_quoted(name: str, expected: bytes) -> None:
 
 
 def test_a_large_region_is_not_compared() -> None:
-    old, new = b"x\n" * 20_000, b"x\n" * 10 + b"y\n" * 20_000
+    old, new = b"x\n" * 20_000, b"x\n" * 10 + b"y\n" * 10_000 + b"x\n" + b"y\n" * 9_999
     change = ChangeSet.of(len(old), [Edit(0, len(old), new)])
     assert counts(unified(Snapshot.of(old), change, "a")) == (20_000, 19_990)
+
+
+@pytest.mark.parametrize(
+    ("between", "heads"),
+    [
+        (0, ["-1,4 +1,4"]),
+        (5, ["-1,10 +1,10"]),
+        (6, ["-1,11 +1,11"]),
+        (7, ["-1,4 +1,4", "-6,7 +6,7"]),
+        (20, ["-1,4 +1,4", "-19,7 +19,7"]),
+    ],
+)
+def test_changes_whose_contexts_meet_share_a_hunk(between: int, heads: list[str]) -> None:
+    lines = NUMBERED.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:line])) for line in (0, between + 1)]
+    change = ChangeSet.of(len(NUMBERED), [Edit(at, at + 1, b"x") for at in starts])
+    diff = unified(Snapshot.of(NUMBERED), change, "a").decode()
+    assert re.findall(r"^@@ (.*) @@$", diff, re.MULTILINE) == (heads if between else ["-1,5 +1,5"])
+
+
+@pytest.mark.parametrize(
+    ("edits", "diff"),
+    [
+        ([(0, 1, b"x"), (2, 3, b"y"), (7, 8, b"z")], "-abcd\n+xbyd\n e\n-f\n+z\n"),
+        ([(0, 1, b"x"), (5, 6, b""), (7, 8, b"z")], "-abcd\n-e\n-f\n+xbcd\n+\n+z\n"),
+    ],
+)
+def test_edits_of_one_line_are_one_change(edits: list[tuple[int, int, bytes]], diff: str) -> None:
+    change = ChangeSet.of(9, [Edit(*edit) for edit in edits])
+    found = unified(Snapshot.of(b"abcd\ne\nf\n"), change, "a").decode()
+    assert found.partition(" @@\n")[2] == diff
+
+
+def test_the_start_of_a_diff_is_whole_hunks() -> None:
+    change = ChangeSet.of(len(NUMBERED), [Edit(0, 1, b"x"), Edit(160, 161, b"y")])
+    base = Snapshot.of(NUMBERED)
+    whole = unified(base, change, "a")
+    ends = [len(each) for each in re.split(rb"^(?=@@ )", whole, flags=re.MULTILINE)]
+    for most in range(len(whole) + 2):
+        found, is_all = unified_start(base, change, "a", most)
+        assert whole.startswith(found)
+        assert is_all == (found == whole)
+        sizes = [sum(ends[: i + 1]) for i in range(len(ends))]
+        assert len(found) == next((size for size in sizes if size > most), len(whole))
+
+
+@pytest.mark.parametrize(
+    ("diff", "lines"),
+    [
+        ("--- a\n+++ b\n@@ -5 +7 @@\n-x\n+y\n-z", ["", "", "@4,6", "-4,6", "+5,6", ""]),
+        ("@@ -0,0 +1,2 @@\n+--\n+++ b\n--- a", ["@0,0", "+0,0", "+0,1", ""]),
+        ("@@ -2,2 +2,0 @@\n--- a\n-x\n\\ No\n x", ["@1,2", "-1,2", "-2,2", "\\3,2", ""]),
+        ("@@ -1,3 +1,3 @@\n a\ndiff --git a/a b/a\n--- a", ["@0,0", " 0,0", "", ""]),
+    ],
+)
+def test_the_counts_end_a_hunk(diff: str, lines: list[str]) -> None:
+    found = [
+        f"{each.sign}{each.old},{each.new}" * bool(each.sign)
+        for each in read_diff(diff.split("\n"))
+    ]
+    assert found == lines

@@ -305,7 +305,7 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
     change = reduce(ChangeSet.then, edits) if edits else None
     diff = b""
     if isinstance(last, MoveFile):
-        diff = renamed(path, str(last.to), first.base, change)
+        diff = renamed(path, str(last.to), None if change is None else (first.base, change))
     elif change is not None:
         diff = unified(first.base, change, path, created=first.created)
     for step in steps:

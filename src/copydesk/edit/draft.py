@@ -15,7 +15,6 @@ from copydesk.edit.batch import compile_parts
 from copydesk.edit.locate import Place, cut, standing
 from copydesk.edit.request import (
     Action,
-    Append,
     BatchEdit,
     BlockDiff,
     BlockReplace,
@@ -271,7 +270,7 @@ def action_of(request: Request, place: Place) -> Action:
         return "block_diff"
     if isinstance(request, FileOperation):
         return _OPERATIONS[type(request)]
-    if isinstance(request, Append) or place.foot is None:
+    if place.foot is None:
         return "append"
     if isinstance(request, BatchEdit):
         return "replace"
@@ -290,8 +289,7 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
     """The request at `place` in `base`; raises ContentRequired or EncodingRefused."""
     if isinstance(request, FileOperation):  # a deletion takes all bytes, anything else none
         edits = [Edit(0, base.size, b"")] if isinstance(request, DeleteFile) else []
-        closed = base.line_count == 0 or base.ends_with_newline
-        normalized = Normalized(closed, True, False, False, "lf", 0)
+        normalized = Normalized(True, True, False, False, "lf", 0)
         return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place, created=created)

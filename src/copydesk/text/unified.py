@@ -144,18 +144,19 @@ def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
     return added, removed
 
 
-def renamed(path: str, to: str, old: Text | None = None, change: ChangeSet | None = None) -> bytes:
-    """The diff of a file that is moved, and changed besides if `old` and `change` are given."""
+def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> bytes:
+    """The diff of a file that is moved; `edit` is its text and what is changed in it besides."""
     before, after = quoted(f"a/{path}"), quoted(f"b/{to}")
-    is_same = old is None or change is None or old.unchanged_by(change)
+    hunks = b""
+    if edit is not None:
+        old, change = edit[0].unmarked(), edit[1]
+        hunks = b"".join(_hunks(old, _regions(old, change, old.line_at)))
     head = b"diff --git " + before + b" " + after + b"\n"
-    head += b"similarity index 100%\n" if is_same else b""
+    head += b"" if hunks else b"similarity index 100%\n"
     head += b"rename from " + quoted(path) + b"\nrename to " + quoted(to) + b"\n"
-    if is_same or old is None or change is None:
-        return head
-    old = old.unmarked()
-    head += b"--- " + before + _tab(before) + b"\n+++ " + after + _tab(after) + b"\n"
-    return head + b"".join(_hunks(old, _regions(old, change, old.line_at)))
+    if hunks:
+        head += b"--- " + before + _tab(before) + b"\n+++ " + after + _tab(after) + b"\n"
+    return head + hunks
 
 
 def mode_changed(path: str, old: int, new: int) -> bytes:
@@ -219,12 +220,11 @@ def _parts(
 def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Iterator[Region]:
     """The regions; `line_at` numbers their lines."""
     lf = old.encoding.encode("\n")
-    narrow = len(lf) == 1
     for begin, end, edits in _touched(old, change, lf):
         was = old.slice(begin, end)
         new = _made(was, begin, edits)
         line = line_at(begin)
-        if not (narrow and _is_one(was) and _is_one(new)):
+        if not (_is_one(was) and _is_one(new)):
             yield from _refined(line, begin, _raw_lines(old, was), _raw_lines(old, new))
         elif was != new:
             yield Region(line, line + 1, begin, end, (new,))
@@ -274,9 +274,8 @@ def _touched(old: Text, change: ChangeSet, lf: bytes) -> Iterator[tuple[int, int
 
 def _closed(old: Text, edit: Edit, begin: int, lf: bytes) -> bool:
     """Whether what follows an edit that ends where a line starts stays a line of its own."""
-    if not (edit.new.endswith(lf) if edit.new else edit.start == begin):
-        return edit.stop == old.size and old.line_begin(edit.stop) == edit.stop
-    return old.line_begin(edit.stop) == edit.stop
+    ends_line = edit.new.endswith(lf) if edit.new else edit.start == begin
+    return ends_line and old.line_begin(edit.stop) == edit.stop
 
 
 def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
