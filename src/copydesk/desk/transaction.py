@@ -664,6 +664,7 @@ class _Transaction:
         job, made = each.steps[index]
         kind = each.kind if index == 0 else "edit"
         after, file = "", tuple[FileChange, ...]()
+        inverse, diff = made.change.inverse(made.base.slice), made.diff  # before the digest is due
         if each.removes:
             file = (self._files.attributes(each.real),)
         elif not each.keeps_text:
@@ -682,8 +683,8 @@ class _Transaction:
             kind=kind,
             before="" if kind == "create" else made.base.digest,
             after=after,
-            inverse=made.change.inverse(made.base.slice),
-            diff=made.diff,
+            inverse=inverse,
+            diff=diff,
             hunk_id=job.hunk_id,
             undoes=job.undoes,
             group=group,

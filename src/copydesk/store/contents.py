@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from mmap import mmap
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from copydesk.errors import BinaryFile, FileTooLarge, NotAFile
@@ -237,13 +238,21 @@ _LEAST = 8
 """A byte order mark and a code unit are in one block."""
 
 
+_TAIL = 1 << 14
+"""The end of a line is looked for in so many bytes before a block is read."""
+
+
 def blocks(fd: int, size: int, encoding: Encoding) -> Iterator[tuple[int, bytes]]:
     """The blocks, with byte order mark, and their first bytes; ends early if the file shrank."""
     at, unit = 0, encoding.unit
     most = max(sizes.BLOCK, _LEAST)
     newline = encoding.encode("\n")
     while at < size:
-        block = read_at(fd, min(most, size - at), at)
+        count = min(most, size - at)
+        if count > _TAIL and at + count < size:  # a block that ends with a line is not copied
+            before = count - _TAIL
+            count = before + (after_last(read_at(fd, _TAIL, at + before), newline) or _TAIL)
+        block = read_at(fd, count, at)
         if not block:
             return
         if at + len(block) < size:
@@ -354,7 +363,8 @@ class DigestOfFile(_InThread[tuple[str, States]]):
     def _digest(self, fd: int, size: int) -> tuple[str, States]:
         state: State = hashlib.sha256()
         states: list[tuple[int, State]] = []
-        room = memoryview(bytearray(min(size, _STEP)))
+        # its pages are filled without Python's lock, which a bytearray is zeroed under
+        room = memoryview(mmap(-1, max(min(size, _STEP), 1)))
         at = 0
         while at < size and not self._stopped:
             count = _os.pread_into(fd, room[: size - at], at)
