@@ -12,9 +12,16 @@ import pytest
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, TooMany
 from copydesk.app.web.actions import ACTIONS
-from copydesk.app.web.login import FAULTS
-from copydesk.app.web.security import HEADERS, MOST_FIELDS
-from copydesk.app.web.sessions import MOST_SESSIONS, SESSION_MS, NameRefused, SessionStore, fault_of
+from copydesk.app.web.security import (
+    FAULTS,
+    HEADERS,
+    MOST_FIELDS,
+    MOST_SESSIONS,
+    SESSION_MS,
+    NameRefused,
+    SessionStore,
+    fault_of,
+)
 from copydesk.app.workspace import open_workspace
 from support.cost import first
 from support.mcp_calls import settings

@@ -14,7 +14,7 @@ from typing import Final
 from copydesk.app.web.markup import address, named
 from copydesk.app.web.pages import DiffOptions, PlanFilter, shows_all
 from copydesk.app.web.reviewer import Reviewer, words_of
-from copydesk.app.web.sessions import Session
+from copydesk.app.web.security import Session
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Seen

@@ -34,10 +34,18 @@ from copydesk.app.mcp.limits import Streams, TooMany
 from copydesk.app.web import pages, trends
 from copydesk.app.web.actions import ACTIONS, Location, RequestContext
 from copydesk.app.web.events import ChangeEvents
-from copydesk.app.web.login import Login, address_of, forged, one_of
 from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
-from copydesk.app.web.security import BadForm, RequestGuard, form_of
-from copydesk.app.web.sessions import Session, SessionStore
+from copydesk.app.web.security import (
+    BadForm,
+    Login,
+    RequestGuard,
+    Session,
+    SessionStore,
+    address_of,
+    forged,
+    form_of,
+    one_of,
+)
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import version_of
 from copydesk.desk.history import taken_back_by

@@ -22,7 +22,7 @@ from copydesk.app.web.conflict import conflict_of
 from copydesk.app.web.diff_view import Colours, View, colours_of, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
 from copydesk.app.web.reviewer import Item, Task, expires_soon, words_of
-from copydesk.app.web.sessions import Notice
+from copydesk.app.web.security import Notice
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
 from copydesk.desk.review import Rights, Shown, State

@@ -1,17 +1,39 @@
-"""Response headers, the same-origin check, and form parsing of the review page."""
+"""Signing in, sessions, and what protects pages and forms.
+
+Invariants: a one-time token opens one session; tokens and session ids are compared by digest, in
+constant time, and never logged; scripts and other sites cannot read the cookie; the name that a
+person chooses is in one alphabet and has no hidden characters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import getpass
+import hashlib
+import hmac
+import secrets
+import unicodedata
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final, Literal
 from urllib.parse import parse_qsl
 
 import anyio.to_thread
+from markupsafe import Markup
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from copydesk.app.mcp.limits import Guesses, TooMany
+from copydesk.app.terminal import HIDDEN
+from copydesk.app.web.markup import address, render
+from copydesk.desk.backends.api import Version
+from copydesk.desk.review import Seen, Shown, State
 
 POLICY: Final = "; ".join(
     (
@@ -136,3 +158,366 @@ def _is_ours(scope: Scope) -> bool:
         return False
     origin = headers.get("origin")
     return origin is None or origin == f"{scope['scheme']}://{headers.get('host', '')}"
+
+
+_normal = unicodedata.normalize
+
+Fault = Literal["invisible", "mixed", "taken"]
+
+_BESIDE_OTHERS: Final = frozenset(
+    ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO")
+)
+"""Scripts that look like no other one, and that names have beside Latin letters."""
+
+_LOOK_ALIKES: Final = str.maketrans(
+    "\u0430\u0431\u0432\u0433\u0435\u0456\u043a\u043c\u043d\u043e\u04bb\u043f\u0440\u0455\u0441\u0442"
+    "\u0443\u0445\u044c\u0458\u0461\u04cf\u0501\u051b\u051d"
+    "\u03b1\u03b2\u03b3\u03b5\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03c9"
+    "\u0570\u0578\u057d\u0585\u0131\u0251\u0261"
+    "1|!0$5i",  # after letters of Cyrillic, Greek, Armenian, and Latin that is not ASCII
+    "abbreikmhohnpsct" + "yxbjwldqw" + "abyenikuvoptuxw" + "hnuo" + "lag" + "lllossl",
+)
+
+
+def fault_of(name: str, members: Iterable[str]) -> Fault | None:
+    """Why nobody may sign in under the name; None where one may."""
+    if HIDDEN.search(name) or not name.isprintable():
+        return "invisible"
+    if _normal("NFKC", name) != _normal("NFC", name):
+        return "invisible"
+    words = {unicodedata.name(each, "").partition(" ")[0] for each in name if each.isalpha()}
+    if len(words - _BESIDE_OTHERS) > 1:
+        return "mixed"
+    skeleton = _skeleton(name)
+    return "taken" if any(_skeleton(member) == skeleton for member in members) else None
+
+
+def _skeleton(name: str) -> str:
+    """What is left of a name to the eye: no case, no accents, one letter for its look-alikes."""
+    plain = _normal("NFKD", name.casefold()).translate(_LOOK_ALIKES)
+    kept = "".join(each for each in plain if each.isalnum())
+    return kept.replace("rn", "m").replace("vv", "w").replace("i", "l") or name
+
+
+SESSION_MS: Final = 12 * 3_600_000
+"""A session expires when it was not used for so long."""
+
+MOST_SESSIONS: Final = 200
+MOST_NAME: Final = 60
+_MOST_NOTICES: Final = 5
+_MOST_SEEN: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message shown once, on the next page; `kind` is good, bad or plain."""
+
+    kind: str
+    words: str
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser of one person; `fixed` to a member until its token (digest `token`) goes."""
+
+    name: str
+    fixed: bool
+    csrf: str
+    used_ms: int
+    token: bytes = b""
+    notices: list[Notice] = field(default_factory=list[Notice])
+    viewed: OrderedDict[tuple[Version, State], None] = field(
+        default_factory=OrderedDict[tuple[Version, State], None]
+    )
+    seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
+    parts: OrderedDict[tuple[Seen, int], frozenset[int]] = field(
+        default_factory=OrderedDict[tuple[Seen, int], frozenset[int]]
+    )
+
+    def was_shown(self, shown: Shown) -> bool:
+        """Whether the plan, as it is, was shown in full in this session."""
+        return shown.seen in self.seen
+
+    def show_part(self, one: Seen, context: int, part: int, count: int) -> int:
+        """Remember that one of so many parts was shown; the first that was not, 0 for none."""
+        key = one, context
+        shown = self.parts.get(key, frozenset()) | {min(part, count)}
+        self.parts[key] = shown
+        while len(self.parts) > _MOST_SEEN:
+            with suppress(KeyError):  # another thread did it
+                self.parts.popitem(last=False)
+        unseen = next((each for each in range(1, count + 1) if each not in shown), 0)
+        if not unseen:
+            self.remember(one)
+        return unseen
+
+    def remember(self, one: Seen) -> None:
+        """Remember that a plan was shown in full in this session."""
+        self.seen[one] = None
+        while len(self.seen) > _MOST_SEEN:
+            with suppress(KeyError):  # another thread did it
+                self.seen.popitem(last=False)
+
+    def view(self, plan: Version, state: State) -> None:
+        """Mark a plan as looked at, as it stands in its file."""
+        self.viewed[plan, state] = None
+        while len(self.viewed) > _MOST_SEEN:
+            with suppress(KeyError):  # another thread did it
+                self.viewed.popitem(last=False)
+
+    def notify(self, kind: str, words: str) -> None:
+        """Add a notice to the next page."""
+        self.notices = [*self.notices, Notice(kind, words)][-_MOST_NOTICES:]
+
+    def take_notices(self) -> tuple[Notice, ...]:
+        """Return and clear the pending notices."""
+        notices, self.notices = self.notices, []
+        return tuple(notices)
+
+    def is_form(self, csrf: str) -> bool:
+        """Whether the CSRF token is this session's."""
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
+
+
+class NameRefused(Exception):
+    """A one-time token was used with a name that misleads; the token stays valid."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault: Fault = fault
+
+
+class SessionStore:
+    """The sessions of one server. Safe to use from many threads.
+
+    `reviewers` gives the name that belongs to each lasting token now; `clock` is milliseconds since
+    1970. `announce` is told each new one-time token; without it there are none.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        reviewers: Callable[[], Mapping[str, str]],
+        announce: Callable[[str], None] | None,
+    ) -> None:
+        self._clock = clock
+        self._reviewers = reviewers
+        self._announce = announce
+        self._once = b""
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+        self._guesses = Guesses()
+        self._lock = Lock()
+
+    def new_token(self) -> None:
+        """Announce a one-time token, in the place of the one before."""
+        if self._announce is None:
+            return
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._once = _digest(token)
+        self._announce(token)
+
+    def enter(
+        self, token: str, name: str, address: str, taken: Collection[str] = ()
+    ) -> tuple[str, Session] | None:
+        """A new session for the bearer of the token, and its id; None for a wrong token.
+
+        A one-time token is used up by it, and the next one is announced; its bearer
+        gives the `name`, which looks like none of those `taken`. Raises TooMany, NameRefused.
+        """
+        name = unicodedata.normalize("NFC", name.strip()[:MOST_NAME].strip())
+        now_ms = self._clock()
+        given = _digest(token)
+        with self._lock:
+            self._guesses.check(address, now_ms)
+            known = self._owner(given)
+            is_once = bool(self._once) and hmac.compare_digest(self._once, given)
+            if known is None and not is_once:
+                self._guesses.failed(address, now_ms)
+                return None
+            if known is None:
+                fault = fault_of(name or "reviewer", taken)
+                if fault is not None:
+                    raise NameRefused(fault)
+                self._once = b""
+            made = Session(
+                known or name or "reviewer",
+                known is not None,
+                secrets.token_urlsafe(24),
+                now_ms,
+                given if known is not None else b"",
+            )
+            session_id = secrets.token_urlsafe(32)
+            self._sessions[_digest(session_id)] = made
+            if len(self._sessions) > MOST_SESSIONS:
+                self._end_one()
+        if known is None:
+            self.new_token()
+        return session_id, made
+
+    def session(self, session_id: str) -> Session | None:
+        """The session of that id unless it expired; this renews it."""
+        key, now_ms = _digest(session_id), self._clock()
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                return None
+            if now_ms - found.used_ms > SESSION_MS or not self.is_valid(found):
+                del self._sessions[key]
+                return None
+            found.used_ms = now_ms
+            self._sessions.move_to_end(key)
+            return found
+
+    def _end_one(self) -> None:
+        """End the oldest session of the token that has most, so that nobody ends another's."""
+        tokens = Counter(one.token for one in self._sessions.values())
+        ((most, _),) = tokens.most_common(1)
+        del self._sessions[next(key for key, one in self._sessions.items() if one.token == most)]
+
+    def _owner(self, given: bytes) -> str | None:
+        """The owner of a lasting token; compares with all of them, in constant time."""
+        found: str | None = None
+        for token, name in self._reviewers().items():
+            if hmac.compare_digest(_digest(token), given):
+                found = name
+        return found
+
+    def is_valid(self, session: Session) -> bool:
+        """Whether the token that opened the session is still valid."""
+        return not session.fixed or self._owner(session.token) == session.name
+
+    def leave(self, session_id: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(_digest(session_id), None)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def address_of(path: str, query: str = "") -> str:
+    """The address of the sign-in page that redirects to that page afterwards."""
+    onward = f"{path}?{query}" if query else path
+    return address("sign-in", next=onward if onward != "/" else None)
+
+
+def within(onward: str) -> str:
+    r"""The address, if every browser takes it for one of this server (no `\`, breaks); else `/`."""
+    is_ours = onward.startswith("/") and not onward.startswith("//")
+    return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
+
+
+def page(token: str, name: str, words: str, onward: str, inside: bool) -> Markup:
+    """The page; with a `token` it asks for a name only. `words` say what was wrong."""
+    return render(
+        "login.html",
+        token=token,
+        name=name,
+        words=words,
+        onward=onward,
+        inside=within(onward) if inside else "",
+    )
+
+
+FAULTS: Final = {
+    "taken": "This is a member's name, or looks like one. Sign in with the member's token, or"
+    " choose another name.",
+    "mixed": "This name mixes letters of several alphabets. Choose a name in one alphabet.",
+    "invisible": "This name has characters that cannot be seen, or that stand for others. Choose"
+    " a name of plain letters.",
+}
+_MOST_BYTES: Final = 16 << 10
+"""The limit of the sign-in form, which anybody may send."""
+
+
+class Login:
+    """Sign-in and sign-out; `taken` are names that nobody else may choose."""
+
+    def __init__(self, sessions: SessionStore, taken: Callable[[], Collection[str]]) -> None:
+        self.sessions = sessions
+        self._taken = taken
+
+    def routes(self) -> list[Route]:
+        """The routes of sign-in and sign-out."""
+        return [
+            Route("/sign-in", self._door, methods=["GET"]),
+            Route("/sign-in", self._enter, methods=["POST"]),
+            Route("/sign-out", self._leave, methods=["POST"]),
+        ]
+
+    def session(self, request: Request) -> Session | None:
+        """The session of the request's cookie."""
+        return self.sessions.session(request.cookies.get(_cookie(request), ""))
+
+    async def _door(self, request: Request) -> Response:
+        return self._page(request, "")
+
+    async def _enter(self, request: Request) -> Response:
+        try:
+            form = await form_of(request, _MOST_BYTES)
+        except BadForm as bad:
+            return PlainTextResponse(str(bad), bad.status)
+        address = request.client.host if request.client else ""
+        name, token = one_of(form, "name"), one_of(form, "token").strip()
+        try:
+            entered = self.sessions.enter(token, name, address, self._taken())
+        except TooMany as wait:
+            words = f"Too many wrong tokens. Try again in {wait.seconds} s."
+            response = self._page(request, words, status=429)
+            response.headers["Retry-After"] = str(wait.seconds)
+            return response
+        except NameRefused as refused:
+            return self._page(request, FAULTS[refused.fault], token, status=403)
+        if entered is None:
+            words = "This token is invalid or was already used. The terminal shows the current one."
+            return self._page(request, words, status=403)
+        response = RedirectResponse(within(one_of(form, "next")), 303)
+        response.set_cookie(
+            _cookie(request),
+            entered[0],
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    async def _leave(self, request: Request) -> Response:
+        session = self.session(request)
+        with suppress(BadForm):
+            form = await form_of(request)
+            if session is not None and session.is_form(one_of(form, "csrf")):
+                self.sessions.leave(request.cookies.get(_cookie(request), ""))
+                response = RedirectResponse("/sign-in", 303)
+                response.delete_cookie(_cookie(request), httponly=True, samesite="strict")
+                return response
+        return forged()
+
+    def _page(self, request: Request, words: str, token: str = "", status: int = 200) -> Response:
+        query = request.query_params
+        inside = self.session(request) is not None
+        made = page(token or query.get("token", ""), _user(), words, query.get("next", ""), inside)
+        return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+
+
+def one_of(form: Mapping[str, list[str]], name: str) -> str:
+    """The first value of a field; empty where there is none."""
+    return form.get(name, [""])[0]
+
+
+def forged() -> Response:
+    """The answer to a form without the token of the session."""
+    return PlainTextResponse("This form is not of your session. Load the page anew.", 403)
+
+
+def _cookie(request: Request) -> str:
+    """The cookie's name: cookies ignore ports, so each server on a machine needs its own."""
+    return f"copydesk-{request.url.port or 80}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "reviewer"
