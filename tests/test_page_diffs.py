@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.web import markup
-from copydesk.app.web.conflict import conflict_of
-from copydesk.app.web.diff_view import highlight, render_line, table
+from copydesk.app.web.diff_view import conflict_of, highlight, render_line, table
 from copydesk.app.web.markup import ENVIRONMENT, hidden_in, plain, verbatim, visible
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8

@@ -18,8 +18,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from copydesk.app.web.conflict import conflict_of
-from copydesk.app.web.diff_view import Colours, View, colours_of, table
+from copydesk.app.web.diff_view import Colours, View, colours_of, conflict_of, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
 from copydesk.app.web.reviewer import Item, Task, expires_soon, words_of
 from copydesk.app.web.security import Notice
