@@ -9,14 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.web.pages import (
-    DiffOptions,
-    Frame,
-    Neighbours,
-    PlanFilter,
-    review,
-    tool_words,
-)
+from copydesk.app.web.pages import DiffOptions, Frame, Neighbours, PlanFilter, review, tool_words
 from copydesk.desk.review import Rights
 from support.cost import spread
 from support.redis_servers import running

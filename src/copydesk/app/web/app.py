@@ -32,7 +32,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from copydesk.app.mcp.limits import Streams, TooMany
-from copydesk.app.web import pages, trends
+from copydesk.app.web import pages
 from copydesk.app.web.actions import ACTIONS, Location, RequestContext
 from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
 from copydesk.app.web.security import (
@@ -350,7 +350,7 @@ class ReviewApp:
 
     def _trends(self, ctx: RequestContext) -> Response:
         entries, fates = ctx.reviewer.past()
-        return _page(trends.trends(self._frame(ctx), entries, fates, self._opened.clock()))
+        return _page(pages.trends(self._frame(ctx), entries, fates, self._opened.clock()))
 
     # news
 
