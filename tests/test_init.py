@@ -17,9 +17,8 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.config import load
-from copydesk.app.setup import json_text, toml_text
+from copydesk.app.setup import Unreadable, json_text, toml_text
 from copydesk.app.setup.clients import CLIENTS
-from copydesk.app.setup.text_edits import Unreadable
 from support.cost import first
 from support.mcp_transports import first_answer
 

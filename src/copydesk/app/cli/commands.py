@@ -10,10 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from copydesk.app import terminal
-from copydesk.app.cli import errors, help
+from copydesk.app.cli import errors
 from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.terminal import dump, is_refused, out, short
@@ -26,8 +26,9 @@ from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.store.checks import Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
+from copydesk.tools import reference
 from copydesk.tools.answers import Answer, LongTexts, saved_data
-from copydesk.tools.catalog import Catalog
+from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang
@@ -91,12 +92,12 @@ def _open(
 
 def _call(options: argparse.Namespace) -> int:
     if options.tool is None:
-        return help.tools(_config(options, _root(options)).lang, as_json=options.json)
-    tool = help.find(options.tool)
+        return _list_tools(_config(options, _root(options)).lang, as_json=options.json)
+    tool = _find_tool(options.tool)
     words = read_arguments(tool.name, options.arguments, tool.schema)
     _set_own(options, words.own)
     if "help" in words.own:
-        return help.tool(tool, _config(options, _root(options)).lang, as_json=options.json)
+        return _show_tool(tool, _config(options, _root(options)).lang, as_json=options.json)
     given = words.arguments(sys.stdin)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
@@ -495,8 +496,6 @@ def _notes(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from copydesk.tools import reference
-
     config = _config(options, _root(options))
     chosen = Catalog(all_tools()).of(config.toolsets)
     dump(reference.definitions(chosen, options.dialect, config.lang))
@@ -683,7 +682,7 @@ def _help(options: argparse.Namespace) -> int:
     known = {tool.name for tool in all_tools()}
     if words and words[0] not in names and words[0] in known:
         lang = _config(options, _root(options)).lang
-        return help.tool(help.find(words[0]), lang, as_json=options.json)
+        return _show_tool(_find_tool(words[0]), lang, as_json=options.json)
     if words and words[0] not in names:
         raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
     if words[:1] == ["help"] or not words:
@@ -696,6 +695,59 @@ def _help(options: argparse.Namespace) -> int:
 def _refuse_json(options: argparse.Namespace) -> None:
     if options.json:
         raise UsageError(f"copydesk {options.command} speaks MCP; --json is not for it")
+
+
+def _find_tool(name: str) -> Tool:
+    """A tool by its name; raises UsageError with the close ones."""
+    known = {tool.name: tool for tool in all_tools()}
+    if name not in known:
+        raise unknown("tool", name, known, "copydesk call, without a tool, lists them all.")
+    return known[name]
+
+
+def _list_tools(lang: Lang, *, as_json: bool) -> int:
+    """List all tools; the exit status."""
+    rows = [(tool.name, tool.toolset, tool.title(lang)) for tool in all_tools()]
+    if as_json:
+        data = [{"name": name, "toolset": kept, "title": title} for name, kept, title in rows]
+        sys.stdout.write(terminal.as_json(data))
+    else:
+        sys.stdout.write(terminal.table([("TOOL", "TOOLSET", "WHAT"), *rows]))
+    return 0
+
+
+def _show_tool(one: Tool, lang: Lang, *, as_json: bool) -> int:
+    """Print a tool's description and arguments; the exit status."""
+    if as_json:
+        sys.stdout.write(terminal.as_json(reference.definitions([one], "mcp", lang)[0]))
+        return 0
+    schema = one.described_schema(lang)
+    required = cast("list[str]", schema["required"])
+    rows = [
+        (
+            f"  --{name}",
+            _kind_of(form),
+            "required" if name in required else _default_of(form),
+            str(form.get("description", "")),
+        )
+        for name, form in cast("Mapping[str, Mapping[str, Any]]", schema["properties"]).items()
+    ]
+    sys.stdout.write(f"{one.name}: {one.description(lang)}\n\n{terminal.table(rows)}")
+    return 0
+
+
+def _kind_of(form: Mapping[str, Any]) -> str:
+    if "enum" in form:
+        return "|".join(form["enum"])
+    kinds = [part["type"] for part in form.get("anyOf", [form])]
+    return f"{'|'.join(kinds)}{', may be repeated' if kinds == ['array'] else ''}"
+
+
+def _default_of(form: Mapping[str, Any]) -> str:
+    default = form.get("default", False if form.get("type") == "boolean" else None)
+    if default is None:
+        return ""
+    return f"default: {str(default).lower() if isinstance(default, bool) else default}"
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -10,9 +10,9 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import Config
+from copydesk.app.setup import Unreadable
 from copydesk.app.setup.clients import CLIENTS, Client, this_machine
 from copydesk.app.setup.install import Setup, Step
-from copydesk.app.setup.text_edits import Unreadable
 from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import Refusal

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from copydesk.app.setup.text_edits import Value
+from copydesk.app.setup import Value
 
 SERVER: Final = "copydesk"
 """The name of the server in the clients' configuration."""

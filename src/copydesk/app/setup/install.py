@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
 
 from copydesk.app.config import AGENT, FILES, Config
-from copydesk.app.setup import json_text, toml_text
+from copydesk.app.setup import Unreadable, Value, dig, json_text, toml_text, without
 from copydesk.app.setup.clients import (
     CLIENTS,
     SERVER,
@@ -29,7 +29,6 @@ from copydesk.app.setup.clients import (
     command_line,
     is_own,
 )
-from copydesk.app.setup.text_edits import Unreadable, Value, dig, without
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone

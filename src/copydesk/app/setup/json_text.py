@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from copydesk.app.setup.text_edits import (
+from copydesk.app.setup import (
     TextEdit,
     Unreadable,
     Value,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from copydesk.app.setup.text_edits import (
+from copydesk.app.setup import (
     TextEdit,
     Unreadable,
     Value,

@@ -771,14 +771,14 @@ def _shares(key: Literal["member", "path"], results: Sequence[PlanResult], most:
     ranked = sorted(tallies.items(), key=lambda one: (-one[1][1] - one[1][2], -sum(one[1]), one[0]))
     longest = max(map(sum, tallies.values()), default=0)
     rows: list[_Row] = []
-    for name, counts in ranked[:most]:
+    for name, tally in ranked[:most]:
         bars: list[_Bar] = []
         x = 0.0
-        for kind, value in zip(("exact", "fuzz", "no"), counts, strict=True):
+        for kind, value in zip(("exact", "fuzz", "no"), tally, strict=True):
             if value:
                 bars.append(_Bar(kind, _n(x), _n(100 * value / longest)))
             x += 100 * value / longest
-        rows.append(_Row(name, address("history", **{key: name}), bars, counts))
+        rows.append(_Row(name, address("history", **{key: name}), bars, tally))
     return _Shares(rows, len(ranked) - most)
 
 
