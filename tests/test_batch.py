@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from copydesk.edit.batch import (
     SHOWN_COLLISIONS,
+    SHOWN_CORRECTIONS,
     SHOWN_FAILURES,
     Batch,
     compile_batch,
@@ -372,6 +373,34 @@ def test_everywhere_is_what_str_replace_does(text: str, old: str, new: str) -> N
     if old in text and old != new:
         after = replace_everywhere(base, StringEdit(old, new)).change.apply(base.data)
         assert after.decode() == text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "causes", "by", "corrected"),
+    [
+        ("if a:\n    if b:\n        c()\n", "if b:\n    c()", ("indentation",), 4, "    if b:\n        c()"),
+        ("x = f(1)\n", "x = f( 1)", ("spacing",), None, "x = f(1)"),
+        ("def run(left, right):\n", "def run(left, night):", None, None, None),
+    ],
+)  # fmt: skip
+def test_why_a_text_stands_nowhere_and_what_was_meant(
+    text: str, old: str, causes: tuple[str, ...] | None, by: int | None, corrected: str | None
+) -> None:
+    with pytest.raises(PartialMatchFail) as refused:
+        made(text.encode(), (old, "new"))
+    (found,) = refused.value.failures
+    assert (found.cause, found.indented_by, found.corrected_old_string) == (causes, by, corrected)
+
+
+def test_corrections_are_shown_whole_while_there_is_room() -> None:
+    """Of three long ones two are; then a short one still is."""
+    lines = [f"value_{i} = {'x' * (SHOWN_CORRECTIONS // 2 - 40)}  # end" for i in range(3)]
+    text = "\n".join([*lines, "short = f(1)", ""])
+    pairs = [(line.replace("  #", " #"), "new") for line in lines]
+    with pytest.raises(PartialMatchFail) as refused:
+        made(text.encode(), *pairs, ("short = f( 1)", "new"))
+    found = [each.corrected_old_string for each in refused.value.failures]
+    assert found == [*lines[:2], None, "short = f(1)"]
 
 
 # bounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.desk.locks import Exclusion, Lanes, Ticket
-from copydesk.errors import Failed
+from copydesk.errors import Busy, Failed
 from copydesk.store.locks import FileLocks
-from copydesk.store.protocol import NOBODY, Caller
+from copydesk.store.protocol import NOBODY, Caller, Deadline
 from support.cost import examples
 from support.locking import SOON, holder, order_of, until, waiting
 
@@ -132,6 +133,18 @@ def test_a_lock_that_cannot_be_had_is_a_refusal_and_gives_the_lane_back(tmp_path
     for _ in range(2):
         with pytest.raises(Failed), lanes.turn("file", (0, "")):
             pass
+    assert not lanes._lanes
+
+
+def test_who_waits_too_long_is_told_who_holds_the_lock() -> None:
+    lanes = Lanes()
+    with lanes.turn("file", (0, ""), ("ann", "Edit")):
+        with pytest.raises(Busy) as busy, lanes.turn("file", (1, ""), until=Deadline(0.0)):
+            pass
+        found = busy.value
+        named = (found.holder_member, found.holder_tool, found.holder_process)
+        assert named == ("ann", "Edit", os.getpid())
+        assert waiting(lanes, "file") == 0
     assert not lanes._lanes
 
 

@@ -135,8 +135,8 @@ async def test_a_call_that_is_cancelled_while_it_writes_is_finished_and_recorded
 
 @pytest.mark.parametrize("where", ["this process", "another process"])
 def test_a_wait_for_a_lock_ends_on_cancellation(tmp_path: Path, where: str) -> None:
-    locks, others = FileLocks(str(tmp_path)), FileLocks(str(tmp_path))
-    lanes = Lanes(locks)
+    locks, others = (FileLocks(str(tmp_path), seconds=3600.0) for _ in range(2))
+    lanes = Lanes(locks, seconds=3600.0)
     stop, refused = threading.Event(), threading.Event()
 
     def waits() -> None:
