@@ -19,8 +19,7 @@ from copydesk.text.source import Facts
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 5
-"""Tokens of a line's number, with what stands beside it."""
+_NUMBER = 5  # tokens of a line's number and its separator
 
 
 def read_lines(

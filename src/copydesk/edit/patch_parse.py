@@ -167,11 +167,14 @@ def _skip_blank(lines: PatchLines) -> None:
 
 def _file(lines: PatchLines) -> FilePatch:
     number, head = lines.number, lines.take().strip()
-    for mark, kind in ((_ADD, _added), (_DELETE, _deleted), (_UPDATE, _updated)):
-        if head.startswith(mark):
-            path = head.removeprefix(mark).strip()
-            if path:
-                return kind(lines, path, number)
+    for mark in (_ADD, _DELETE, _UPDATE):
+        path = head.removeprefix(mark).strip() if head.startswith(mark) else ""
+        if path and mark == _DELETE:
+            if _ends_file(lines):
+                _skip_blank(lines)
+            return FilePatch("delete", (path,), number, has_text=False)
+        if path:
+            return (_added if mark == _ADD else _updated)(lines, path, number)
     if head in {mark.strip() for mark in (_ADD, _DELETE, _UPDATE)}:
         raise invalid("no_path", number, head)
     raise invalid("no_file_header", number, head)
@@ -195,12 +198,6 @@ def _ends_file(lines: PatchLines) -> bool:
     while (line := lines.peek(ahead)) is not None and not line.strip():
         ahead += 1
     return line is None or line.strip().startswith("*** ")
-
-
-def _deleted(lines: PatchLines, path: str, number: int) -> FilePatch:
-    if _ends_file(lines):
-        _skip_blank(lines)
-    return FilePatch("delete", (path,), number, has_text=False)
 
 
 def _updated(lines: PatchLines, path: str, number: int) -> FilePatch:
@@ -289,7 +286,9 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
             names = found[-1].names
         elif _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
-        elif _SHELL.match(line.strip()) and not _block_follows(lines):
+        elif _SHELL.match(line.strip()) and not any(
+            _SEARCH.fullmatch((lines.peek(ahead) or "").strip()) for ahead in (1, 2)
+        ):
             lines.take()
             while (line := lines.peek()) is not None and not line.strip().startswith(_FENCE):
                 lines.take()
@@ -302,11 +301,6 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
     return joined(found)
 
 
-def _block_follows(lines: PatchLines) -> bool:
-    after = (lines.peek(ahead) for ahead in (1, 2))
-    return any(line is not None and _SEARCH.fullmatch(line.strip()) for line in after)
-
-
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
     """The likely paths in the lines above, best first, and whether each is surely a path."""
     found: list[tuple[str, bool]] = []
@@ -314,7 +308,7 @@ def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
         name = _name(line.strip())
         if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
             found.append((name, _is_path(line.strip(), name)))
-        if not _is_fence(line):
+        if not line.startswith((_FENCE, *(f"<{tag}>" for tag in _TAGS))):
             break
     yield from (one for one in found if "." in one[0])
     yield from (one for one in found if "." not in one[0])
@@ -326,10 +320,6 @@ def _is_path(line: str, name: str) -> bool:
         return True
     is_bare_word = "." not in name and "/" not in name
     return not _PROSE.search(name) and not (is_bare_word and line.endswith(_COLONS))
-
-
-def _is_fence(line: str) -> bool:
-    return line.startswith(_FENCE) or any(line.startswith(f"<{tag}>") for tag in _TAGS)
 
 
 def _name(line: str) -> str:
@@ -401,7 +391,12 @@ def parse_diff(text: str) -> tuple[FilePatch, ...]:
             found.append(_git(lines))
         elif _is_header(lines) and _has_hunk(lines):
             found.append(_plain(lines))
-        elif line.startswith("@@ ") or (found and _is_stray(lines)):
+        elif line.startswith("@@ ") or (
+            found  # a changed line of no hunk, unless it marks a signature
+            and line.startswith(("+", "-"))
+            and line.rstrip() != "---"
+            and not _is_signature(lines)
+        ):
             raise invalid("stray_line", lines.number, line)
         elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
             raise invalid("binary", lines.number, line)
@@ -423,14 +418,6 @@ def _has_hunk(lines: PatchLines) -> bool:
     if after[:1] in ("+", "-", " ") and after.strip() not in ("", "---"):
         raise invalid("no_hunk_header", lines.number + 2, after)
     return after.startswith("@@")
-
-
-def _is_stray(lines: PatchLines) -> bool:
-    """Whether a changed line comes next, which belongs to no hunk; not the mark of a signature."""
-    line = lines.peek() or ""
-    if not line.startswith(("+", "-")) or line.rstrip() == "---":
-        return False
-    return not _is_signature(lines)
 
 
 def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:

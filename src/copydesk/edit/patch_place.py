@@ -31,9 +31,7 @@ Part = tuple[int, int]
 """Lines [start, stop), 0-based."""
 
 _SHOWN_PLACES = 10
-_SHOWN_NEAR = 100
-"""Of so many hunks that are not found the closest place is told."""
-
+_SHOWN_NEAR = 100  # the closest place is reported of so many hunks at most
 _LONGEST = 2_000
 """Characters of the lines that stand in the file for those of a hunk; longer ones are not told."""
 

@@ -138,7 +138,10 @@ class _Out:
         if size <= _CHUNK:
             write_all(self.fd, gathered[0] if len(gathered) == 1 else b"".join(gathered))
         else:
-            _write_parts(self.fd, gathered)
+            done = _os.write_many(self.fd, gathered)
+            for part in gathered:  # those that the one call has not written
+                write_all(self.fd, memoryview(part)[done:])
+                done = max(done - len(part), 0)
         self.wrote(size)
 
     def wrote(self, count: int) -> None:
@@ -146,16 +149,6 @@ class _Out:
         if self._start and count > _CHUNK:
             _os.start_writing(self.fd, self._at, count)
         self._at += count
-
-
-def _write_parts(fd: int, parts: list[bytes | memoryview]) -> None:
-    done = _os.write_many(fd, parts)
-    for part in parts:
-        if done < len(part):
-            write_all(fd, memoryview(part)[done:])
-            done = 0
-        else:
-            done -= len(part)
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
@@ -234,8 +227,7 @@ def _copy(old_fd: int, out: _Out, start: int, stop: int) -> None:
         out.wrote(len(data))
 
 
-_LEAST = 8
-"""A byte order mark and a code unit are in one block."""
+_LEAST = 8  # bytes: a byte order mark and a code unit are in one block
 
 
 _TAIL = 1 << 14
@@ -503,10 +495,8 @@ def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
 
 _MARGIN = 4
 _HEAD = 4
-_BLOCKS = 3
-"""So many blocks are held, since places that are asked for lie close together."""
-_HELD = 4
-"""So many windows are held of one text, where several places are wanted."""
+_BLOCKS = 3  # blocks kept in memory: requested places lie close together
+_HELD = 4  # windows read of one text where several places are requested
 
 
 @dataclass(frozen=True, slots=True)

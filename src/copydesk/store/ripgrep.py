@@ -88,15 +88,12 @@ from copydesk.text.snapshot import Snapshot
 
 MAX_PATTERN_BYTES = 1 << 16
 MAX_WARNINGS = 20
-VERSION_BYTES = 16 << 20
-"""Of a larger file no version is told: that takes reading all of it."""
-MOST_VERSION_BYTES = 32 << 20
-"""So many bytes are read for the versions of one search."""
+VERSION_BYTES = 16 << 20  # a version takes reading the whole file
+MOST_VERSION_BYTES = 32 << 20  # bytes read for the versions of one search
 FIRST_BATCH, BATCH = 64, 512
 
 _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
-_SPARE = 16
-"""Descriptors left over for the pipes of ripgrep, and for others at the same time."""
+_SPARE = 16  # descriptors left for the pipes of ripgrep and for other threads
 _CANDIDATES = ("--files-with-matches", "--null", "--no-line-number")
 # The last that matches decides, and --iglob is weighed after every --glob: the numbers
 # are searched whatever globs, types and ignore files say of the names they stand for.
@@ -546,8 +543,7 @@ def _single(found: RgLine) -> Iterator[RgLine]:
         start = stop + 1
 
 
-MAX_ROWS = 10_000
-"""The most files, results or rows that can be asked for; the least is 1."""
+MAX_ROWS = 10_000  # files, results or rows of one search
 
 
 def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:

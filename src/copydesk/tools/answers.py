@@ -73,8 +73,7 @@ _LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), _LONGEST_TEXT)
 _SHOWN = 48
 """Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
 
-_SHOWN_ITEMS = 2
-"""Items of one list among them."""
+_SHOWN_ITEMS = 2  # items of one list among the arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,18 +286,11 @@ def _shortened(data: Fields, most: int) -> Fields:
     return found
 
 
-LISTED = 20
-"""So many documents of each notebook are listed, unless told otherwise."""
-
-FOUND = 20
-"""So many blocks a search shows, unless told otherwise."""
-
-LENGTH = 8_000
-"""Characters of a result that are shown at once, unless told otherwise."""
-
+LISTED = 20  # documents listed of each notebook by default
+FOUND = 20  # blocks found by a search by default
+LENGTH = 8_000  # characters of a result shown at once by default
 MOST_TEXTS = 200
-MOST_CHARACTERS = 32 << 20
-"""So much is kept of all texts together; the oldest go first."""
+MOST_CHARACTERS = 32 << 20  # of all texts together; the oldest are dropped first
 
 
 class LongTexts:
@@ -399,11 +391,8 @@ def note_refused(
 FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
 """The code of a write of another program that was saved as an edit."""
 
-_LONGEST_REASON = 300
-"""Characters of a reason that an answer says in words; its data has more."""
-
-MOST_NEWS = 5
-"""So many decisions are told with one answer; the others with the next ones."""
+_LONGEST_REASON = 300  # characters of a reason in words; the data has more
+MOST_NEWS = 5  # decisions reported with one answer; the others with the next ones
 
 
 def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Report:

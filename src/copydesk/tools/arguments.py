@@ -34,11 +34,8 @@ Schema = Mapping[str, Any]
 
 Property = dict[str, Any]
 
-MOST_BITS = 1 << 13
-"""Of a whole number; Python refuses to write out much larger ones."""
-
-MOST_DEPTH = 32
-"""How deep values may stand in one another; no tool takes more than a few."""
+MOST_BITS = 1 << 13  # of an integer: Python refuses to print much larger ones
+MOST_DEPTH = 32  # nesting of values; no tool needs more than a few levels
 
 
 class Arguments:

@@ -57,8 +57,7 @@ def put_off() -> Generator[None]:
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 10 << 10
 READ_LINES = 500
-MANY = 500
-"""So many edits make so many values that their collection is put off."""
+MANY = 500  # edits: with so many, garbage collection is paused
 
 
 def content_of(found: Reading) -> str:

@@ -39,8 +39,7 @@ from copydesk.tools.diff_model import view_of
 from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.report import ANSWER_TOKENS, Lang, Report
 
-MINDS = ".minds"
-"""The folder that the mirror toolset works in."""
+MINDS = ".minds"  # the folder of the mirror toolset
 
 _log = logging.getLogger("copydesk")
 

@@ -48,8 +48,7 @@ EDITOR = "str_replace_based_edit_tool"
 OLD_EDITOR = "str_replace_editor"
 
 SNIPPET_LINES = 4
-MOST_SHOWN = 16_000
-"""Characters of a view; the rest is cut, and said to be."""
+MOST_SHOWN = 16_000  # characters of a view; a longer one is cut, with a note
 
 _CUT = (
     "<response clipped><NOTE>To save on context only part of this file has been shown to you. "

@@ -403,8 +403,7 @@ class ReadMultipleFilesCall(CompatCall):
             return f"{path}: Error - {words}"
 
 
-MOST_TOGETHER = 16 << 20
-"""So many bytes of text one answer has of several files."""
+MOST_TOGETHER = 16 << 20  # bytes of text in one answer about several files
 
 
 class WriteFileCall(CompatCall):
@@ -621,8 +620,7 @@ class DirectoryTreeCall(_DirectoryCall):
         return self.text(json.dumps(tree, indent=2, ensure_ascii=False), place.path)
 
 
-MOST_DEEP = 200
-"""A tree of so many directories, one in the other, is told."""
+MOST_DEEP = 200  # nested directories of a tree
 
 
 class MoveFileCall(CompatCall):
@@ -708,8 +706,7 @@ class MoveFileCall(CompatCall):
 
 
 _MOST_TOLD = 10
-MOST_MOVED = 1_000
-"""So many files and directories are moved with a directory."""
+MOST_MOVED = 1_000  # files and directories that are moved with a directory
 
 
 class SearchFilesCall(_DirectoryCall):

@@ -25,7 +25,6 @@ from copydesk.text.unified import (
     CONTEXT,
     HUNK_HEAD,
     DiffText,
-    Region,
     hunks_of,
     quoted,
     read_diff,
@@ -36,24 +35,14 @@ from copydesk.text.unified import (
 _MOST_CELLS: Final = 4_000
 """With more possible pairs, lines are paired in order instead of by similarity."""
 
-_ALIKE: Final = 0.35
-"""Lines less similar than this are not paired."""
-
-_MOST_PIECES: Final = 16 << 20
-"""Two longer lines have one mark each, around all that differs."""
-
-_MOST_WORDS: Final = 20_000
-"""Of so many characters of two lines the words are compared."""
-
-_LONGEST_WORD: Final = 60
-"""A longer one is marked in part."""
-
-LONG: Final = 1_000
-"""A line of more characters is shown in parts."""
-
-_AROUND: Final = 120
-"""So many characters are shown around what differs in a long line."""
-
+_ALIKE: Final = 0.35  # less similar lines are not paired
+_MOST_PIECES: Final = (
+    16 << 20
+)  # characters: two longer lines have one mark each, around all that differs
+_MOST_WORDS: Final = 20_000  # characters of two lines of which the words are compared
+_LONGEST_WORD: Final = 60  # a longer word is marked in part
+LONG: Final = 1_000  # a line of more characters is shown in parts
+_AROUND: Final = 120  # characters shown around a difference in a long line
 _MOST_MARKED: Final = 600
 """So many characters at each end of what differs are shown, when it is longer itself."""
 
@@ -75,13 +64,17 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     """Indices from 0 of lines that stand side by side, None for a line that is alone."""
     if len(old) == len(new) or not old or not new or len(old) * len(new) > _MOST_CELLS:
         return _in_order(len(old), len(new))
-    ours, theirs = [_bag(line) for line in old], [_bag(line) for line in new]
+    ours, theirs = (
+        [Counter(w for w in _WORDS.findall(line[:2_000]) if not w.isspace()) for line in lines]
+        for lines in (old, new)
+    )
     height, width = len(old), len(new)
     best = [[0.0] * (width + 1) for _ in range(height + 1)]
     like = [[0.0] * width for _ in range(height)]
     for i in range(height - 1, -1, -1):
         for j in range(width - 1, -1, -1):
-            like[i][j] = _alike(ours[i], theirs[j])
+            every = ours[i].total() + theirs[j].total()
+            like[i][j] = 2 * (ours[i] & theirs[j]).total() / every if every else 1.0
             with_both = best[i + 1][j + 1] + like[i][j] if like[i][j] >= _ALIKE else 0.0
             best[i][j] = max(best[i + 1][j], best[i][j + 1], with_both)
     if best[0][0] == 0.0:
@@ -255,16 +248,6 @@ def _in_order(old: int, new: int) -> list[Pair]:
     return [(i if i < old else None, i if i < new else None) for i in range(count)]
 
 
-def _bag(line: str) -> Counter[str]:
-    return Counter(word for word in _WORDS.findall(line[:2_000]) if not word.isspace())
-
-
-def _alike(one: Counter[str], other: Counter[str]) -> float:
-    """The share of words that two lines have in common, 0 to 1."""
-    every = one.total() + other.total()
-    return 2 * (one & other).total() / every if every else 1.0
-
-
 def _starts(words: Sequence[str], first: int) -> list[int]:
     """Where each word starts, and where the last one ends."""
     found = [first]
@@ -411,7 +394,7 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
     made: list[DiffHunk] = []
     shift = end = 0
     for group in hunks_of(regions(old, change), context):
-        low, high = _reach(old, group)
+        low, high = old.reach(group[0].start)[0], old.reach(group[-1].stop)[1]
         start = max(group[0].start - context, low, end)
         stop = min(group[-1].stop + context, high)
         blocks: list[DiffBlock] = []
@@ -483,13 +466,6 @@ def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
         yield _changed([(sides["-"], sides["+"])])
 
 
-def _reach(old: Text, group: Sequence[Region]) -> tuple[int, int]:
-    """The lines at hand around the regions."""
-    low, _ = old.reach(group[0].start)
-    _, high = old.reach(group[-1].stop)
-    return low, high
-
-
 def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
     lines = _lines(old, start, stop)
     moved = (DiffLine(line.number + shift, line.text, line.ending) for line in lines)
@@ -522,17 +498,10 @@ def _line(number: int, text: str) -> DiffLine:
     return DiffLine(number + 1, text, "none")
 
 
-_LEFT_OUT = "…["
-"""What stands in the place of characters that were left out of a line."""
-
-_CUT = re.compile(r"\(\+\d+ characters\)")
-"""What stands where a line of a refusal was cut."""
-
-_LONGEST = 2_000
-"""A line of more characters may have been cut."""
-
-MOST_LINES = 20_000
-"""So many lines of a diff are looked at."""
+_LEFT_OUT = "…["  # marks characters that were left out of a line
+_CUT = re.compile(r"\(\+\d+ characters\)")  # marks where a line of a refusal was cut
+_LONGEST = 2_000  # a line of more characters may have been cut
+MOST_LINES = 20_000  # lines of a diff that are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,9 @@ if TYPE_CHECKING:
 
 _PREVIEW = 10
 _LONGEST = 200
-_UNREAD = 20
-"""So many files that are not read are named in a text."""
-
+_UNREAD = 20  # unread files that a text names
 _NO_LINK = {char: f"%{ord(char):02X}" for char in ' %()<>"\\#?[]`'}
-_NOWHERE = RelPath(())
-"""The path of a block diff: the blocks that it names tell it."""
+_NOWHERE = RelPath(())  # a block diff has no path: its blocks have
 
 
 class BlockInfoCall(ToolCall):
@@ -142,10 +139,15 @@ class SearchBlocksCall(ToolCall):
             raise InvalidArgs("query", "must not be empty")
         reading = context.desk.notes.reading
         found = reading.search(context.member, query, self.limit)
-        rows: list[Value] = [hit_fields(block) for block in found]
         said = "notes.found" if found else "notes.found_none"
         lines = [say(said, context.lang, {"count": len(found), "query": query})]
-        lines += map(hit_text, found)
+        rows: list[Value] = []
+        for one in found:
+            text = one.content or one.markdown
+            names = {"id": one.id, "type": one.kind, "box": one.box, "root_id": one.root_id}
+            rows.append({**names, "hpath": one.hpath, "content": start_of(text, _LONGEST)})
+            shown = start_of(one_line(text), _LONGEST)
+            lines.append(f"- [{one.id}][{one.kind}] {one.hpath}: {shown}")
         fields: Fields = {"count": len(rows), "blocks": rows}
         done, documents = indexed(reading, context.member)
         if done < documents:
@@ -390,24 +392,6 @@ def block_fields(block: NoteBlock) -> Fields:
         "updated": block.updated,
     }
     return {**known, **dict(block.attributes)}
-
-
-def hit_fields(block: NoteBlock) -> Fields:
-    """A block that was found, for a program."""
-    return {
-        "id": block.id,
-        "type": block.kind,
-        "box": block.box,
-        "root_id": block.root_id,
-        "hpath": block.hpath,
-        "content": start_of(block.content or block.markdown, _LONGEST),
-    }
-
-
-def hit_text(block: NoteBlock) -> str:
-    """A block that was found, in a line."""
-    said = start_of(one_line(block.content or block.markdown), _LONGEST)
-    return f"- [{block.id}][{block.kind}] {block.hpath}: {said}"
 
 
 def _shown(block: NoteBlock, lang: Lang) -> str:

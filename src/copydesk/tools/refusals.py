@@ -40,14 +40,9 @@ from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
 from copydesk.tools.report import Fields, Lang, Value, named
 
-LONGEST = 2_000
-"""Characters of one text that a caller is told back, or of one fact."""
-
-_SAID_CAUSES = 3
-"""Of so many texts that are not in the file it is said in words why."""
-
-_SAID = 10
-"""So many numbers of a list are said in words."""
+LONGEST = 2_000  # characters of one text of the caller or of one fact
+_SAID_CAUSES = 3  # texts that are not in the file of which the words tell why
+_SAID = 10  # numbers of a list in words
 
 
 def refusal_words(

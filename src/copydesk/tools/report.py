@@ -23,11 +23,8 @@ from copydesk.tools.messages import say
 LONGEST_LINE = 2_000
 """A line of more characters is cut, after the unchanged parts of it were left out."""
 
-_LONGEST = 16
-"""A text of so many characters a token is too long in any case."""
-
-_LEAST = 3
-"""So many lines of a hunk are shown in any case."""
+_LONGEST = 16  # characters a token: a text with more than this is too long in any case
+_LEAST = 3  # lines of a hunk that are always shown
 
 
 class Words(NamedTuple):
@@ -283,17 +280,14 @@ Fields = dict[str, Value]
 Length = Literal["full", "brief"]
 """How much an answer tells: all of its fields, or one line."""
 
-ANSWER_TOKENS = 4_000
-"""So long is an answer unless a setting says otherwise."""
-
+ANSWER_TOKENS = 4_000  # tokens of an answer by default
 MOST_DIFF_BYTES = 4 << 20
 MOST_DIFF_CHARACTERS = 100_000
 _CHANGED = re.compile(r"^@@ .*\n(?:[ \\].*\n)*[-+]", re.MULTILINE)
 """A hunk of which a changed line is shown."""
 
 MOST_NEXT = 3
-_LEAST_ROOM = 200
-"""Tokens that a diff or a body has in any case."""
+_LEAST_ROOM = 200  # tokens that a diff or a body always has
 
 
 @dataclass(frozen=True)

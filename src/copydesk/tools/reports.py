@@ -62,11 +62,8 @@ from copydesk.tools.report import (
     shown_diff,
 )
 
-HEAD_TOKENS = 250
-"""What the head of an answer takes, and its next steps."""
-
-LIST_HEAD_TOKENS = 500
-"""The same of a list, with what is told besides."""
+HEAD_TOKENS = 250  # What the head of an answer takes, and its next steps
+LIST_HEAD_TOKENS = 500  # The same of a list, with what is told besides
 
 
 def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Report:
@@ -252,8 +249,7 @@ def _voices(plan: Plan) -> tuple[str, ...]:
     return ("batch",) if isinstance(plan.request, BatchEdit) else ()
 
 
-REPLACE_TEXT = ("edit", "replace_text")
-"""Whose words a refusal of that tool is said in."""
+REPLACE_TEXT = ("edit", "replace_text")  # Whose words a refusal of that tool is said in
 
 
 def refused(
@@ -576,8 +572,7 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
 
 
-_MOST_UNCOUNTED = 10
-"""A brief answer with more lines begins with their count."""
+_MOST_UNCOUNTED = 10  # A brief answer with more lines begins with their count
 
 
 def planned_together(

@@ -19,11 +19,8 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Report, first_rows, listing, named, row_tokens
 
 FILES, COUNTS, RESULTS = 50, 200, 50
-ENTRIES = 1_000
-"""So many entries of a directory are listed in a text."""
-
-_WARNINGS = 5
-"""So many files that were not wholly searched are named in a text."""
+ENTRIES = 1_000  # So many entries of a directory are listed in a text
+_WARNINGS = 5  # So many files that were not wholly searched are named in a text
 
 
 class ListDirCall(ToolCall):

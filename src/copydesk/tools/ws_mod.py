@@ -51,8 +51,7 @@ from copydesk.tools.searching import SEARCHING
 
 UNDO = "undo_file_modification"
 RESULTS = 50
-_WHY = 120
-"""Characters of what an edit is for in a row of a list."""
+_WHY = 120  # Characters of what an edit is for in a row of a list
 
 
 class UndoCall(EditingCall):
@@ -350,8 +349,7 @@ HISTORY = (
 
 APPLY_ALL = "apply_file_modifications"
 APPLY = "apply_file_modification"
-MOST_FILES = 200
-"""In so many files at most a text is replaced by one call."""
+MOST_FILES = 200  # In so many files at most a text is replaced by one call
 LONGER = "more lines than may be written without being shown first"
 
 
@@ -370,8 +368,7 @@ class ReadFileCall(ToolCall):
         return reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
 
 
-_DIFFS = ("diff", "patch")
-"""The values of `content_format` with which a text may look like a patch."""
+_DIFFS = ("diff", "patch")  # The values of `content_format` with which a text may look like a patch
 
 
 class CreateNewFileCall(EditingCall):

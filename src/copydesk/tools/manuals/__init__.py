@@ -71,12 +71,8 @@ def names(toolset: str, lang: Lang) -> tuple[str, ...]:
     return (*pages, *dict.fromkeys(found))
 
 
-_LISTED = ("tools", "scenarios", "errors")
-"""Pages that a list of their chapters stands for."""
-
-_LONG = 4_000
-"""Characters."""
-
+_LISTED = ("tools", "scenarios", "errors")  # pages shown as a list of their chapters when long
+_LONG = 4_000  # characters
 _HEADED = re.compile(r"^### (\w+)$", re.MULTILINE)
 _FENCE = re.compile(r"`{3,}")
 _LABEL = re.compile(r"\*\*\w+\*\*(?:: |：)(.+?(?:\.(?= )|。|$))")
