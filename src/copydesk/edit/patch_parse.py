@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.edit.request import PatchHunk
@@ -441,7 +441,6 @@ class _Head:
     after: str = ""
     mode: str = ""
     old_mode: str = ""
-    names: list[str] = field(default_factory=list[str])
 
 
 def _git(lines: PatchLines) -> FilePatch:
@@ -472,23 +471,17 @@ def _git(lines: PatchLines) -> FilePatch:
     if _is_header(lines):
         _take_names(lines, head)
         head.old, head.new = _stripped(head.old, head.new)
-        _check_one_file(head, names)
+        told = {head.old, head.new}
+        if _NULL not in told and not head.renamed_from:
+            with suppress(PatchInvalid):  # it names two, as that of a rename
+                told.add(_both(names, head.number))
+            if len(told) > 1:
+                raise invalid("two_files", head.number, ", ".join(sorted(told)))
     if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
         head.old = head.new = _both(names, head.number)
     if head.renamed_from:
         head.old, head.new = head.renamed_from, head.renamed_to or head.renamed_from
     return _patch(lines, head, (head.old if head.is_absent or head.renamed_from else head.new,))
-
-
-def _check_one_file(head: _Head, names: str) -> None:
-    """Raise PatchInvalid where the lines of a diff name two files, and it is no rename."""
-    told = {head.old, head.new}
-    if _NULL in told:
-        return
-    with suppress(PatchInvalid):  # it names two, as that of a rename
-        told.add(_both(names, head.number))
-    if len(told) > 1 and not head.renamed_from:
-        raise invalid("two_files", head.number, ", ".join(sorted(told)))
 
 
 def _mode(line: str, number: int) -> str:
@@ -505,7 +498,10 @@ def _plain(lines: PatchLines) -> FilePatch:
     head = _Head(lines.number)
     _take_names(lines, head)
     old, new = _stripped(head.old, head.new)
-    tail = _below_two(old, new)
+    before, _, old_rest = old.partition("/")
+    after, _, tail = new.partition("/")  # the path below the two compared directories
+    if tail != old_rest or (before == after and after not in ("a", "b")):
+        tail = ""
     if head.was_absent:  # the folder of one side of the comparison is none of the workspace
         return _patch(lines, head, (tail or new,))
     names = (old, tail) if head.is_absent else (new, old, tail)
@@ -542,14 +538,6 @@ def _stripped(old: str, new: str) -> tuple[str, str]:
         if old.startswith(one) and new.startswith(other):
             return old.removeprefix(one), new.removeprefix(other)
     return old, new
-
-
-def _below_two(old: str, new: str) -> str:
-    """The path below the two compared directories, such as `a/` and `b/`; empty without any."""
-    before, _, old_rest = old.partition("/")
-    after, _, rest = new.partition("/")
-    is_other = before != after or after in ("a", "b")
-    return rest if rest == old_rest and is_other else ""
 
 
 def _both(names: str, number: int) -> str:

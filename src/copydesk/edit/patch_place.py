@@ -377,18 +377,12 @@ class _Replacement:
         is_exact = there == [_bytes(base, line) for line in _raw_lines(old)]
         if is_exact and (there or not base.line_count or self._is_raw):
             made = [base.encoding.bytes_of(line) for line in theirs]
-            return self._exactly(starts, there, made), escapes
+            edits: list[Edit] = []
+            for gap in align(there, made).gaps():
+                raw = b"".join(made[gap.now_start : gap.now_stop])
+                edits.append(Edit(starts[gap.base_start], starts[gap.base_stop], raw))
+            return edits, escapes
         return self._loosely(_raw_lines(old), theirs), escapes
-
-    def _exactly(self, starts: list[int], old: list[bytes], new: list[bytes]) -> list[Edit]:
-        return [
-            Edit(
-                starts[gap.base_start],
-                starts[gap.base_stop],
-                b"".join(new[gap.now_start : gap.now_stop]),
-            )
-            for gap in align(old, new).gaps()
-        ]
 
     def _loosely(self, ours: list[str], theirs: list[str]) -> list[Edit]:
         """The same by lines without their ends."""

@@ -375,23 +375,18 @@ class DigestOfPieces(_InThread[str]):
         self._future = in_thread(self._digest, pieces, old_fd, states)
 
     def _digest(self, pieces: Sequence[Piece], old_fd: int, states: States) -> str:
-        state, done = _state_before(pieces, states)
+        state: State = hashlib.sha256()
+        done, first = 0, pieces[0] if pieces else b""
+        if isinstance(first, Kept) and first.start == 0:
+            index = bisect_right(states, first.stop, key=lambda known: known[0])
+            if index:  # the last state that is one of the new content too
+                done, known = states[index - 1]
+                state = known.copy()
         for data in _bytes_from(pieces, old_fd, done):
             if self._stopped:
                 break
             state.update(data)
         return state.hexdigest()
-
-
-def _state_before(pieces: Sequence[Piece], states: States) -> tuple[State, int]:
-    """The last state that holds of the new content too, and how many bytes it has taken."""
-    first = pieces[0] if pieces else b""
-    if isinstance(first, Kept) and first.start == 0:
-        index = bisect_right(states, first.stop, key=lambda state: state[0])
-        if index:
-            at, state = states[index - 1]
-            return state.copy(), at
-    return hashlib.sha256(), 0
 
 
 def _bytes_from(pieces: Sequence[Piece], old_fd: int, done: int) -> Iterator[bytes | memoryview]:

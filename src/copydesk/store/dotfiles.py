@@ -130,14 +130,11 @@ def _line(text: str) -> _Line | None:
     text = text.removesuffix("/")
     whole = "/" in text
     try:
-        return _Line(_glob(text.removeprefix("/")), whole, directories, again)
+        names = text.removeprefix("/").split("/")  # `*` and `?` are within a name, `**` over names
+        glob = Glob(tuple(None if name == "**" else _name(name) for name in names))
+        return _Line(glob, whole, directories, again)
     except re.error:
         return None
-
-
-def _glob(text: str) -> Glob:
-    """A glob: `*` and `?` within a name, `**` over names."""
-    return Glob(tuple(None if name == "**" else _name(name) for name in text.split("/")))
 
 
 def _name(glob: str) -> re.Pattern[str]:

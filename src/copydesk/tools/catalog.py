@@ -90,7 +90,13 @@ class Context:
         """The workspace path that a member's toolset means; `folder`: the toolset's root may be."""
         if self.member.toolset != "team_mgmt":
             return RelPath.parse(text)
-        inner = RelPath.parse(_below_minds(text))
+        if not text:
+            raise PathRequired()
+        if text.startswith("/"):
+            raise InvalidPath("absolute path")
+        trimmed = text.removeprefix("./")
+        below = "." if trimmed == MINDS else trimmed.removeprefix(f"{MINDS}/") or "."
+        inner = RelPath.parse(below)
         if not inner.parts and not folder:
             raise NotAFile("directory")
         return RelPath((MINDS, *inner.parts))
@@ -322,12 +328,3 @@ def crashed(mode: str, crash: str, lang: Lang) -> Report:
             "summary": say("CRASH", lang, {"log_id": crash}),
         }
     )
-
-
-def _below_minds(text: str) -> str:
-    if not text:
-        raise PathRequired()
-    if text.startswith("/"):
-        raise InvalidPath("absolute path")
-    trimmed = text.removeprefix("./")
-    return trimmed.removeprefix(f"{MINDS}/") or "." if trimmed != MINDS else "."

@@ -55,6 +55,7 @@ _CUT = (
     "You should retry this tool after you have searched inside the file with `grep -n` in order to "
     "find the line numbers of what you are looking for.</NOTE>"
 )
+_CHECKED = " (correct indentation, no duplicate lines, etc)"
 _VOICES = ("edit", "compat", "batch")
 _COMMAND_NAMES = ("view", "create", "str_replace", "insert", "undo_edit")
 
@@ -230,7 +231,7 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     text = _text_of(done.base)
     first = text[: max(text.find(call.old_str.replace("\r\n", "\n")), 0)].count("\n")
-    return _edited(context, call, done, place, first, call.new_str.count("\n"), None)
+    return _edited(context, call, done, place, first, call.new_str.count("\n"))
 
 
 def _several(old: str, lines: list[int]) -> str:
@@ -260,11 +261,8 @@ def _replaced(context: Context, name: str, call: TextEditorCall, place: ClientPa
         _, base = context.desk.contents(member, place.path)
         if base is not None and base.line_count:
             lines = list(range(1, base.line_count + 1 + base.ends_with_newline))
-            words = (
-                f"Multiple occurrences of old_str `` in lines {lines}. Please ensure it is unique"
-            )
             refusal = InvalidArgs("old_str", "must not be empty")
-            raise Told(f"No replacement was performed. {words}", refusal)
+            raise Told(f"No replacement was performed{_several('', lines)}", refusal)
     return once_approved(
         context, name, lambda dry: batches.edit_in_order(member, name, place.path, [pair], dry=dry)
     )
@@ -277,18 +275,17 @@ def _edited(
     place: ClientPath,
     line: int,
     more: int,
-    inserted: str | None,
+    *,
+    inserts: bool = False,
 ) -> Answer:
     """The answer with the lines around `line`, from 0, and `more` after it."""
     start = max(0, line - SNIPPET_LINES)
     lines = _text_of(done.after).split("\n")
-    if inserted is None:
-        snippet, end = f"a snippet of {place.given}", line + SNIPPET_LINES + more + 1
-        check = "Review the changes and make sure they are as expected."
-    else:
-        snippet, end = "a snippet of the edited file", line + SNIPPET_LINES + more + 1
-        check = "Review the changes and make sure they are as expected "
-        check += "(correct indentation, no duplicate lines, etc)."
+    end = line + SNIPPET_LINES + more + 1
+    snippet, which = f"a snippet of {place.given}", ""
+    if inserts:
+        snippet, which = "a snippet of the edited file", _CHECKED
+    check = f"Review the changes and make sure they are as expected{which}."
     shown = _numbered("\n".join(lines[start:end]), snippet, start + 1)
     said = (
         f"The file {place.given} has been edited. {shown}{check} Edit the file again if necessary."
@@ -314,7 +311,7 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
         raise Told(words, wrong) from None
     except FileNotFound:
         raise context.desk.missing(context.member, place.path) from None
-    return _edited(context, call, done, place, line, text.count("\n"), text)
+    return _edited(context, call, done, place, line, text.count("\n"), inserts=True)
 
 
 def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:

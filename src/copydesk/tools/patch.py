@@ -118,8 +118,10 @@ class _Patching:
             refused = self._refusal()
             if refused is not None:
                 return refused
-            declined = self._declined() if auto else None
             planned = [one for one, _ in self._planned]
+            desk, member = self._context.desk, self._context.member
+            reasons = (desk.declined(member, one, terms) for one, terms in self._planned)
+            declined = next((reason for reason in reasons if reason), None) if auto else None
             if not auto or declined:
                 keep = True
                 lang = self._context.lang
@@ -227,15 +229,6 @@ class _Patching:
         if self._rejected:
             refusal = PatchRejected(tuple(self._rejected))
             return reports.refused(self._name, None, refusal, lang, ("patch",))
-        return None
-
-    def _declined(self) -> str | None:
-        """Why the plans are not written at once; None when they may be."""
-        desk, member = self._context.desk, self._context.member
-        for planned, terms in self._planned:
-            reason = desk.declined(member, planned, terms)
-            if reason is not None:
-                return reason
         return None
 
 

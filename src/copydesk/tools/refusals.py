@@ -135,7 +135,9 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
         failures = refusal.failures
         if "edit" in voices:
             first, lines = failures[0], dict.fromkeys(failures[0].lines)
-            old, reader = _names(voices)
+            old, reader = ("old_str", "view") if "compat" in voices else ("old_string", "Read")
+            if "replace_text" in voices:
+                old, reader = "old", f"{'team_mgmt_' * ('team_mgmt' in voices)}read_file"
             return {
                 "reason": first.reason,
                 "matches_count": first.matches_count,
@@ -208,13 +210,6 @@ def _causes(causes: tuple[str, ...] | None, lang: Lang) -> str:
     comma = "、" if lang == "zh" else ", "
     said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
     return comma.join(said)
-
-
-def _names(voices: Sequence[str]) -> tuple[str, str]:
-    """The argument with the text to be replaced, and what shows the text of a file."""
-    if "replace_text" in voices:
-        return "old", f"{'team_mgmt_' * ('team_mgmt' in voices)}read_file"
-    return ("old_str", "view") if "compat" in voices else ("old_string", "Read")
 
 
 def _first_few(numbers: Iterable[int], lang: Lang) -> str:

@@ -45,8 +45,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.encoding import Encoding
-from copydesk.text.snapshot import Text
-from copydesk.text.unified import Region, regions
+from copydesk.text.unified import regions
 from copydesk.tools import report_fields
 from copydesk.tools.diff_model import View, diff_text, shorten, views_of
 from copydesk.tools.messages import say, say_reason
@@ -423,6 +422,8 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     found = regions(outcome.base, outcome.change)
     old = sum(region.stop - region.start for region in found)
     new = sum(len(region.new) for region in found)
+    kind = "move" if entry.moved else "mode" if entry.mode_changed else entry.kind
+    replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
         "status": "ok",
         "mode": mode,
@@ -430,7 +431,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         **({"to": str(entry.moved.other)} if entry.moved else {}),
         "edit_id": outcome.edit_id,
         "undone_edit_id": entry.edit_id,
-        "action": _undo_action(outcome, old, new),
+        "action": _UNDOING.get(kind, replaces),
         "context_match": outcome.context,
         "regions": [
             {"start_line": start + 1, "end_line": start + len(region.new)}
@@ -444,12 +445,19 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     shown: Fields = {}
     if entry.kind != "create" or entry.moved:
         fields["version"] = after.version
-        shown = _undo_evidence(after, found)
+        if found:
+            start, stop = found[0].start, found[0].start + len(found[0].new)
+            shown = {
+                "before": report_fields.lines_before(after, start),
+                "written": report_fields.lines_of(after, start, stop),
+                "after": report_fields.lines_after(after, stop),
+            }
     fields["apply_evidence"] = shown
     facts = {"undone": entry.edit_id, "path": outcome.path, "old": old, "new": new}
     if entry.moved:
         facts["to"] = entry.moved.other
-    summary = say(_undo_saying(outcome), lang, facts)
+    saying = kind if kind in _UNDOING else outcome.context
+    summary = say(f"undo.{saying if outcome.edit_id else 'nothing'}", lang, facts)
     again = say("next.redo", lang, {"tool": mode, "id": outcome.edit_id})
     steps = (again,) if outcome.edit_id else ()
     rest = _rest(mode, outcome.edit_id, lang)
@@ -522,41 +530,8 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
     return Report(fields, views=report_fields.views(refusal, entry.path, now, outcome.lines))
 
 
-def _undo_evidence(after: Text, found: tuple[Region, ...]) -> Fields:
-    """What stands now where the first region is."""
-    if not found:
-        return {}
-    start, stop = found[0].start, found[0].start + len(found[0].new)
-    return {
-        "before": report_fields.lines_before(after, start),
-        "written": report_fields.lines_of(after, start, stop),
-        "after": report_fields.lines_after(after, stop),
-    }
-
-
-def _undo_action(outcome: Undone, old: int, new: int) -> str:
-    """What taking the edit back does to the file."""
-    if outcome.entry.moved:
-        return "file_move"
-    if outcome.entry.mode_changed:
-        return "file_mode"
-    if outcome.entry.kind in ("create", "remove"):
-        return "remove" if outcome.entry.kind == "create" else "create"
-    if old and new:
-        return "replace"
-    return "insert" if new else "delete"
-
-
-def _undo_saying(outcome: Undone) -> str:
-    if not outcome.edit_id:
-        return "undo.nothing"
-    if outcome.entry.moved:
-        return "undo.move"
-    if outcome.entry.mode_changed:
-        return "undo.mode"
-    if outcome.entry.kind in ("create", "remove"):
-        return f"undo.{outcome.entry.kind}"
-    return f"undo.{outcome.context}"
+_UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remove": "create"}
+"""The action of an undo by the kind of the edit; that of any other edit depends on its lines."""
 
 
 def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
