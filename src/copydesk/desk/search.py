@@ -65,7 +65,7 @@ class FileSearch:
 
     @property
     def rg(self) -> Rg | None:
-        """The ripgrep to use; sought when needed, and again while none is found."""
+        """The ripgrep to use; searched for when needed, and again until one is found."""
         if self._found is None:
             self._found = find_rg()
         return self._found
@@ -80,7 +80,7 @@ class FileSearch:
         return tuple(entry for entry in shown if entry is not None)
 
     def in_order(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
-        """The same in the order of the bytes of their names."""
+        """The entries of a directory sorted by the bytes of their names."""
         found = self.list_dir(member, path)
         return tuple(sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogatepass")))
 
@@ -92,7 +92,7 @@ class FileSearch:
         *,
         skip_refused: bool = False,
     ) -> Iterator[tuple[int, str, DirEntry]]:
-        """What is below a directory, each one before what is in it: how deep, and its path there.
+        """Everything below a directory, a directory before its entries: depth, path and entry.
 
         However deep it is. `skip_refused`: of directories that cannot be listed nothing more
         is told.
@@ -124,7 +124,7 @@ class FileSearch:
         return self.files.info(check_look(self.files, member, path))
 
     def make_directory(self, member: Member, path: RelPath) -> None:
-        """Make directories; AccessDenied, NotAFile, ApprovalRequired where a person has to see."""
+        """Make directories; AccessDenied, NotAFile, ApprovalRequired if a person has to approve."""
         real = authorized(self.files, member, path, "write", "read")
         why = member.now().policy.why_human(real, 0)
         if why is not None:

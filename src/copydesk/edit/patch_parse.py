@@ -66,7 +66,7 @@ class PatchLines:
         return self.at + 1
 
     def peek(self, ahead: int = 0) -> str | None:
-        """The line that is next, or a later one; None beyond the last."""
+        """The next line, or the one `ahead` of it; None after the last."""
         at = self.at + ahead
         return self._lines[at] if at < len(self._lines) else None
 
@@ -75,12 +75,12 @@ class PatchLines:
         return self._lines[self.at - 1]
 
     def before(self, count: int) -> Iterator[str]:
-        """The lines before the one that is next, the last one first, so many at most."""
+        """Up to `count` lines before the next one, the last one first."""
         yield from reversed(self._lines[max(self.at - count, 0) : self.at])
 
 
 def invalid(reason: str, line: int | None = None, text: str | None = None) -> PatchInvalid:
-    """The refusal of a text that is no patch, at one of its lines."""
+    """A PatchInvalid for one line of the patch."""
     return PatchInvalid(reason, line, text if text is None else text[:_SHOWN])
 
 
@@ -150,7 +150,7 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
 
 
 def _closed(text: str) -> str:
-    """The patch with its last marker at the start of a line, and not like a line of a file."""
+    """The patch with its end marker moved to the start of its line, if it is indented."""
     body = text.rstrip()
     if body.endswith("\nEOF"):
         body = body.removesuffix("\nEOF").rstrip()
@@ -220,7 +220,7 @@ def _is_file_marker(line: str) -> bool:
 
 
 def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
-    """One place: lines that narrow it, then the lines of it, kept, taken away or added."""
+    """One hunk: @@ headers that narrow its place, then its context, removed and added lines."""
     number = lines.number
     headers: list[str] = []
     marked = False
@@ -333,7 +333,7 @@ def _name(line: str) -> str:
 
 
 def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
-    """A block, of the file that is named above it, or else of the one before it: `names`."""
+    """One block of the file that is named above it, or else of `names`, the block before it."""
     number, above = lines.number, tuple(_names(lines))
     mark = lines.take()
     old = _part(lines, _DIVIDER, number)
@@ -421,7 +421,7 @@ def _has_hunk(lines: PatchLines) -> bool:
 
 
 def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:
-    """Whether the mark that mail programs put before a signature comes next, and what is one."""
+    """Whether the next lines are a mail signature, `-- ` and what follows."""
     if (lines.peek(ahead) or "").rstrip("\r") not in ("-- ", "--"):
         return False
     after = lines.peek(ahead + 1)
@@ -485,7 +485,7 @@ def _git(lines: PatchLines) -> FilePatch:
 
 
 def _mode(line: str, number: int) -> str:
-    """The mode that a line tells; raises PatchInvalid for what is no file."""
+    """The git mode in a line; raises PatchInvalid for the mode of anything but a file."""
     mode = line.rsplit(" ", 1)[1].strip()
     if mode in _KINDS:
         raise invalid(_KINDS[mode], number, line)
@@ -626,7 +626,7 @@ def _numbered_hunk(lines: PatchLines) -> PatchHunk:
 
 
 def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
-    """The lines that the counts tell, taken; None where these are not right."""
+    """Take the lines that the counts of the header give; None if the counts are wrong."""
     old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
     body: list[str] = []
     ahead = 0
@@ -657,7 +657,7 @@ def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
 
 
 def _greedy(lines: PatchLines) -> list[str]:
-    """All lines up to the next header that have a sign, or are blank ones between such."""
+    """Take all lines up to the next header that have a sign, and blank lines between them."""
     body: list[str] = []
     while (line := lines.peek()) is not None:
         if line and line[0] not in " +-\\" and line != "\r":

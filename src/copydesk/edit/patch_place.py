@@ -87,7 +87,7 @@ def check_whole(base: Snapshot, request: PatchEdit, line: int) -> None:
 
 
 def _is_blob(data: bytes, prefix: str) -> bool:
-    """Whether git gives the text an id that starts so."""
+    """Whether git's blob id of the data starts with the prefix."""
     if not prefix.strip("0"):
         return False
     return _blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
@@ -128,14 +128,14 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
 
 @dataclass(frozen=True, slots=True)
 class _Misplaced:
-    """Why a hunk has no place, and the lines where it may be meant."""
+    """Why a hunk has no place, and lines where it may belong."""
 
     reason: str
     lines: tuple[int, ...] = ()
 
 
 class _Sought:
-    """A text in which hunks are sought; `is_base`: the patch was made of it."""
+    """A text to find hunks in; `is_base`: the patch was made from exactly this text."""
 
     def __init__(self, base: Snapshot, *, is_base: bool) -> None:
         self._base, self._is_base = base, is_base
@@ -170,7 +170,7 @@ class _Sought:
     def rejected(
         self, request: PatchEdit, misplaced: Sequence[tuple[int, _Misplaced]]
     ) -> list[RejectedHunk]:
-        """What is told of the hunks that have no place."""
+        """The rejections of the hunks that have no place."""
         told = [self._told(request, index, why) for index, why in misplaced]
         lost = [at for at, one in enumerate(told) if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [request.hunks[told[at].hunk - 1].old for at in lost]
@@ -189,7 +189,7 @@ class _Sought:
         return replace(told, reason="already_there", lines=_numbers(there)) if there else told
 
     def _with_near(self, told: RejectedHunk, old: str, near: Near) -> RejectedHunk:
-        """The same with the lines that are closest, and why they are not these."""
+        """The rejection with the closest lines, and why they differ."""
         corrected, causes = near.corrected, tuple[str, ...](near.causes)
         if corrected is not None and not causes:  # it stands there within lines
             whole = self._base.texts(near.start, near.stop)
@@ -221,7 +221,7 @@ class _Sought:
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
     def _places(self, old: Sequence[str]) -> list[int]:
-        """Where the lines stand, in order, whatever their ends; bytes are found as shown."""
+        """All places of the lines, sorted, whatever their line ends; bytes also as shown."""
         key = tuple(old)
         if key not in self._found:
             self._found[key] = self._sought(old)
@@ -247,7 +247,7 @@ class _Sought:
         return self._as_shown(old) if encoding.escapes else []
 
     def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
-        """Whether the lines from one on are these."""
+        """Whether these lines are at `start`."""
         if start < 0 or start + len(wanted) > self._base.line_count:
             return False
         keys, bom = self._base.keys, self._base.encoding.bom
@@ -257,7 +257,7 @@ class _Sought:
         )
 
     def _as_shown(self, old: Sequence[str]) -> list[int]:
-        """Where lines stand that have bytes as they are shown: each bit is a line (shift-and)."""
+        """Places of lines with bytes as they are shown, by shift-and: each bit is a line."""
         encoding = self._base.encoding
         alike: dict[str, dict[str, int]] = {}  # the lines of the hunk, and where each is in it
         for at, line in enumerate(old):
@@ -297,7 +297,7 @@ class _Sought:
         return Outline(self._base.keys)
 
     def _body(self, head: int) -> range:
-        """The lines from one that others stand below to the last of these."""
+        """The block of a header line: from it to the last line below it."""
         if head not in self._bodies:
             self._bodies[head] = range(head, self._outline.body(head).stop)
         return self._bodies[head]
@@ -337,7 +337,7 @@ class _Sought:
 
 
 class _Replacement:
-    """What one hunk comes to at its place, in bytes where all its old lines match to the byte.
+    """The edits of one hunk at its place, in bytes if all its old lines match to the byte.
 
     `is_raw`: so are new lines between two of the very text that the patch was made of.
     """
@@ -361,7 +361,7 @@ class _Replacement:
             self._first = self._last = at
 
     def edits(self) -> tuple[list[Edit], Escapes]:
-        """The bytes that differ, in their order, and what was meant by pictures of bytes."""
+        """The edits of the bytes that differ, in order, and the byte escapes that were used."""
         base, hunk = self._base, self._hunk
         if _is_open(hunk.new) and self._last < base.line_count:
             lines = (self._first + 1,)
@@ -385,7 +385,7 @@ class _Replacement:
         return self._loosely(_raw_lines(old), theirs), escapes
 
     def _loosely(self, ours: list[str], theirs: list[str]) -> list[Edit]:
-        """The same by lines without their ends."""
+        """The edits by lines compared without their line ends."""
         base = self._base
         was = [(_bare(line), line.endswith("\n")) for line in ours]
         new = [(_bare(line), line.endswith("\n")) for line in theirs]
@@ -416,7 +416,7 @@ class _Replacement:
 
 
 def occurrences(texts: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
-    """Where the wanted run stands, also where it overlaps itself, in linear time (KMP)."""
+    """Every place of the wanted run of lines, overlapping ones too, in linear time (KMP)."""
     border = [0]
     for one in wanted[1:]:
         length = border[-1]
@@ -441,7 +441,7 @@ def _holds(ordered: Sequence[int], one: int) -> bool:
 
 
 def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
-    """Those of the lines that one of the bodies holds; these begin in order too."""
+    """The lines that are inside one of the bodies; both are sorted."""
     found: list[int] = []
     at = stop = 0
     for line in ordered:

@@ -37,7 +37,7 @@ from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
 
 
 class Closing(ABC):
-    """A context that closes itself at the end, whatever ends it."""
+    """A context manager that calls `close`."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release what is held."""
 
 
 _THREADS = 8
@@ -64,12 +64,12 @@ class _Pool:
         self.renew()
 
     def renew(self) -> None:
-        """The threads of a parent are not there in its child."""
+        """Start with new threads: those of a parent do not exist in a forked child."""
         self.threads = ThreadPoolExecutor(_THREADS, "copydesk-store")
         self.going: deque[Future[None]] = deque()
 
     def settle(self, most: int) -> None:
-        """Wait until no more than so many files are being closed."""
+        """Wait until at most `most` files are being closed."""
         while len(self.going) > most:
             with suppress(IndexError):  # another thread has taken it
                 self.going.popleft().result()
@@ -81,18 +81,18 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_thread(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[T]:
-    """What comes of a call that is made in another thread, which waits for no other task."""
+    """Run a call in the thread pool; it must not wait for another task of the pool."""
     return _pool.threads.submit(call, *args, **named)
 
 
 def close_soon(fd: int) -> None:
-    """Close a file soon: of one that lost its name the last handle takes the system time."""
+    """Close a file in a thread: closing the last handle of an unlinked file takes time."""
     _pool.going.append(in_thread(_os.close_quietly, fd))
     _pool.settle(_GOING)
 
 
 def wait_all_closed() -> None:
-    """Return when all files are closed that were to be."""
+    """Wait until all files given to `close_soon` are closed."""
     _pool.settle(0)
 
 
@@ -145,7 +145,7 @@ class _Out:
         self.wrote(size)
 
     def wrote(self, count: int) -> None:
-        """So many more bytes are in the file."""
+        """Count bytes that were written, and start to flush them."""
         if self._start and count > _CHUNK:
             _os.start_writing(self.fd, self._at, count)
         self._at += count
@@ -318,7 +318,7 @@ States = Sequence[tuple[int, State]]
 
 
 def digest_in_thread(data: bytes) -> Callable[[], str]:
-    """What gives the SHA-256 of the data, in hex; it is made from now on."""
+    """Start to digest the data in a thread; the result gives the SHA-256 in hex."""
     return in_thread(_sha256, data).result
 
 
@@ -327,7 +327,7 @@ def _sha256(data: bytes) -> str:
 
 
 class _InThread(Closing, Generic[T]):
-    """What a thread makes; a context that ends when the thread has."""
+    """A result made in a thread; the context ends when the thread has."""
 
     _future: Future[T]
     _stopped = False
@@ -390,7 +390,7 @@ class DigestOfPieces(_InThread[str]):
 
 
 def _bytes_from(pieces: Sequence[Piece], old_fd: int, done: int) -> Iterator[bytes | memoryview]:
-    """The bytes of the pieces but the first `done`; what is given holds until the next one."""
+    """The bytes of the pieces after the first `done`; each value is valid until the next."""
     given = sum(len(piece) for piece in pieces if not isinstance(piece, Kept))
     room = memoryview(bytearray(min(given, _JOINED)))
     size = 0
@@ -421,7 +421,7 @@ def _kept(piece: Kept, old_fd: int, done: int) -> Iterator[bytes]:
 
 
 class OpenContent:
-    """`Content` of the open file `fd`, which is its own."""
+    """`Content` of the open file `fd`, which it closes."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -496,7 +496,7 @@ _HELD = 4  # windows read of one text where several places are requested
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a pass over a file told, and the states of its digest on the way."""
+    """The result of one pass over a file, and the states of its digest at each block."""
 
     survey: Survey
     states: States
@@ -543,7 +543,7 @@ class LargeFile:
 
     @property
     def survey(self) -> Survey:
-        """What the pass over the file tells; made when it is first asked for."""
+        """The result of the pass over the file, made when it is first needed."""
         if self._known is None:
             with self._reading():
                 self._known = self._pass()
@@ -589,7 +589,7 @@ class LargeFile:
         return self._with(lines)
 
     def _with(self, lines: Sequence[tuple[int, int]]) -> Text:
-        """The text with these runs of lines [start, stop) at hand, as far as there are lines."""
+        """The text with these runs of lines [start, stop) loaded, as far as there are lines."""
         if self._stamp.nlink > 1:
             return self.whole()  # it will be written in place, from all that it holds
         survey = self.survey
@@ -622,7 +622,7 @@ class LargeFile:
 
     @contextmanager
     def _reading(self) -> Generator[None]:
-        """What is read within is of the file as it was opened."""
+        """Raise TargetMoved if the file changed while it was read."""
         try:
             yield
             stands = self._stamp.stands_in(_os.fstat(self._fd))
@@ -767,7 +767,7 @@ def last_lines(fd: int, stamp: Stamp, lines: int, most_bytes: int, named: str | 
 
 
 def _decodes(data: bytes) -> bool:
-    """Whether the window is UTF-8, but for a character that its end may have cut."""
+    """Whether the window is UTF-8, but for a character that is cut at its end."""
     for cut in range(_LONGEST_CHARACTER):
         try:
             data[: len(data) - cut].decode("utf-8")

@@ -54,11 +54,11 @@ class GitIgnore:
         self._lines: dict[tuple[str, ...], tuple[tuple[int, tuple[_Line, ...]], ...]] = {}
 
     def forget(self) -> None:
-        """Read the files anew when they are asked for."""
+        """Read the files again when they are next needed."""
         self._lines.clear()
 
     def leaves_out(self, path: RelPath, top: RelPath) -> bool:
-        """Whether a file below `top` is left out, by itself or with a directory that it is in."""
+        """Whether a file below `top` is excluded, by itself or with a directory above it."""
         stop = len(path.parts)
         return any(
             self.names(RelPath(path.parts[:count]), directory=count < stop)
@@ -66,7 +66,7 @@ class GitIgnore:
         )
 
     def names(self, path: RelPath, *, directory: bool) -> bool:
-        """Whether the last line that names this very path leaves it out."""
+        """Whether the last line that matches this path itself excludes it."""
         parts = path.parts
         said = _said(self._first, parts, directory)
         if said is None and self._in_files:
@@ -90,7 +90,7 @@ class GitIgnore:
         return found
 
     def _of(self, folder: RelPath) -> tuple[_Line, ...]:
-        """The lines of the file in a directory; none without one that can be read."""
+        """The lines of the file in a directory; none if it cannot be read."""
         try:
             _, stamp = self._files.stat(folder / NAME)
             data = self._files.read(folder / NAME).data if stamp.size <= _MOST_BYTES else b""
@@ -101,13 +101,13 @@ class GitIgnore:
 
 
 def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
-    """What the lines say, the last one first."""
+    """The parsed lines, the last one first."""
     found = [line for line in map(_line, texts) if line is not None]
     return tuple(reversed(found))
 
 
 def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> bool | None:
-    """Whether lines leave a path out; None if no line is for it."""
+    """Whether the lines exclude a path; None if no line matches it."""
     if not lines:
         return None
     for line in lines:
@@ -119,7 +119,7 @@ def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> 
 
 
 def _line(text: str) -> _Line | None:
-    """What one line says; None for a comment, a blank line, and one that names nothing."""
+    """One parsed line; None for a comment, a blank line, and an invalid glob."""
     while text.endswith(" ") and not text.endswith("\\ "):
         text = text[:-1]
     again = text.startswith("!")
@@ -138,7 +138,7 @@ def _line(text: str) -> _Line | None:
 
 
 def _name(glob: str) -> re.Pattern[str]:
-    """What a whole name must match; a text between two `*` is sought once, at its first place."""
+    """The pattern of a name; a text between two `*` is matched once, at its first place."""
     found = [""]
     at = 0
     while at < len(glob):
@@ -261,7 +261,7 @@ class _Matcher:
 
 
 def _choices(glob: str) -> dict[int, list[int]]:
-    """By where a pair of braces with a comma opens: there, each comma between them, the end."""
+    """By the offset of each brace pair with a comma: its start, its commas and its end."""
     found: dict[int, list[int]] = {}
     opened: list[list[int]] = []
     at = 0
@@ -331,7 +331,7 @@ class EditorConfig:
 
 
 def _parsed(text: str) -> _ConfigFile:
-    """What a file says, as far as it is used; of very many charsets the first ones."""
+    """The parsed file: root and charsets; of very many charsets the first ones."""
     is_root, glob = False, ""
     charsets: list[tuple[str, str]] = []
     for raw in text.removeprefix("\ufeff").split("\n"):

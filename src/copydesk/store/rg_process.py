@@ -173,7 +173,7 @@ def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
 
 
 def _beginning(cut: bytes, base64_coded: bool) -> bytes:
-    """The bytes of a JSON string's beginning; `cut` may hold its end if the matches are large."""
+    """The bytes of the start of a JSON string that may have been cut."""
     string = _STRING.match(cut)
     body = string[0] if string else b""
     if base64_coded:
@@ -219,7 +219,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFile:
-    """A file with lines found, all in one text; `path` as in them, `real` with links followed."""
+    """A file with results, in one version of its text; `real` has links followed."""
 
     path: str
     real: RelPath
@@ -228,7 +228,7 @@ class SearchedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What every result has.
+    """The fields that every result has.
 
     `truncated`: there is more than was asked for; exact unless `timed_out`, when
     the time was up before all files were searched. `searched`: the files whose lines are
@@ -453,14 +453,14 @@ _ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The arguments that a wrong pattern and a wrong glob came in."""
+    """The names of the arguments to blame for a wrong pattern or a wrong glob."""
 
     pattern: str
     globs: str
 
 
 class Clock:
-    """The end of a search: by its deadline or because the caller gave up."""
+    """The deadline of a search, and whether the caller cancelled it."""
 
     def __init__(self, timeout_s: float, cancelled: Callable[[], bool] | None) -> None:
         self._deadline = time.monotonic() + timeout_s
@@ -595,7 +595,7 @@ _ABOUT_OPTIONS = (
 
 
 def _refusal(words: str, exit_code: int, blame: Blame) -> Refusal:
-    """What rg meant by ending before it searched; only the beginning is its own word."""
+    """The refusal for an rg that ended early; only the start of its message is rg's own."""
     said = words.strip().removeprefix("rg: ").strip()[:_REASON_CHARACTERS]
     start = said.lower()
     if start.startswith(_ABOUT_PATTERN):

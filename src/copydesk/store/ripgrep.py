@@ -110,7 +110,7 @@ _OPENED = (
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Where is searched and for whom.
+    """The workspace and the caller of a search.
 
     `readable` says whether the caller may read a file, and is asked before the file
     counts for anything. `progress` gets the number of files with a match so far, of
@@ -137,7 +137,7 @@ class _Opened:
 
 @dataclass(slots=True)
 class _Searched:
-    """The file whose lines rg tells at the moment.
+    """The file whose lines rg currently reports.
 
     `base` is its text as long as each line told so far stands in it: a version is
     that of bytes in which every line that is shown was found, whoever writes meanwhile.
@@ -147,7 +147,7 @@ class _Searched:
     base: Snapshot | None
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
-        """The line, all of it where the text is known, and how its bytes are shown."""
+        """The line, whole if the text is known, and how its bytes are shown."""
         base, number = self.base, found.number - 1
         if base is None:
             return found, shown
@@ -236,7 +236,7 @@ class SearchSession:
         return self._searched[-1].line(found)
 
     def _text(self, number: int, at: _Opened) -> Snapshot | None:
-        """The text of an open file, if its version is to be told."""
+        """The text of an open file, if it is small enough to report its version."""
         if at.real is None:
             return None
         try:
@@ -249,7 +249,7 @@ class SearchSession:
             return None
 
     def told(self, found: Result, paths: Collection[str] = ()) -> Result:
-        """What was found, with what is known of the search; `paths` are the files with results."""
+        """The result with warnings and versions; `paths` are the files with results."""
         searched = tuple(
             SearchedFile(one.at.path, one.at.real, one.base)
             for one in self._searched
@@ -258,7 +258,7 @@ class SearchSession:
         return replace(found, timed_out=self.timed_out, warnings=self.warnings(), searched=searched)
 
     def _batches(self) -> Iterator[tuple[list[int], dict[int, _Opened]]]:
-        """The candidates, opened under numbers; a few at first, so that answers come soon."""
+        """Open the candidates in batches, a small one first, so that results come soon."""
         candidates = self._candidates()
         for size in chain((FIRST_BATCH,), repeat(BATCH)):
             with _reserved(size) as numbers:
@@ -275,7 +275,7 @@ class SearchSession:
                     yield numbers, paths
 
     def _candidates(self) -> Iterator[tuple[bytes, ...]]:
-        """The names, from the root, of files that seemed to match as they were walked over."""
+        """The names, from the root, of files that matched while rg walked the tree."""
         real = self._real
         if self._search.files.kind(real) == "file":
             yield tuple(part.encode() for part in real.parts)
@@ -310,7 +310,7 @@ class SearchSession:
             self.timed_out |= run.timed_out
 
     def _open_as(self, number: int, names: tuple[bytes, ...]) -> _Opened | None:
-        """Open a file under this number; None for one left out."""
+        """Open a file as this descriptor; None if it is not to be searched."""
         path = self._path_shown(names)
         if path is None:
             return None
@@ -332,7 +332,7 @@ class SearchSession:
             return _Opened(path, None)
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The names with the links on the way followed, if they are to be; raises a refusal."""
+        """The names with links followed, if the query follows them; raises a refusal."""
         if not self._query.follow_symlinks:
             return names
         try:
@@ -348,7 +348,7 @@ class SearchSession:
             raise AccessDenied("read", "")
 
     def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
-        """The path that the caller is shown for the file, or None: a rule forbids it."""
+        """The path shown to the caller; None if a rule forbids the file."""
         start = len(self._real.parts)
         if names[:start] != tuple(part.encode() for part in self._real.parts):
             return None
@@ -446,7 +446,7 @@ def _names(spelled: bytes) -> tuple[bytes, ...]:
 
 
 def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
-    """The first `most` of what is found, and whether there is more."""
+    """The first `most` items, and whether there are more."""
     items = tuple(islice(found, most))
     return items, len(items) == most and next(found, None) is not None
 

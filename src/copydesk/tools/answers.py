@@ -78,7 +78,7 @@ _SHOWN_ITEMS = 2  # items of one list among the arguments
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """An answer in the form of another program, for which a tool stands.
+    """An answer in the form of the program that a compat tool stands in for.
 
     `content` are its content blocks and `structured` its structured content, as MCP has them;
     `remarks` are told after them. `only_text`: that one has no structured content, and who asks
@@ -218,7 +218,7 @@ def code_of(refusal: Refusal) -> str:
 
 
 def _resolved(refusal: Refusal, path: str | None) -> str | None:
-    """The path as a success would show it; None when it is none of the workspace."""
+    """The path as a success would show it; None if it is not in the workspace."""
     if not path or isinstance(refusal, InvalidPath):
         return None
     if isinstance(refusal, InvalidArgs) and refusal.argument == "path":

@@ -85,7 +85,7 @@ def _read_text(value: object) -> str:
 
 
 def _read_path(value: object) -> str:
-    """A NUL is left to what makes a path of it: an INVALID_PATH."""
+    """A path as text; a NUL is left to RelPath, which refuses it as INVALID_PATH."""
     text = value if isinstance(value, str) else _read_text(value)
     if not text.isascii():
         check_text("", text.replace("\0", ""))
@@ -216,7 +216,7 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
 
 
 def _read_at(place: str, read: Callable[[object], object], value: object) -> object:
-    """The value that was read; a refusal names the place as well."""
+    """Read a value; a refusal names its place too."""
     try:
         return read(value)
     except InvalidArgs as wrong:
@@ -224,7 +224,7 @@ def _read_at(place: str, read: Callable[[object], object], value: object) -> obj
 
 
 class _Argument:
-    """One argument: the form of its value, and what it is when it is not given."""
+    """One argument: the form of its value, and its default."""
 
     def __init__(self, form: _Form, default: object) -> None:
         self.form = form
@@ -275,7 +275,7 @@ def schema_of(kind: type[Arguments]) -> Schema:
 
 
 class _Signature:
-    """The arguments of a tool, the class's own first; what a base has stays where it is there."""
+    """The arguments of a tool: those of the class first, then those of its bases."""
 
     def __init__(self, kind: type[Arguments]) -> None:
         hints = get_type_hints(kind, include_extras=True)

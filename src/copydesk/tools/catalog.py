@@ -219,7 +219,7 @@ class Tool:
         return reports.refused(self.name, path, refusal, lang, self.voices)
 
     def _texts(self, lang: Lang) -> ToolTexts:
-        """Its texts; its name for those of a new tool that has none."""
+        """The texts of the tool; its name stands in for missing ones."""
         none = ToolTexts(self.plain_name, self.plain_name)
         return texts(lang).tools.get(self.plain_name, none)
 

@@ -80,7 +80,7 @@ class TextEditorCall(CompatCall):
         return _COMMANDS[self.command](context, name, self, place)
 
     def _check_place(self, context: Context, place: ClientPath) -> None:
-        """Raise a refusal where nothing stands, or a directory for another command than view."""
+        """Refuse a path with no entry, and a directory for another command than view."""
         try:
             info = context.looking.info(context.member, place.path)
         except FileNotFound:
@@ -186,7 +186,7 @@ def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
 
 
 def _listing(context: Context, place: ClientPath) -> str:
-    """What is in a directory and in those in it, but hidden names."""
+    """The entries of a directory, two levels deep, without hidden names."""
     found = [place.given]
     for entry in _visible(context, place):
         inner = place / entry.name
@@ -315,7 +315,7 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
 
 
 def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
-    """Take back the last edit of the caller's own that stands in the file."""
+    """Undo the last edit of the caller in the file."""
     member = context.member
     past = context.desk.history.page(member, place.path, member.name).edits
     last = next(

@@ -84,7 +84,7 @@ class ClientPath:
 
 
 class Told(Exception):
-    """A refusal in the words of the program that the tool stands for, and remarks on it."""
+    """A refusal in the words of the original program, and remarks on it."""
 
     def __init__(self, words: str, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
         super().__init__(words)
@@ -128,7 +128,7 @@ def real_path(context: Context, real: RelPath) -> str:
 
 
 def _kind_of(context: Context, path: RelPath) -> str:
-    """What stands at a path; empty for nothing, or for what may not be seen."""
+    """The kind of the entry at a path; empty for none, or for one that may not be seen."""
     try:
         return context.looking.info(context.member, path).kind
     except Refusal:
@@ -136,7 +136,7 @@ def _kind_of(context: Context, path: RelPath) -> str:
 
 
 def _check_stands(context: Context, path: RelPath) -> None:
-    """Raise FileNotFound where nothing stands; of what may not be seen the write says that."""
+    """Raise FileNotFound for a missing entry; the write itself refuses a hidden one."""
     try:
         context.looking.info(context.member, path)
     except FileNotFound:
@@ -146,7 +146,7 @@ def _check_stands(context: Context, path: RelPath) -> None:
 
 
 def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
-    """What Node says where a call on a path fails as the refusal says; None where it does not."""
+    """Node's message for a failed call on a path; None if Node has no such failure."""
     is_below = isinstance(refusal, NotAFile) and refusal.kind == "below a file"
     if isinstance(refusal, FileNotFound):
         ends = range(1, len(place.path.parts))
@@ -232,7 +232,7 @@ def refused(
 
 
 def near_miss(failure: PartialMatchFail, own: str) -> tuple[str, ...]:
-    """What stands nearest to a text that stands nowhere, and how the two differ."""
+    """The closest text to one that was not found, and how they differ."""
     near = failure.failures[0]
     shown = [*(near.difference or ()), near.corrected_old_string or ""]
     return ("\n".join([own, *filter(None, shown)]),)
@@ -252,7 +252,7 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
 
 
 def _mistyped(refusal: InvalidArgs, arguments: object) -> str:
-    """What the original says of an argument that is missing or of another type."""
+    """The original's message for an argument that is missing or has another type."""
     found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
     if found is None:
         return ""
@@ -318,7 +318,7 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
 
 def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
-    """Some lines of a file that is too large to be read whole; raises FileTooLarge for more."""
+    """Lines of a file that is too large to read whole; FileTooLarge if they are too long."""
     limit = 1 << 30
     wanted = f"-{max(tail - 1, 1)}~" if tail else ""
     found = context.desk.read(context.member, place.path, wanted, max(head, 0) or limit)
@@ -677,7 +677,7 @@ class MoveFileCall(CompatCall):
         return context.looking.move_directories(member, moved(directories))
 
     def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
-        """Move the files, all or none; of what is refused no plan is kept."""
+        """Move the files, all or none; no plan of a refused move is kept."""
         desk, member = context.desk, context.member
         waiting = {
             plan.request: plan.id

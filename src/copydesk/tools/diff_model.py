@@ -233,7 +233,7 @@ def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) ->
 
 
 def _into_word(kept: str, *differs: str) -> int:
-    """How many of the last characters of `kept` belong to a word that goes on where they differ."""
+    """The number of characters at the end of `kept` whose word continues in the difference."""
     if not any(map(str.isalnum, differs)):
         return 0
     end = len(kept)
@@ -389,7 +389,7 @@ class DiffModel:
 
 
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
-    """A change's model, with up to `context` lines around each part, as far as at hand."""
+    """The model of a change, with up to `context` lines around each part, as far as loaded."""
     old = base.unmarked()
     made: list[DiffHunk] = []
     shift = end = 0
@@ -473,7 +473,7 @@ def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
 
 
 def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> DiffBlock:
-    """The block of a run of changed lines, told by its parts."""
+    """The block of a run of changed lines, from its pairs of old and new lines."""
     return DiffBlock(
         tuple(
             DiffRow(None if i is None else old[i], None if j is None else new[j])
@@ -514,7 +514,7 @@ class FileLines:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a report shows of one version of a file.
+    """The lines of one version of a file that a report shows.
 
     `side`: that of the diff of its file, the first of which is 0. `evidence` tells which lines
     stand among the fields. `total`: how many lines the version has; 0 where nobody has counted.
@@ -538,7 +538,7 @@ class View:
 
 
 def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tuple[View, ...]:
-    """What a refusal shows of a file, which is `version` where the refusal does not say it."""
+    """The lines of a file that a refusal shows, of `version` unless the refusal has one."""
     found = getattr(refusal, "current_version", None) or getattr(refusal, "version", version)
     if not found:
         return ()
@@ -555,7 +555,7 @@ def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tupl
 def views_of(
     versions: Mapping[RelPath, str], diffs: Iterable[tuple[bytes, object]]
 ) -> tuple[View, ...]:
-    """What the diffs of some files, one for each, show of the versions after them."""
+    """The lines of the new versions that the diffs of some files show."""
     heads = {path: b"diff --git " + quoted(f"a/{path}") + b" " for path in versions}
     return tuple(
         View(path, versions[path], side="new", file=at)
@@ -566,7 +566,7 @@ def views_of(
 
 
 def lines_in(diff: Sequence[str], wanted: range | None = None) -> list[FileLines]:
-    """What the lines of a diff show of each of its files, in their order.
+    """The lines of each file that a diff shows, in order.
 
     `wanted`: of these lines of the diff, counted from 0, alone. Where lines were left out of a
     hunk, those after the last gap are counted from its end.

@@ -345,7 +345,7 @@ def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, i
 
 
 def info_text(infos: Infos, lang: Lang) -> str:
-    """The sheets of blocks, and which there are not."""
+    """The attributes of blocks as text, and the ids that were not found."""
     if infos.asked == 1:
         return _sheet(infos.found[0], lang)
     lines = [say("notes.infos", lang, {"count": len(infos.found)})]
@@ -356,7 +356,7 @@ def info_text(infos: Infos, lang: Lang) -> str:
 
 
 def info_fields(info: Info, lang: Lang) -> Fields:
-    """What is known of a block, for a program."""
+    """The attributes of a block as data."""
     fields: Fields = {
         "id": info.block.id,
         "type": info.block.kind,
@@ -448,7 +448,7 @@ def _preview(markdown: str, lang: Lang) -> str:
 
 
 def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
-    """What a diff has done, or would do."""
+    """The answer of a block diff that was applied, or tried."""
     hunks = draft.made()
     nothing = draft.replaces_nothing and not draft.edit_ids
     how = "dry" if dry else "nothing" if nothing else "done"

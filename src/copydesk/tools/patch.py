@@ -57,7 +57,7 @@ class _PatchCall(EditingCall):
 
     @abstractmethod
     def patches(self) -> tuple[FilePatch, ...]:
-        """What the text says of each file."""
+        """The parsed patch, file by file."""
 
     def run(self, context: Context, name: str) -> Report:
         auto = (self.apply or context.apply) == "auto"
@@ -100,7 +100,7 @@ def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
 
 
 class _Patching:
-    """One patch: its plans, and what becomes of them. `name` is that of the tool."""
+    """The plans of one patch, and how they are applied. `name` is the tool's name."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context, self._name = context, name
@@ -219,7 +219,7 @@ class _Patching:
         return planned
 
     def _refusal(self) -> Report | None:
-        """The report of what does not fit; None when all does."""
+        """The report of the hunks that do not fit; None if all fit."""
         lang = self._context.lang
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]

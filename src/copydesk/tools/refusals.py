@@ -111,7 +111,7 @@ _OWN_WORDS: dict[type[Refusal], str] = {
 
 
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
-    """Facts of a refusal that words alone need."""
+    """Facts of a refusal that only its message needs."""
     if isinstance(refusal, ApprovalRequired):
         saying = f"approval.{refusal.why}"
         if refusal.checks:
@@ -165,7 +165,7 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
 
 
 def _anchor_words(refusal: AnchorNotFound, lang: Lang) -> dict[str, Fact]:
-    """What stands near an anchor that no line matches, in words."""
+    """The line closest to an anchor that no line matches, in words."""
     if refusal.before_start or not refusal.closest:
         return {}
     variant = "near"
@@ -177,7 +177,7 @@ def _anchor_words(refusal: AnchorNotFound, lang: Lang) -> dict[str, Fact]:
 
 
 def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
-    """What stands near a text that is not in the file, in words."""
+    """The lines closest to a text that is not in the file, in words."""
     if failure.nearest_lines is None:
         return {}
     variant = "cause" if failure.cause else "near"
@@ -206,7 +206,7 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
 
 
 def _causes(causes: tuple[str, ...] | None, lang: Lang) -> str:
-    """Why two texts differ that a reader takes for the same."""
+    """Why two texts that look the same differ."""
     comma = "、" if lang == "zh" else ", "
     said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
     return comma.join(said)
@@ -248,7 +248,7 @@ def facts_of(refusal: Refusal) -> Fields:
 
 
 def _named_value(name: str, fact: object) -> Value:
-    """A fact as it is shown: lines as they stand are numbered, a text to be sent again is whole."""
+    """A fact as it is shown: current lines numbered, a corrected text whole."""
     if name == "current" and isinstance(fact, tuple):
         return numbered_lines(cast("tuple[LineShown, ...]", fact))
     if name.startswith("corrected_") and isinstance(fact, str):

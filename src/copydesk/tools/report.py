@@ -51,7 +51,7 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
 
 
 def row_tokens(row: str) -> int:
-    """What a row of a list takes in an answer, never less than among other rows."""
+    """The tokens of a row of a list, at least as many as it takes among other rows."""
     return tokens(f"{row}\n") + 1
 
 
@@ -143,7 +143,7 @@ def _shares(sections: Sequence[_Section], lines: Sequence[str], room: int) -> li
 
 
 def _first(lines: Sequence[str], room: int) -> int:
-    """How many of the lines there is room for."""
+    """How many of the lines fit."""
     for at, line in enumerate(lines):
         room -= tokens(line) + 1
         if room < 0:
@@ -292,7 +292,7 @@ _LEAST_ROOM = 200  # tokens that a diff or a body always has
 
 @dataclass(frozen=True)
 class Report:
-    """What a tool answers: all of it as data, and a text for a model or a person.
+    """The answer of a tool: complete data, and a text for a model or a person.
 
     With a `line` the text is that line, and `remarks`, one a line, of what is out of the
     ordinary; else it is the fields as YAML. `next_steps` follow, then the diff, if `shows_diff`,
@@ -416,7 +416,7 @@ def _lines(texts: Sequence[str]) -> str:
 
 @lru_cache(maxsize=2)
 def _left_out(lang: Lang) -> Words:
-    """What is said in the place of what an answer leaves out."""
+    """The words of a language for what an answer leaves out."""
     return Words(
         lambda first, last: say(
             "left_out.lines", lang, {"count": last - first + 1, "range": f"{first}~{last}"}

@@ -133,7 +133,7 @@ def evidence_lines(draft: Draft) -> Iterator[Run]:
 def views(
     refusal: Refusal, path: RelPath, now: Text | None, lines: Place | tuple[int, int]
 ) -> tuple[View, ...]:
-    """What is shown of the text now, where an edit of it was refused at some lines."""
+    """The lines of the current text that a refusal at some lines shows."""
     if now is None or getattr(refusal, "current", None) is not None:
         return view_of(refusal, path, now.version if now else None)
     start, stop = (lines.start, lines.stop) if isinstance(lines, Place) else lines
@@ -248,7 +248,7 @@ def applied_fields(draft: Draft) -> Fields:
 
 
 def _operation(draft: Draft) -> Fields:
-    """Where a file goes, or what goes with it."""
+    """The fields of a file that is moved, deleted, or gets another mode."""
     request, base = draft.request, draft.base
     if isinstance(request, MoveFile):
         return {"to": str(request.to), "size_bytes": base.size}
@@ -300,7 +300,7 @@ def line_counts(draft: Draft) -> Fields:
 
 
 def normalized(draft: Draft) -> Fields:
-    """What was done to keep the rules of line ends."""
+    """The line ends that were added or converted."""
     done = draft.normalized
     return {
         "file_eof_has_newline": done.file_eof_has_newline,
@@ -345,7 +345,7 @@ def _run(flags: Iterable[bool]) -> int:
 
 
 def warnings(draft: Draft, lang: Lang) -> Fields:
-    """What is to be known of the new text of a draft."""
+    """The warnings about the new text of a draft."""
     from copydesk.edit.notes.plan import BlockDraft
 
     found: list[Value] = [*warned(draft.bad_character, draft.escapes, lang)]
@@ -356,7 +356,7 @@ def warnings(draft: Draft, lang: Lang) -> Fields:
 
 
 def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
-    """What a brief answer says besides: what was changed on the way, and warnings."""
+    """The remarks of a brief answer: what was normalized, and warnings."""
     done, said = draft.normalized, list[str]()
     if done.file_eof_newline_added:
         said.append(say("remark.file_eof_newline", lang))
@@ -388,7 +388,7 @@ def warned(bad: bool, escapes: Escapes, lang: Lang) -> list[str]:
 
 
 def _some(escapes: frozenset[str]) -> tuple[str, ...]:
-    """The first few, and whether there are more."""
+    """The first escapes, with `…` if there are more."""
     found = sorted(escapes)
     return (*found[:_SHOWN_ESCAPES], "…") if len(found) > _SHOWN_ESCAPES else tuple(found)
 
@@ -403,13 +403,13 @@ def lost(after: Snapshot, before: Snapshot | None) -> bool:
 
 
 def lost_warning(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
-    """The warning of it."""
+    """The warning about lost characters, if there is one."""
     found = warned(lost(after, before), NO_ESCAPES, lang)
     return {"warnings": list(found)} if found else {}
 
 
 def plan_evidence(draft: Draft) -> Fields:
-    """What stands around and in the place of a plan."""
+    """The lines at the place of a plan and around it."""
     base, place, request = draft.base, draft.place, draft.request
     if isinstance(request, SeveralEdits):
         return {"evidence": _old_regions(draft)}
@@ -448,7 +448,7 @@ def _append_tails(draft: Draft) -> Fields:
 
 
 def apply_evidence(draft: Draft) -> Fields:
-    """What stands there after an apply."""
+    """The lines at the place of an edit after it was applied."""
     if isinstance(draft.request, SeveralEdits):
         return _new_regions(draft)
     if isinstance(draft.request, BlockDiff | FileOperation):
@@ -502,7 +502,7 @@ def _more_regions(draft: Draft) -> Fields:
 
 
 def numbers(draft: Draft) -> dict[str, object]:
-    """The numbers that a summary tells."""
+    """The facts of a summary."""
     if isinstance(draft.request, SeveralEdits):
         old, new = draft.old_count, draft.new_count
         edits, places = _edits(draft), min(len(draft.regions), len(draft.place.parts))
@@ -596,7 +596,7 @@ def start_of(text: str, most: int) -> str:
 
 
 def read_line(outcome: Reading, lang: Lang) -> str:
-    """Which lines of which file, and what is not as in most files."""
+    """The path and lines that were read, and what is unusual about the file."""
     first, count, total = outcome.first_line, len(outcome.lines), outcome.total_lines
     facts = {"path": named(str(outcome.path)), "bytes": outcome.size_bytes, "total": total}
     facts |= {"count": count}

@@ -155,7 +155,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
 
 
 def _written_line(outcome: Applied, version: str) -> str:
-    """What was written where, in one line."""
+    """One line about what was written, and where."""
     draft, planned_at = outcome.draft, outcome.plan.place.start + 1
     drifted = outcome.context == "fuzz" and planned_at != _first_line(draft)
     planned_line = f" (planned {planned_at})" if drifted else ""
@@ -186,7 +186,7 @@ def _first_line(draft: Draft) -> int:
 
 
 def _prefix(mode: str) -> str:
-    """What the names of the mirror toolset's tools begin with."""
+    """The prefix of the mirror toolset's tools, or nothing."""
     return "team_mgmt_" if mode.startswith("team_mgmt_") else ""
 
 
@@ -235,12 +235,12 @@ _UNREAD = (HunkRejected, Busy, Cancelled, CheckFailed)
 
 
 def _callers(mode: str) -> tuple[str, ...]:
-    """Whose names tools have, where these are not the plain ones."""
+    """The voice of the mirror toolset, whose tools have other names."""
     return ("team_mgmt",) if _prefix(mode) else ()
 
 
 def _voices(plan: Plan) -> tuple[str, ...]:
-    """Whose words a plan is refused in."""
+    """The voices that a refusal of a plan is worded in."""
     if isinstance(plan.request, BlockDiff):
         return ("notes",)
     if isinstance(plan.request, ReplaceText):
@@ -417,7 +417,7 @@ def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
 
 
 def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Report:
-    """The report of an edit that was taken back, or of which nothing was left."""
+    """The report of an undo, also of one with nothing left to undo."""
     entry, after = outcome.entry, outcome.after
     found = regions(outcome.base, outcome.change)
     old = sum(region.stop - region.start for region in found)
@@ -487,7 +487,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
 def undone_together(
     mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
 ) -> Report:
-    """The report of a transaction that was taken back, the newest of its edits first."""
+    """The report of the undo of a transaction, the newest of its edits first."""
     each = [undone(mode, one, lang, length) for one in outcomes]
     rows: list[Value] = [
         {key: one.fields[key] for key in _UNDONE_ROW if key in one.fields} for one in each
@@ -507,7 +507,7 @@ _UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_mat
 
 
 def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
-    """The report of an edit that could not be taken back."""
+    """The report of an undo that was refused."""
     entry, refusal, now = outcome.entry, outcome.refusal, outcome.current
     fields: Fields = {
         "status": "error",
@@ -630,7 +630,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
 
 
 def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
-    """The report of plans of which none was written, since not all could be."""
+    """The report of a transaction that was refused: nothing was written."""
     plan, refusal = outcome.plan, outcome.refusal
     fields: Fields = {"status": "pending" if _waits(outcome) else "error", "mode": mode}
     if plan is not None:
@@ -656,13 +656,13 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
 
 
 def _waits(outcome: Withheld) -> bool:
-    """Whether people have to approve, and nothing else is in the way."""
+    """Whether only approvals are missing."""
     refused = [verdict.refusal for verdict in outcome.verdicts if verdict.refusal is not None]
     return bool(refused) and all(isinstance(each, ApprovalRequired) for each in refused)
 
 
 def _written(one: Applied, version: str, lang: Lang) -> Fields:
-    """One plan that was written; `version` is that of its file after all of them."""
+    """The row of one written plan; `version` is its file's after all of the plans."""
     draft = one.draft
     row: Fields = {
         "hunk_id": one.plan.id,
@@ -683,7 +683,7 @@ def _written(one: Applied, version: str, lang: Lang) -> Fields:
 
 
 def _judged(verdict: Verdict, *, told: bool) -> Fields:
-    """What one plan would have come to; the facts of one that is `told` stand above."""
+    """The row of one plan of a withheld transaction; without facts if they are `told` above."""
     row: Fields = {
         "hunk_id": verdict.plan.id,
         "path": str(verdict.plan.request.path),

@@ -340,7 +340,7 @@ def _version(path: str, versions: Mapping[str, str]) -> str:
 
 
 def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
-    """What is out of the ordinary."""
+    """Remarks on a timeout and on files that were not wholly searched."""
     if found.timed_out:
         yield say("search.timed_out", lang)
     for warned in found.warnings[:_WARNINGS]:

@@ -221,7 +221,7 @@ class ShowHunkCall(ToolCall):
 
 
 def past_fields(edit: Past) -> Fields:
-    """One edit of the past, as every surface tells of it."""
+    """The fields of one past edit, the same for every surface."""
     added, removed = counts(edit.diff)
     people = {} if edit.approval is None else edit.approval.people
     return {
@@ -274,7 +274,7 @@ def _plan_fields(context: Context, plan: Plan) -> Fields:
 
 
 def _past_row(edit: Past) -> str:
-    """An edit in one line, its id first; what most edits are is not said."""
+    """An edit in one line, its id first, then what is unusual about it."""
     added, removed = counts(edit.diff)
     parts = [
         f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
@@ -312,7 +312,7 @@ def _second(time_ms: int) -> str:
 
 
 def _planned_lines(plan: Plan) -> tuple[int, int]:
-    """How many lines a plan replaces, and how many stand in their place."""
+    """How many lines a plan replaces, and with how many."""
     place, request = plan.place, plan.request
     if plan.blocks is not None:
         return plan.blocks.lines_removed, plan.blocks.lines_added
@@ -421,7 +421,7 @@ class PrepareCall(EditingCall):
         """The edit that is asked for."""
 
     def terms(self, context: Context) -> Terms:
-        """On what terms it is planned: by the arguments that the tool has of these."""
+        """The conditions of the plan, from those of these arguments that the tool has."""
         auto = (getattr(self, "apply", "never") or context.apply) == "auto"
         version, old = getattr(self, "version", None), getattr(self, "expected_old", None)
         return Terms(version, old, self.existing_hunk_id, auto)
