@@ -585,7 +585,11 @@ class _Slice:
             raise self._refusal("anchor", right)
         start, stop = self._end(left, "BEGIN"), self._end(right, "END")
         if not isinstance(start, str) and not isinstance(stop, str):
-            return self._indexed(start or 0, stop)
+            start = start or 0
+            if stop is not None and (start < 0) == (stop < 0) and start >= stop:
+                raise self._refusal("reversed")  # for any number of blocks
+            first = self._first(start)
+            return range(first, max(first, self._last(stop)))
         first, last = self._first(start), self._last(stop)
         if first >= last:
             raise self._refusal("reversed")
@@ -605,13 +609,6 @@ class _Slice:
         if sign == "+":
             return range(place, min(place + count, self._total))
         return range(max(place + 1 - count, 0), place + 1)
-
-    def _indexed(self, start: int, stop: int | None) -> range:
-        """Both ends by index; reversed if they are so for any number of blocks."""
-        if stop is not None and (start < 0) == (stop < 0) and start >= stop:
-            raise self._refusal("reversed")
-        first, last = self._first(start), self._last(stop)
-        return range(first, max(first, last))
 
     def _end(self, part: str, keyword: str) -> int | str | None:
         """An end: an index, an id, or None for the keyword and for nothing."""

@@ -32,7 +32,6 @@ from copydesk.store.notes.folder_blocks import (
     read,
     shown,
     title_of,
-    undisturbed,
 )
 from copydesk.store.notes.folder_cache import (
     ENDINGS,
@@ -86,6 +85,7 @@ from copydesk.store.soon import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Profile, Tree, heading_of, section
+from copydesk.text.markdown.tree import undisturbed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
@@ -376,7 +376,7 @@ class FolderStore:
         document = self._documents.look(path)
         if document is None or at >= len(document.order):
             return None
-        block = self._block(document, document.order[at])
+        block = next(self._blocks(document, (document.order[at],)))
         there = _folded(block.content, block.markdown)
         return block if all(word in there for word in words) else None
 
@@ -526,12 +526,8 @@ class FolderStore:
             path=str(path),
             hpath=self._hpath(path, title),
             attributes=MappingProxyType(dict(card.attributes)),
-            created=card.id[:14],
             updated=_time(card.stamp),
         )
-
-    def _block(self, document: FolderDocument, node: Node) -> NoteBlock:
-        return next(iter(self._blocks(document, (node,))))
 
     def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
         tree, number, rows = document.tree, document.number, document.rows
@@ -558,7 +554,6 @@ class FolderStore:
                 path=path,
                 hpath=hpath,
                 attributes=MappingProxyType(attributes) if attributes else _NONE,
-                created=block_id[:14],
                 updated=updated,
             )
 

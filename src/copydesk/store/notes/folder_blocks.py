@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import html
 import json
@@ -10,8 +9,7 @@ import re
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -35,7 +33,6 @@ from copydesk.text.relpath import RelPath
 
 DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
 
-_LARGE = 1 << 17
 _WORD = re.compile(r"\w+")
 _LOOKED_AT = 600
 """The characters of a block that its sketch is made of."""
@@ -79,25 +76,9 @@ def read(
             block.children = (_nothing(block, block.stop),)
     if not any(True for _ in shown(tree.root)):
         root = tree.root
-        root.children = (*root.children, _nothing(root, _end(root)))
+        end = root.children[-1].stop if root.children else root.start
+        root.children = (*root.children, _nothing(root, end))
     return tree
-
-
-@contextmanager
-def undisturbed(size: int) -> Generator[None]:
-    """Pause the garbage collector while a large text becomes many objects."""
-    paused = size >= _LARGE and gc.isenabled()
-    if paused:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
-
-
-def _end(root: Block) -> int:
-    return root.children[-1].stop if root.children else root.start
 
 
 def _nothing(parent: Block, at: int) -> Block:

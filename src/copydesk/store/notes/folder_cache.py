@@ -27,7 +27,6 @@ from copydesk.store.notes.folder_blocks import (
     know,
     read,
     title_of,
-    undisturbed,
     with_past,
 )
 from copydesk.store.notes.folder_index import (
@@ -42,6 +41,7 @@ from copydesk.store.notes.protocol import ANSWERS, BlockNotFound, valid
 from copydesk.store.protocol import Stamp
 from copydesk.text import sizes
 from copydesk.text.markdown import Profile, Tree, parse
+from copydesk.text.markdown.tree import undisturbed
 from copydesk.text.relpath import RelPath
 
 _MOST_PLANNED = 32

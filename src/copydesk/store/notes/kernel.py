@@ -157,9 +157,8 @@ class _KernelDryRun:
     def held(self) -> HeldBlocks:
         """The facts for `execute`."""
         documents = tuple(root.id for root in self._roots)
-        marks = MappingProxyType(self._marks)
-        doms = MappingProxyType(self._doms)
-        return HeldBlocks(marks, tuple(self._containers), documents, frozenset(self._idle), doms)
+        containers, idle = tuple(self._containers), frozenset(self._idle)
+        return HeldBlocks(self._marks, containers, documents, idle, self._doms)
 
     def take(self, index: int, change: Change) -> None:
         """Apply one change to the tree."""
@@ -194,7 +193,7 @@ class _KernelDryRun:
         if same_text(change.markdown, node.markdown):
             self._idle.add(index)
             if node.id not in self._restored:
-                self._marks.setdefault(node.id, self._mark(node.id))
+                self._marks.setdefault(node.id, mark_of(self._image(node.id)))
             return
         self._hold(node)
         if node.kind in CONTAINERS and node.id not in self._restored:
@@ -319,9 +318,6 @@ class _KernelDryRun:
         if block_id not in self._images:
             self._images[block_id] = self._kernel.kramdown(block_id)
         return self._images[block_id]
-
-    def _mark(self, block_id: str) -> str:
-        return mark_of(self._image(block_id))
 
     def _forget_inside(self, node: KernelNode) -> None:
         for child in node.children or ():
@@ -622,7 +618,10 @@ class KernelStore:
 
     def _daily_note(self, box: str) -> str:
         try:
-            document_id = self._daily_id(box)
+            try:
+                document_id = self._kernel.daily_note(box)
+            except AnswerLost:  # asking again makes no second one
+                document_id = self._kernel.daily_note(box)
             self._kernel.flush()
             found = self.blocks([document_id])
         except KernelRefused as refused:
@@ -633,13 +632,6 @@ class KernelStore:
         if note is None or note.kind != "d" or note.box != box:
             raise NotesTorn(0, f"{document_id} is no document of this notebook", (box,))
         return document_id
-
-    def _daily_id(self, box: str) -> str:
-        """The id of the note; asking again after a lost answer creates no second one."""
-        try:
-            return self._kernel.daily_note(box)
-        except AnswerLost:
-            return self._kernel.daily_note(box)
 
     def _check_open(self, box: str) -> None:
         found = {notebook.id: notebook for notebook in self._kernel.notebooks()}.get(valid(box))
@@ -691,7 +683,6 @@ class _DocumentPlaces:
             path=home.path,
             hpath=self.hpath(home.root_id),
             attributes=MappingProxyType(shown(dict(attributes))),
-            created=child.id[:14],
             updated=attributes.get("updated", ""),
         )
 
@@ -719,7 +710,6 @@ def _document(
         path=path,
         hpath=hpath,
         attributes=MappingProxyType(shown(attributes)),
-        created=block_id[:14],
         updated=attributes.get("updated", ""),
     )
 

@@ -498,18 +498,17 @@ class Kernel:
 
     def kramdown(self, block_id: str) -> str:
         """The block's text with ids and attributes, marks as spans to keep memos; empty if none."""
-        call = "/api/block/getBlockKramdown"
-        body: dict[str, object] = {"id": valid(block_id)}
-        if self.version() >= _KRAMDOWN_MODE:
-            body["mode"] = "textmark"
-        return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
+        return self._kramdown(block_id, "textmark")
 
     def signed(self, block_id: str) -> str:
         """The same with its marks as Markdown has them, as far as it has any."""
+        return self._kramdown(block_id, "md")
+
+    def _kramdown(self, block_id: str, mode: str) -> str:
         call = "/api/block/getBlockKramdown"
         body: dict[str, object] = {"id": valid(block_id)}
         if self.version() >= _KRAMDOWN_MODE:
-            body["mode"] = "md"
+            body["mode"] = mode
         return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
 
     def doms(self, ids: Sequence[str]) -> dict[str, str]:

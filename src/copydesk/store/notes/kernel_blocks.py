@@ -489,22 +489,26 @@ class KernelNode:
         """The Markdown of the node, as the kernel lays out what is in containers."""
         if self.children is None:
             return self.markdown
-        texts = [node.text() for node in self.children]
-        if self.kind == "l":
-            return "\n".join(texts)
-        body = "\n\n".join(texts)
-        if self.kind == "i":
-            found = _MARKER.match(self.markdown)
-            bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
-            return bullet + task + _indented(body, " " * len(bullet))
-        if self.kind == "b":
-            return _quoted(body)
-        first = self.markdown.split("\n", 1)[0]
-        if self.kind == "callout":
-            return f"{first}\n{_quoted(body)}"
-        if self.kind == "s":
-            return f"{first}\n{body}\n\n}}}}}}"
-        return body
+        return _laid_out(self.kind, self.markdown, [node.text() for node in self.children])
+
+
+def _laid_out(kind: str, source: str, inside: list[str], line: str = "", end: str = "") -> str:
+    """The text of a container of this `source` and of the texts in it, as the kernel writes it.
+
+    `line` are the attributes of an item; `end` goes behind what is quoted.
+    """
+    if kind == "l":
+        return "\n".join(inside)
+    body, first = "\n\n".join(inside), source.split("\n", 1)[0]
+    if kind == "i":
+        found = _MARKER.match(source)
+        bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
+        return bullet + line + task + _indented(body, " " * len(bullet))
+    if kind == "s":
+        return f"{first}\n{body}\n\n}}}}}}"
+    if kind == "callout":
+        return f"{first}\n{_quoted(body)}{end}"
+    return f"{_quoted(body)}{end}" if kind == "b" else body
 
 
 def _indented(body: str, prefix: str) -> str:
@@ -633,22 +637,10 @@ def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
         text = raw_markdown(tree, block)
         return f"{text}\n{line}" if line else text
     inside = [_composed(tree, child, lines) for child in block.children]
+    source = raw_markdown(tree, block)
+    text = _laid_out(block.kind, source, inside, line, "\n>")
     if block.kind == "i":
-        marker = _MARKER.match(raw_markdown(tree, block))
-        bullet, task = (f"{marker[1]} ", marker[3] or "") if marker else ("- ", "")
-        body = "\n\n".join(inside)
-        return bullet + line + task + _indented(body, " " * len(bullet))
-    if block.kind == "l":
-        text = "\n".join(inside)
-    else:
-        text = "\n\n".join(inside)
-        first = raw_markdown(tree, block).split("\n", 1)[0]
-        if block.kind == "s":
-            text = f"{first}\n{text}\n\n}}}}}}"
-        elif block.kind == "callout":
-            text = f"{first}\n{_quoted(text)}\n>"
-        else:
-            text = f"{_quoted(text)}\n>"
+        return text
     return f"{text}\n{line}" if line else text
 
 

@@ -180,8 +180,12 @@ class NoteBlock:
     path: str
     hpath: str
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    created: str = ""
     updated: str = ""
+
+    @property
+    def created(self) -> str:
+        """The date in its id."""
+        return self.id[:14]
 
 
 @dataclass(frozen=True, slots=True)

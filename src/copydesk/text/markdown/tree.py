@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from copydesk.text.markdown import lute
@@ -99,7 +100,8 @@ def split_definitions(parser: Parser, node: Node) -> bool:
     """Make blocks of the definitions that a paragraph begins with; whether any text is left."""
     if node.stop <= node.start or parser.data[node.start] != 91:
         return node.stop > node.start
-    found = definitions(_paragraph_text(parser, node))
+    lines = (line.lstrip(BLANK) for line in parser.text_of(node).split(b"\n"))
+    found = definitions(b"\n".join(lines))
     holder = node.holder
     if not found or holder is None:
         return True
@@ -122,11 +124,6 @@ def split_definitions(parser: Parser, node: Node) -> bool:
         node.stop = -1
     holder.append(node)
     return bool(pieces)
-
-
-def _paragraph_text(parser: Parser, node: Node) -> bytes:
-    """The text of a paragraph, without the indentation of any of its lines."""
-    return b"\n".join(line.lstrip(BLANK) for line in parser.text_of(node).split(b"\n"))
 
 
 def finish_paragraph(parser: Parser, node: Node) -> None:
@@ -634,7 +631,19 @@ def _text(value: bytes) -> str | None:
 
 
 _LARGE = 100_000
-"""Bytes from which on it pays to hold the collector of cycles."""
+
+
+@contextmanager
+def undisturbed(size: int) -> Generator[None]:
+    """Pause the collector of cycles while a text of many bytes becomes many objects."""
+    paused = size > _LARGE and gc.isenabled()
+    if paused:
+        gc.disable()  # it would find nothing, and take as long as the parser
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) -> Tree:
@@ -645,14 +654,8 @@ def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) ->
     it is the first character of a paragraph, as it is for the kernel.
     """
     data = encode(text) if isinstance(text, str) else text
-    paused = len(data) > _LARGE and gc.isenabled()
-    if paused:
-        gc.disable()  # a tree in the making is no garbage, and looking for some doubles the time
-    try:
+    with undisturbed(len(data)):
         return _parse(data, profile, part)
-    finally:
-        if paused:
-            gc.enable()
 
 
 def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
