@@ -317,7 +317,7 @@ def test_the_text_of_an_open_container_is_its_own(markdown: str) -> None:
     from support.fake_kernel.split import split
 
     def opened(piece: BlockText) -> KernelNode:
-        node = KernelNode.new(piece)
+        node = KernelNode("", piece.kind, piece.subtype, piece.markdown)
         if piece.children:
             node.children = [opened(child) for child in piece.children]
         return node

@@ -354,16 +354,10 @@ def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for one that must not be written."""
     check_characters(markdown, "markdown")
     tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
-    if any(_sets(tree, block) for block in tree.root.walk()):
+    spans = (block.attributes for block in tree.root.walk() if block.attributes is not None)
+    if not all(tree.data[start:stop].lstrip().startswith(b"^") for start, stop in spans):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")
     return split_tree(tree)
-
-
-def _sets(tree: Tree, block: Block) -> bool:
-    if block.attributes is None:
-        return False
-    start, stop = block.attributes
-    return not tree.data[start:stop].lstrip().startswith(b"^")
 
 
 _LIKE = 0.5

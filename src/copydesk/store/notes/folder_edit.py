@@ -253,7 +253,8 @@ class WorkingDocument:
                 break
             by *= 4
         gone = {wide.ids[inner] for inner in block.walk()}
-        old = [row for row in self._all_rows(wide) if row.id not in gone]
+        rows = [self.document.rows[0]._replace(depth=0), *wide.rows()]
+        old = [row for row in rows if row.id not in gone]
         new = fingerprints(tree, tree.root)
         known = know(old, new, (), lambda at: self._fresh(), lambda one: False)
         blocks = (inner for inner in tree.root.walk() if inner.kind != MATTER)
@@ -272,9 +273,6 @@ class WorkingDocument:
             same_blocks([(one, region.tree, lambda block: "")], [other], tree, {})
             for one, other in pairs
         )
-
-    def _all_rows(self, region: ReparseWindow) -> list[Fingerprint]:
-        return [self.document.rows[0]._replace(depth=0), *region.rows()]
 
     def _of(self, block_id: str) -> ReparseWindow:
         """A window with the block; BlockNotFound."""
@@ -348,8 +346,6 @@ class WorkingDocument:
 
     def _parsed(self, data: bytes, low: int) -> Tree:
         tree = self.document.tree
-        if low == 0 and tree.profile == "gfm":
-            return read(data, tree.profile, tree.newline)
         return read(data, tree.profile, tree.newline, part=low > 0)
 
 
@@ -530,16 +526,10 @@ class _FolderDryRun:
             if block_id in working.document.index:
                 return working
         document = self._documents.find(block_id)
-        return self._open(document, block_id)
-
-    def _open(self, document: FolderDocument, block_id: str) -> WorkingDocument:
-        working = self.workings.get(document.path)
-        if working is None:
-            working = WorkingDocument(document, self._fresh)
-            self.workings[document.path] = working
-        elif working.document is not document:
+        found = self.workings.get(document.path)
+        if found is not None:
             raise BlockNotFound(block_id)  # the file changed during the dry run
-        return working
+        return self.workings.setdefault(document.path, WorkingDocument(document, self._fresh))
 
 
 def _list_subtype(parent: Block) -> str | None:

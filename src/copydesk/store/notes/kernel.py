@@ -182,7 +182,7 @@ class _KernelDryRun:
             return
         parent, at = place
         pieces = for_place(self._split(change.markdown), _list_subtype(parent))
-        parent.put(at, [KernelNode.new(piece) for piece in pieces])
+        parent.put(at, [KernelNode("", *piece[:3]) for piece in pieces])
 
     def _update(self, index: int, change: Update) -> None:
         checked(change.markdown)
@@ -202,7 +202,8 @@ class _KernelDryRun:
             if lost:
                 self.notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
         self._forget_inside(node)
-        node.become(piece)
+        node.kind, node.subtype, node.markdown = piece[:3]
+        node.children = None
 
     def _delete(self, change: Delete) -> None:
         node = self._block(change.id, change.over)
@@ -217,7 +218,8 @@ class _KernelDryRun:
         self._forget_inside(node)
         del self._nodes[node.id]
         self._lost.add(node.id)
-        node.leave()
+        parent.children = [child for child in parent.children or () if child is not node]
+        node.parent = None
         if not parent.children and parent.kind in ("d", "i"):
             parent.put(0, [KernelNode("", "p", "", "")])
 

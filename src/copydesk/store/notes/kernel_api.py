@@ -21,7 +21,6 @@ from copydesk.store.notes.protocol import (
     Around,
     Notebook,
     NotesUnavailable,
-    Unavailable,
     check_characters,
     is_id,
     valid,
@@ -195,8 +194,7 @@ def _data(path: str, answer: bytes) -> object:
     message = envelope.get("msg")
     words = message if isinstance(message, str) else ""
     if code != 0 and _BOOTING in words:
-        booting: Unavailable = "booting"
-        raise NotesUnavailable(f"{path}: {words}", booting)
+        raise NotesUnavailable(f"{path}: {words}", "booting")
     if code != 0:
         raise KernelRefused(path, code, words)
     return envelope.get("data")
@@ -458,7 +456,13 @@ class Kernel:
             found |= at
             if not at or not at[first[0]].parent_id:
                 continue
-            beside = _standings_in(at[first[0]].parent_id, self._children(at[first[0]].parent_id))
+            parent = at[first[0]].parent_id
+            children = self._children(parent)
+            ids = ["", *(child.id for child in children), ""]
+            beside = {
+                child.id: TreeInfo(child.id, child.kind, parent, ids[index], ids[index + 2])
+                for index, child in enumerate(children)
+            }
             here = [block_id for block_id in left if block_id in beside]
             found |= {block_id: beside[block_id] for block_id in here}
             left = [block_id for block_id in left if block_id not in beside]
@@ -478,23 +482,18 @@ class Kernel:
         return found
 
     def children(self, block_id: str) -> list[Child]:
-        """What a container holds; of a heading its section; of others and of no block, nothing."""
-        return [self._with_memos(child) for child in self._children(block_id)]
+        """What a container holds, with memos; of a heading its section; of others nothing."""
+        found = self._children(block_id)
+        for at, child in enumerate(found):
+            if _MAY_BE_MEMO.search(child.markdown) and MEMO in (image := self.kramdown(child.id)):
+                found[at] = replace(child, markdown=with_memos(child.markdown, image))
+        return found
 
     def _children(self, block_id: str) -> list[Child]:
         call = "/api/block/getChildBlocks"
         told = rows(call, self._read(call, {"id": valid(block_id)}))
         names = ("id", "type", "subType", "content", "markdown")
         return [Child(*texts(call, of, *names)) for of in told]
-
-    def _with_memos(self, child: Child) -> Child:
-        """The child with its memos in its Markdown, where it may have any."""
-        if not _MAY_BE_MEMO.search(child.markdown):
-            return child
-        image = self.kramdown(child.id)
-        if MEMO not in image:
-            return child
-        return replace(child, markdown=with_memos(child.markdown, image))
 
     def kramdown(self, block_id: str) -> str:
         """The block's text with ids and attributes, marks as spans to keep memos; empty if none."""
@@ -670,15 +669,6 @@ class Kernel:
     def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
         self.version()
         return _made(self._http.ask(call, body))
-
-
-def _standings_in(parent_id: str, children: Sequence[Child]) -> dict[str, TreeInfo]:
-    """The positions of all blocks of a container."""
-    ids = ["", *(child.id for child in children), ""]
-    return {
-        child.id: TreeInfo(child.id, child.kind, parent_id, ids[at], ids[at + 2])
-        for at, child in enumerate(children)
-    }
 
 
 def _made(answer: object) -> frozenset[str]:

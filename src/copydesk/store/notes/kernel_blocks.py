@@ -78,11 +78,6 @@ def unbroken(markdown: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def has_conflict(kramdown: str) -> bool:
-    """Whether a text read from a kernel holds conflict markers, which cannot be written back."""
-    return any(_CONFLICT.match(line) for line in _outside_fences(kramdown))
-
-
 def differing(written: str, read: str) -> str:
     """Words written but not read back, or read but not written; empty for none."""
     given, there = _words(_EMOJI.sub(" ", _BREAK.sub(" ", written))), _words(read)
@@ -190,7 +185,10 @@ def attributes_of(image: str) -> dict[str, dict[str, str]]:
     """The attributes of the blocks in an image, by id, in the order they are listed."""
     found: dict[str, dict[str, str]] = {}
     for line in _IMAGE_ATTRIBUTES.findall(image):
-        pairs = {name: _unescaped(value) for name, value in _PAIR.findall(line)}
+        pairs = {
+            name: html.unescape(value.replace("_esc_newline_", "\n"))
+            for name, value in _PAIR.findall(line)
+        }
         if "id" in pairs:
             found.setdefault(pairs["id"], pairs)
     return found
@@ -293,7 +291,8 @@ def bound(image: str) -> str:
                 return name
     if _VIEW in image:
         return "NodeAttributeView"
-    return "merge conflict" if has_conflict(image) else ""
+    conflict = any(map(_CONFLICT.match, _outside_fences(image)))
+    return "merge conflict" if conflict else ""
 
 
 _TEXT_OF_MARK = re.compile(r'<span data-type="[^"\n]*"[^>\n]*>([^<\n]*)</span>')
@@ -418,10 +417,6 @@ def _signs(image: str) -> str:
     return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
 
-def _unescaped(value: str) -> str:
-    return html.unescape(value.replace("_esc_newline_", "\n"))
-
-
 _MARKER = re.compile(r"\s*([-*+]|[0-9]{1,9}[.)])([ \t]+|$)(\[.\][ \t]+)?")
 
 
@@ -449,19 +444,11 @@ class KernelNode:
         self.parent: KernelNode | None = None
         self.children: list[KernelNode] | None = None
 
-    @staticmethod
-    def of(child: Child) -> KernelNode:
-        """A closed node of a block that is there."""
-        return KernelNode(child.id, child.kind, child.subtype, child.markdown)
-
-    @staticmethod
-    def new(piece: BlockText) -> KernelNode:
-        """A closed node of a new block."""
-        return KernelNode("", piece.kind, piece.subtype, piece.markdown)
-
     def open(self, children: Sequence[Child]) -> list[KernelNode]:
         """Set the children to these blocks; their nodes."""
-        self.children = [KernelNode.of(child) for child in children]
+        self.children = [
+            KernelNode(child.id, child.kind, child.subtype, child.markdown) for child in children
+        ]
         for node in self.children:
             node.parent = self
         return self.children
@@ -472,18 +459,6 @@ class KernelNode:
         self.children[at:at] = nodes
         for node in nodes:
             node.parent = self
-
-    def leave(self) -> None:
-        """Remove the node from its container."""
-        assert self.parent is not None
-        assert self.parent.children is not None
-        self.parent.children.remove(self)
-        self.parent = None
-
-    def become(self, piece: BlockText) -> None:
-        """Replace the block in the same place."""
-        self.kind, self.subtype, self.markdown = piece.kind, piece.subtype, piece.markdown
-        self.children = None
 
     def text(self) -> str:
         """The Markdown of the node, as the kernel lays out what is in containers."""

@@ -30,7 +30,6 @@ from copydesk.text.markdown.block import (
 )
 from copydesk.text.markdown.parser import html_kind
 from copydesk.text.markdown.tree import (
-    Line,
     filler_at,
     line_after,
     line_start,
@@ -59,14 +58,6 @@ def apart(tree: Tree, one: Block, other: Block) -> bool:
     return len(_TERMINATOR(tree.data[one.end : other.start])) > 1
 
 
-def follower(block: Block) -> Block | None:
-    """The next block in the text that does not lie in this one."""
-    at: Block | None = block
-    while at is not None and at.next is None:
-        at = at.parent
-    return at.next if at is not None else None
-
-
 def last_kind(block: Block) -> str:
     """The kind of what a block ends with, however deep; nothing where no byte stands for it."""
     while block.children:
@@ -76,7 +67,10 @@ def last_kind(block: Block) -> str:
 
 def touches(tree: Tree, block: Block) -> bool:
     """Whether the next line could go on with the block; the next item of a list never does."""
-    after = follower(block)
+    at: Block | None = block
+    while at is not None and at.next is None:
+        at = at.parent
+    after = at.next if at is not None else None
     if after is None or after.kind == ITEM or is_phantom(after):
         return False
     return not apart(tree, block, after)
@@ -194,7 +188,7 @@ def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> li
     made = lines[: first[0]]
     for item, start, stop in zip(items, first, [*first[1:], len(lines)], strict=True):
         old = marker_of(text, item)
-        if _kind(old) == _kind(marker):
+        if old[-1:] == marker[-1:]:  # the bullet, or the delimiter: items of one list
             made += lines[start:stop]
             continue
         at = len(lines[start]) - len(lines[start].lstrip(b" \t"))
@@ -202,11 +196,6 @@ def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> li
         made.append(lines[start][:at] + new + lines[start][at + len(old) :])
         made += _shifted(lines[start + 1 : stop], len(new) - len(old))
     return made
-
-
-def _kind(marker: bytes) -> bytes:
-    """What items of one list have in common: the bullet, or the delimiter."""
-    return marker[-1:]
 
 
 def _shifted(lines: list[bytes], columns: int) -> list[bytes]:
@@ -456,7 +445,10 @@ def _in_place(
     if not begins:
         return (_anew(tree, block, lines, behind),)
     if block.kind == ITEM and block.attributes is not None and block.attributes[0] < block.stop:
-        lines = _with_attributes(tree, block, lines)
+        marker = _MARKER(lines[0])
+        if marker is not None:
+            end, text = marker.end(), tree.data[block.attributes[0] : block.attributes[1]]
+            lines = [lines[0][:end] + text + lines[0][end:], *lines[1:]]
     return _altered(tree, block, lines, behind)
 
 
@@ -519,7 +511,7 @@ def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tup
         tail += 1
     if behind:
         tail = 0
-    newline = _newline_in(tree, old)
+    newline = tree.data[old[0].end : old[1].at] if len(old) > 1 else tree.newline
     prefix = prefix_within(tree, block)
     new = lines[head : len(lines) - tail]
     last = old[len(old) - tail - 1]
@@ -534,20 +526,3 @@ def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tup
     start = old[head - 1].end
     text = prefixed([b"", *new], prefix, newline) if new else b""
     return (Edit(start, max(start, stop), text + behind),)
-
-
-def _newline_in(tree: Tree, lines: tuple[Line, ...]) -> bytes:
-    """The terminator of a block's first line, if it has several."""
-    if len(lines) < 2:
-        return tree.newline
-    return tree.data[lines[0].end : lines[1].at]
-
-
-def _with_attributes(tree: Tree, item: Block, lines: list[bytes]) -> list[bytes]:
-    """The lines of an item, with its attributes behind the marker."""
-    found = _MARKER(lines[0])
-    assert item.attributes is not None
-    text = tree.data[item.attributes[0] : item.attributes[1]]
-    if found is None:
-        return lines
-    return [lines[0][: found.end()] + text + lines[0][found.end() :], *lines[1:]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from copydesk.text.markdown.block import (
     AGAIN_PARSED,
@@ -62,15 +61,8 @@ _ESCAPED = re.compile(rb"\\.", re.DOTALL).sub
 _COLUMN = re.compile(rb"[-:]-*[-:]?\Z").match
 
 
-@dataclass(frozen=True, slots=True)
-class TableStart:
-    """A table: how many lines before it stay a paragraph."""
-
-    before: int
-
-
-def find_table(lines: Sequence[bytes]) -> TableStart | None:
-    """The table in a paragraph of these lines, or None; each line without `|` is text before it."""
+def lines_before_table(lines: Sequence[bytes]) -> int | None:
+    """How many lines before the table in a paragraph stay text; None if there is no table."""
     before = sum(b"|" not in line for line in lines)
     rest = lines[before:]
     rule = next((i for i, line in enumerate(rest) if _columns(line)), 0)
@@ -82,7 +74,7 @@ def find_table(lines: Sequence[bytes]) -> TableStart | None:
         return None
     if any(not line.strip(SPACE) for line in rest[rule + 1 :]):
         before = 0  # a row of form feeds ends the reading, and the text before is lost
-    return TableStart(before)
+    return before
 
 
 def _columns(line: bytes) -> int:
@@ -160,21 +152,21 @@ def finish_paragraph(parser: Parser, node: Node) -> None:
 
 def _find_table(parser: Parser, node: Node) -> None:
     data, parent = parser.data, node.holder
-    found = find_table(_text(parser, node).split(b"\n"))
-    if found is None or parent is None:
+    before = lines_before_table(_text(parser, node).split(b"\n"))
+    if before is None or parent is None:
         return
-    if not found.before:
+    if not before:
         node.kind = TABLE
         return
     pieces = parser.pieces_of(node)
-    start = at = pieces[2 * found.before]
+    start = at = pieces[2 * before]
     while data[start] in b" \t":
         start += 1
     table = Node(TABLE, parent, at, 0, start, node.stop)
     table.open = False
     parent.append(table)
     parent.stop = max(parent.stop, table.stop)
-    del pieces[2 * found.before :]
+    del pieces[2 * before :]
     node.stop = pieces[-1]
 
 
@@ -368,7 +360,8 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
         if text[after] in b" \t\n\v\f\r>" or text[after : after + 2] == b"/>":
             return RAW
     tag = text.strip(SPACE)
-    if not in_paragraph and (_open_tag(tag) or _close_tag(tag)):
+    closes = len(tag) >= 4 and tag[1] == 47 and tag.endswith(b">")
+    if not in_paragraph and (_open_tag(tag) or (closes and _NAME(tag[2:-1]))):
         return OPEN
     return -1 if _DECLARATION(text) else 0
 
@@ -397,10 +390,6 @@ def _sound(attribute: bytes) -> bool:
         if value.startswith(quote) and value.endswith(quote):
             return len(value) > 1 and quote not in value[1:-1]
     return not any(byte in value for byte in b"\"'=<>`")
-
-
-def _close_tag(tag: bytes) -> bool:
-    return len(tag) >= 4 and tag[1] == 47 and tag.endswith(b">") and _NAME(tag[2:-1]) is not None
 
 
 def conflict_start(parser: Parser, container: Node) -> int:
@@ -493,7 +482,8 @@ def math_start(parser: Parser, container: Node) -> int:
 
 def math_taken(parser: Parser, node: Node) -> None:
     """Mathematics ends with a line that ends with `$$`, if it has another one before."""
-    text = parser.line if _in_document(parser, node) else parser.line[parser.offset :]
+    whole = node.holder is parser.root and parser.line[:1] in (b" ", b"\t")
+    text = parser.line if whole else parser.line[parser.offset :]
     first = text.find(b"$$")
     if first < 0:
         return
@@ -502,10 +492,6 @@ def math_taken(parser: Parser, node: Node) -> None:
         node.closed = True
         parser.finish(node)
     node.sort = 1
-
-
-def _in_document(parser: Parser, node: Node) -> bool:
-    return node.holder is parser.root and parser.line[:1] in (b" ", b"\t")
 
 
 def math_resume(parser: Parser, node: Node) -> int:

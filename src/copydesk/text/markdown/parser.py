@@ -350,7 +350,7 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
             return None
     if after < len(line) and line[after] not in (BLANK if strict else _LUTE_SPACES):
         return None
-    if container.kind == PARAGRAPH and after == (_end(line) if strict else len(line)):
+    if container.kind == PARAGRAPH and after == len(line.rstrip(BLANK) if strict else line):
         return None
     offset, length = parser.indent, after - at
     parser.to_nonspace()
@@ -371,10 +371,6 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
         padding = length + gap
         parser.to_nonspace()
     return Marker(offset, padding, length, sign, number)
-
-
-def _end(line: bytes) -> int:
-    return len(line.rstrip(BLANK))
 
 
 def add_item(parser: Parser, container: Node, marker: Marker) -> Node:

@@ -317,7 +317,9 @@ def settle_gfm(parser: Parser) -> None:
         node = waiting.pop()
         kept: list[Node] = []
         for child in node.nodes:
-            mark = child.kind == ATTRIBUTES or _is_mark(parser, child)
+            mark = child.kind == ATTRIBUTES or (
+                child.kind == PARAGRAPH and _LONE_MARK(parser.data[child.start : child.stop])
+            )
             if mark and kept and kept[-1].marking is None:
                 kept[-1].marking = child
                 continue
@@ -325,11 +327,6 @@ def settle_gfm(parser: Parser) -> None:
             if child.nodes:
                 waiting.append(child)
         node.nodes = kept
-
-
-def _is_mark(parser: Parser, node: Node) -> bool:
-    """Whether a paragraph is `^id` and nothing else."""
-    return node.kind == PARAGRAPH and _LONE_MARK(parser.data[node.start : node.stop]) is not None
 
 
 _STARTS = {
