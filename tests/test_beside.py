@@ -17,8 +17,7 @@ from copydesk.desk.backends import database as database_module
 from copydesk.desk.backends.database import Database, _shape_of
 from copydesk.desk.backends.snapshots import MOST_WAITING, BackgroundSnapshots, SqliteSnapshots
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
-from copydesk.edit.draft import Plan, compose
-from copydesk.edit.locate import locate
+from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
 from copydesk.store.locks import FileLocks

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Draft, Normalized, check_expected, compose
-from copydesk.edit.locate import end_of, locate
+from copydesk.edit.draft import Draft, Normalized, check_expected, compose, end_of, locate
 from copydesk.edit.request import (
     Anchor,
     Append,

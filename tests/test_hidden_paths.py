@@ -15,7 +15,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.edit.locate import cut
+from copydesk.edit.draft import cut
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
 from copydesk.tools.report import Lang

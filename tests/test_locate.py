@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.locate import Place, cut, end_of, locate, span_of
+from copydesk.edit.draft import Place, cut, end_of, locate, span_of
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Match, Occurrence, RangeEdit
 from copydesk.errors import (
     AnchorAmbiguous,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from copydesk.desk.backends.codec import decode, encode
 from copydesk.edit import patch_place
-from copydesk.edit.draft import compose
-from copydesk.edit.locate import locate
+from copydesk.edit.draft import compose, locate
 from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
 from copydesk.edit.patch_place import _Sought, occurrences, place_hunks
 from copydesk.edit.request import PatchEdit, PatchHunk

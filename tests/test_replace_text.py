@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.search import Searches
-from copydesk.edit.draft import compose
-from copydesk.edit.locate import Place, locate
+from copydesk.edit.draft import Place, compose, locate
 from copydesk.edit.relocate import check_not_there, relocate
 from copydesk.edit.request import RangeEdit, RangeEdits, ReplaceText, StringEdit
 from copydesk.errors import Busy, Refusal

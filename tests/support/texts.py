@@ -11,8 +11,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Draft, compose
-from copydesk.edit.locate import locate
+from copydesk.edit.draft import Draft, compose, locate
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding

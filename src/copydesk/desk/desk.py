@@ -42,8 +42,7 @@ from copydesk.desk.visibility import (
     note_whole,
     unshown,
 )
-from copydesk.edit.draft import Draft, Plan, checked_id, compose, whole_text
-from copydesk.edit.locate import foot_span
+from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.request import (
     BlockDiff,
     BlockReplace,

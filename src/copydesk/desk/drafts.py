@@ -20,8 +20,18 @@ from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import ATTEMPTS
 from copydesk.desk.visibility import authorized, check_free, check_no_link, missing
-from copydesk.edit.draft import Draft, Plan, check_expected, compose
-from copydesk.edit.locate import Place, end_of, locate, sought_by, standing, text_for
+from copydesk.edit.draft import (
+    Draft,
+    Place,
+    Plan,
+    check_expected,
+    compose,
+    end_of,
+    locate,
+    sought_by,
+    standing,
+    text_for,
+)
 from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
 from copydesk.edit.request import (
     Append,

@@ -6,7 +6,7 @@ Invariant: no more than asked for and allowed is shown, and what was cut is said
 from __future__ import annotations
 
 from copydesk.desk.outcome import Reading
-from copydesk.edit.locate import first_line_of, resolve_range, tail_count
+from copydesk.edit.draft import first_line_of, resolve_range, tail_count
 from copydesk.errors import Failed, RangeOutOfBounds
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp

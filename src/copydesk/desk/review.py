@@ -24,8 +24,16 @@ from copydesk.desk.drafts import Drafting, digest_of
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.visibility import authorized, may_read
-from copydesk.edit.draft import Draft, Plan, checked_id, compose, range_edit_of
-from copydesk.edit.locate import foot_span, locate, text_for
+from copydesk.edit.draft import (
+    Draft,
+    Plan,
+    checked_id,
+    compose,
+    foot_span,
+    locate,
+    range_edit_of,
+    text_for,
+)
 from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,

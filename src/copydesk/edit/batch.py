@@ -326,7 +326,7 @@ class _Replacement(NamedTuple):
     @staticmethod
     def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-        head, tail = common_ends(old, new)
+        head, tail = (len(old), 0) if new.startswith(old) else common_ends(old, new)
         stop = len(old) - tail
         middle = new[head : len(new) - tail]
         if encoding.name not in ("utf-8", "unknown"):

@@ -12,8 +12,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 
-from copydesk.edit.draft import Plan, compose
-from copydesk.edit.locate import Place, end_of, of_parts, shown_blocks, span_of, standing, text_for
+from copydesk.edit.draft import (
+    Place,
+    Plan,
+    compose,
+    end_of,
+    of_parts,
+    shown_blocks,
+    span_of,
+    standing,
+    text_for,
+)
 from copydesk.edit.request import RangeEdits, Request
 from copydesk.errors import AmbiguousMatch, ContentChanged, LineShown, Refusal, StaleRead
 from copydesk.text import sizes

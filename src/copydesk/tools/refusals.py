@@ -9,7 +9,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import cast
 
-from copydesk.edit.locate import cut
+from copydesk.edit.draft import cut
 from copydesk.errors import (
     AnchorNotFound,
     ApprovalRequired,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from copydesk.desk.backends.shown import Run
 from copydesk.desk.outcome import Reading
-from copydesk.edit.draft import Draft
-from copydesk.edit.locate import Place, cut
+from copydesk.edit.draft import Draft, Place, cut
 from copydesk.edit.request import (
     Anchor,
     Append,

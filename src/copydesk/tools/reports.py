@@ -22,8 +22,7 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.desk.review import Shown
-from copydesk.edit.draft import Draft, Plan
-from copydesk.edit.locate import cut
+from copydesk.edit.draft import Draft, Plan, cut
 from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,

@@ -14,8 +14,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.outcome import Applied, NotUndone, Planned, Rejected, Transacted, Withheld
 from copydesk.desk.reading import MOST_LINES
 from copydesk.desk.search import Query
-from copydesk.edit.draft import Plan
-from copydesk.edit.locate import cut, resolve_range
+from copydesk.edit.draft import Plan, cut, resolve_range
 from copydesk.edit.request import (
     Anchor,
     Append,

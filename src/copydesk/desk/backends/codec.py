@@ -15,8 +15,7 @@ from typing import Any, cast
 
 import msgpack
 
-from copydesk.edit.draft import Approval, BlockReads, Plan
-from copydesk.edit.locate import Place
+from copydesk.edit.draft import Approval, BlockReads, Place, Plan
 from copydesk.edit.request import (
     Anchor,
     Append,

@@ -9,8 +9,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Literal, Protocol, cast
 
-from copydesk.edit.draft import BlockReads, Draft, Normalized
-from copydesk.edit.locate import Place
+from copydesk.edit.draft import BlockReads, Draft, Normalized, Place
 from copydesk.edit.notes.grammar import (
     Action,
     BlockDiffRefused,
