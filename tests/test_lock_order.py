@@ -137,14 +137,26 @@ def test_a_lock_that_cannot_be_had_is_a_refusal_and_gives_the_lane_back(tmp_path
 
 
 def test_who_waits_too_long_is_told_who_holds_the_lock() -> None:
-    lanes = Lanes()
+    lanes, order = Lanes(), list[int]()
+
+    def work(ticket: int) -> None:
+        with lanes.turn("file", (ticket, "")):
+            order.append(ticket)
+
+    threads = [threading.Thread(target=work, args=(each,), daemon=True) for each in (2, 3)]
     with lanes.turn("file", (0, ""), ("ann", "Edit")):
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
         with pytest.raises(Busy) as busy, lanes.turn("file", (1, ""), until=Deadline(0.0)):
             pass
         found = busy.value
         named = (found.holder_member, found.holder_tool, found.holder_process)
         assert named == ("ann", "Edit", os.getpid())
-        assert waiting(lanes, "file") == 0
+        assert waiting(lanes, "file") == 2
+    for thread in threads:
+        thread.join(SOON)
+    assert order == [2, 3], "the others keep their order"
     assert not lanes._lanes
 
 

@@ -145,6 +145,25 @@ def test_a_header_that_does_not_decide_or_stands_nowhere_is_refused() -> None:
     assert alone.reason == "header_alone"
 
 
+_BETWEEN = b"def h():\n    p\nclass B:\n    q\ndef h():\n    q\n    r\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "header", "before", "after"),
+    [
+        # what stands between the lines that the header encloses is not meant, unless nothing else
+        (_BETWEEN, "def h():", b"def h():\n    q", b"def h():\n    Q"),
+        (_BETWEEN.replace(b"    q\n    r", b"    r"), "def h():", b"    q", b"    Q"),
+        (b"    q\ndef h():\n    p\nx\n    q\n", "def h():", b"x\n    q", b"x\n    Q"),
+    ],
+)
+def test_a_place_that_a_header_encloses_is_meant_before_one_below_it(
+    old: bytes, header: str, before: bytes, after: bytes
+) -> None:
+    text = codex(f"@@ {header}\n-    q\n+    Q\n")
+    assert made(old, text, parse_apply_patch) == old.replace(before, after)
+
+
 def test_lines_alone_go_to_the_end_and_end_of_file_means_it() -> None:
     assert made(b"a\n", codex("@@\n+b\n"), parse_apply_patch) == b"a\nb\n"
     assert made(b"a", codex("@@\n+b\n"), parse_apply_patch) == b"a\nb\n"
@@ -288,11 +307,13 @@ def diff(body: str) -> str:
         (b"a\nb", " a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\n"),
         (b"a\nb\n", " a\n-b\n+b\n\\ No newline at end of file\n", b"a\nb"),
         (b"a\r\nb", " a\r\n-b\n\\ No newline at end of file\n+b\r\n", b"a\r\nb\r\n"),
+        (b"a\nb\na\nb", " a\n-b\n\\ No newline at end of file\n+c\n", b"a\nb\na\nc\n"),
         (b"a\n", "-a\n", b""),
         # a byte order mark belongs to the first line or not
         (b"\xef\xbb\xbfa\nb\n", "-a\n+A\n b\n", b"\xef\xbb\xbfA\nb\n"),
         (b"\xef\xbb\xbfa\nb\n", "-\ufeffa\n+A\n b\n", b"A\nb\n"),
         (b"a\nb\n", "-a\n+\ufeffa\n b\n", b"\xef\xbb\xbfa\nb\n"),
+        (b"a\r\nb\n", "-a\n+\ufeffa\n b\n", b"\xef\xbb\xbfa\r\nb\n"),
         (b"\xef\xbb\xbfa\r\nb\r\n", "-\ufeffa\n+\ufeffA\n b\n", b"\xef\xbb\xbfA\r\nb\r\n"),
         # a byte that is no text is kept, and meant by its picture
         (b"\xe4\na\nb\n", " a\n-b\n+c\n", b"\xe4\na\nc\n"),
@@ -324,6 +345,8 @@ def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() ->
     body = "@@ -4,2 +4,2 @@\n a\n-b\n+B\n"
     assert made(old, head + body) == b"a\nb\nx\na\nB\n"
     assert rejected(old + b"y\n", head + body).reason == "several_places"
+    for name in (blob, hashlib.sha256(b"blob %d\0" % len(old) + old).hexdigest()):
+        assert made(old, head.replace(blob[:7], name) + body) == b"a\nb\nx\na\nB\n"
     assert made(old, head + "@@ -3,0 +4 @@\n+y\n") == b"a\nb\nx\ny\na\nb\n"
     assert made(old, head + "@@ -0,0 +1 @@\n+y\n") == b"y\n" + old
     assert made(old, head + "@@ -5,0 +6 @@\n+y\n") == old + b"y\n"
@@ -358,6 +381,51 @@ def test_a_hunk_that_does_not_fit_tells_why(
     if cause:
         assert found.nearest_lines == "1~2"
         assert found.corrected_lines == old.decode()
+
+
+@pytest.mark.parametrize(
+    ("old", "body", "reason", "lines"),
+    [
+        (b"c\na\nb\n", "-b\n-c\n+d\n", "not_found", None),
+        (b"\xe4\na\n", "-\u00df\n+a\n", "not_found", None),
+        (b"\xe4\ny\ny\n", "-\\xe4x\n-y\n+c\n", "not_found", None),
+        (b"a\nb\n", " a\n+x\n@@ -1 +1 @@\n a\n+y\n", "hunks_overlap", (1,)),
+        (b"a\nb\n", " a\n-b\n+B\n@@ -2 +2 @@\n b\n+c\n", None, None),
+    ],
+)
+def test_lines_that_stand_apart_or_cannot_stand_there(
+    old: bytes, body: str, reason: str | None, lines: tuple[int, ...] | None
+) -> None:
+    if reason is None:
+        assert made(old, diff(body)) == b"a\nB\nc\n"
+        return
+    found = rejected(old, diff(body))
+    assert (found.reason, found.lines) == (reason, lines)
+
+
+@pytest.mark.parametrize(
+    ("old", "body", "cause", "by", "similar", "corrected", "difference"),
+    [
+        (b"    a\n    b\n", "-  a\n-  b\n+c\n", ("indentation",), 2, None, "    a\n    b\n", ("-   b", "+     b")),
+        (b"xx v = 1\n", "-v = 1\n+c\n", ("part_of_line",), None, None, "xx v = 1\n", ("- v = 1", "+ xx v = 1")),
+        (b"xx v = 1\nf(a)\n", "-v = 1\n-f(a)\n+c\n", ("part_of_line",), None, None, "xx v = 1\nf(a)\n", ("- v = 1", "+ xx v = 1")),
+        (b"def f():\n    a()\n", "-a()\n+c\n", ("indentation",), 4, None, "    a()\n", ("- a()", "+     a()")),
+        (b"x =  1\ny\nx =  1\n", "-x = 1\n+z\n", ("spacing",), None, (3,), None, ("- x = 1", "+ x =  1")),
+    ],
+)  # fmt: skip
+def test_what_stands_nearest_to_a_hunk(
+    old: bytes,
+    body: str,
+    cause: tuple[str, ...],
+    by: int | None,
+    similar: tuple[int, ...] | None,
+    corrected: str | None,
+    difference: tuple[str, ...],
+) -> None:
+    found = rejected(old, diff(body))
+    assert found.difference == difference
+    assert (found.cause, found.indented_by) == (cause, by)
+    assert (found.similar_lines, found.corrected_lines) == (similar, corrected)
 
 
 @given(st.lists(st.sampled_from([b"a", b"b"]), max_size=30), st.data())

@@ -21,7 +21,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.folding import explain, indented_by
-from copydesk.text.nearest import Near, nearest_of
+from copydesk.text.nearest import Near, line_difference, nearest_of
 from copydesk.text.relocation import Outline
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -191,8 +191,10 @@ class _Sought:
     def _with_near(self, told: RejectedHunk, old: str, near: Near) -> RejectedHunk:
         """The rejection with the closest lines, and why they differ."""
         corrected, causes = near.corrected, tuple[str, ...](near.causes)
+        difference = near.diff
         if corrected is not None and not causes:  # it stands there within lines
             whole = self._base.texts(near.start, near.stop)
+            difference = line_difference(lines_of(old), list(whole))
             corrected = "".join(f"{line}\n" for line in whole)
             causes = explain(old, corrected) or ("part_of_line",)
         by = None
@@ -202,7 +204,7 @@ class _Sought:
             told,
             nearest_lines=f"{near.start + 1}~{near.stop}",
             similarity=near.similarity,
-            difference=near.diff,
+            difference=difference,
             cause=causes or None,
             indented_by=by,
             similar_lines=tuple(line + 1 for line in near.alike) or None,

@@ -350,6 +350,11 @@ def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]
     return f"- {shown}", f"+ {shown}", remark
 
 
+def line_difference(sought: list[str], have: list[str]) -> tuple[str, ...]:
+    """The short diff of `Near`, of lines that are wanted whole."""
+    return _line_diff(sought, have, have, _SHOWN)
+
+
 def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tuple[str, ...]:
     """The lines that differ; `closed`: the last line that is sought has an end."""
     same = list(have)
@@ -357,6 +362,11 @@ def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tup
         same[0] = sought[0]  # the text may start and end within a line
     if not closed and len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
         same[-1] = sought[-1]
+    return _line_diff(sought, have, same, room)
+
+
+def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -> tuple[str, ...]:
+    """The lines that differ where those sought and the lines `same` do, as they stand in `have`."""
     gaps = list(align(sought, same).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
