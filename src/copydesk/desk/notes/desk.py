@@ -75,11 +75,6 @@ class Ready:
     documents: tuple[FileEdit, ...]
     draft: BlockDraft | None = None
 
-    @property
-    def nothing(self) -> bool:
-        """Whether a diff changes nothing: its blocks have the new texts already."""
-        return self.draft is not None and not self.draft.plan.operations
-
 
 def tree_of(
     store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
@@ -549,12 +544,12 @@ class NotesDesk:
             precondition()
             self._notes.check(job.member.now(), "write", paths)
             self._approve(job, ready)
-            if ready.documents and self._notes.home(job.member).in_files:
+            home = self._notes.home(job.member)
+            changes_nothing = ready.draft is not None and not ready.draft.plan.operations
+            if ready.documents and home.in_files:
                 made = self._in_files(job, ready, held)
-            elif ready.nothing or self._notes.home(job.member).in_files:
-                made = BlocksWritten(
-                    ready, self._notes.store(job.member).execute(ready.prepared), ()
-                )
+            elif changes_nothing or home.in_files:
+                made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
             else:
                 made = self._in_store(job, ready)
             with suppress(Refusal):  # it is written, and the journal settles the rest

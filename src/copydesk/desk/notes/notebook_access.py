@@ -16,10 +16,12 @@ from copydesk.store.notes.protocol import (
     Crumb,
     Heading,
     NoteBlock,
-    Notebook,
     NoteStore,
 )
 from copydesk.text.relpath import RelPath
+
+__all__ = ["Coverage", "Crumb", "Heading", "NoteBlock"]
+"""Re-exported for the tools, which do not import the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +97,6 @@ class Notes:
             for home in self._opened.values():
                 home.store.close()
             self._opened.clear()
-
-
-__all__ = [
-    "BlockContent",
-    "Coverage",
-    "Crumb",
-    "Heading",
-    "Info",
-    "Infos",
-    "NoteBlock",
-    "Notebook",
-    "NotesWritten",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ SliceReason = Literal["empty", "form", "keyword", "unknown", "count", "anchor", 
 """What can be wrong in a slice."""
 
 _SHOWN = 80
-"""Characters of a line of a diff, or of a slice, that are told back."""
+"""The most characters of a diff's line, or of a slice, that a refusal quotes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit, counts
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
-"""Kinds of blocks that hold blocks; a heading does not, its section stands behind it."""
+"""Kinds of blocks with children; a heading has none, its section follows it."""
 
 _MARKER = re.compile(r"[ \t]*([0-9]{1,8})?([-*+.)])[ \t]+(\[.\][ \t])?")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)", re.MULTILINE)
@@ -355,7 +355,7 @@ def _gap_lines(mine: list[str], theirs: list[str], gap: Gap, last: int) -> Itera
 
 
 def _cut(line: str, at: int) -> str:
-    """What is around character `at`."""
+    """The part of a long line around character `at`."""
     start = max(min(at - _WIDTH // 3, len(line) - _WIDTH), 0)
     shown = line[start : start + _WIDTH]
     return "…" * (start > 0) + shown + "…" * (start + _WIDTH < len(line))

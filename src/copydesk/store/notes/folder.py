@@ -585,7 +585,7 @@ class FolderStore:
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
         rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
-        self._documents.ids.plan(
+        self._documents.plan_ids(
             None, path, SidecarChange("", result.digest, (Splice(0, (), rows),)), rows
         )
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []

@@ -48,7 +48,7 @@ class Fingerprint(NamedTuple):
     """Fingerprint of a block, used to re-identify it after external edits.
 
     `id` is empty for a block that has none yet. `hash` is of its text; of a container, of all
-    that is in it; of a document empty. `sketch` tells how like two texts are. `anchor` is the
+    that is in it; of a document empty. `sketch` measures the similarity of texts. `anchor` is the
     name that the text itself gives it, or empty.
     """
 
@@ -191,7 +191,8 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
             made.append(Fingerprint(depth, "", block.kind, "", "", anchor))
         elif block.holds_blocks:
             inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
-            sketch = _least(word for child in children for word in _words(child.sketch))
+            words = {word for child in children for word in _words(child.sketch)}
+            sketch = "".join(sorted(words)[:_KEPT])
             made.append(Fingerprint(depth, "", block.kind, _hash(inside.encode()), sketch, anchor))
         else:
             text = raw_markdown(tree, block)
@@ -220,10 +221,6 @@ def sketch_of(text: str) -> str:
     data = "\n".join(words).encode("utf-8", "surrogatepass")
     numbers = {zlib.crc32(word) & 0xFFFF for word in data.split(b"\n")} if words else set[int]()
     return "".join(f"{number:04x}" for number in sorted(numbers)[:_KEPT])
-
-
-def _least(words: Iterator[str]) -> str:
-    return "".join(sorted(set(words))[:_KEPT])
 
 
 def _words(sketch: str) -> list[str]:
@@ -257,7 +254,7 @@ class FolderDocument:
     rows: tuple[Fingerprint, ...]
     order: tuple[Block, ...]
     spent: bool = False
-    """Whether its blocks are those of the version after it by now."""
+    """Whether the next version has taken over its blocks."""
 
     @property
     def weight(self) -> int:
@@ -379,8 +376,7 @@ class Tombstone(NamedTuple):
     near: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recognized:
+class Recognized(NamedTuple):
     """The rows of the new text, and the tombstones."""
 
     rows: tuple[Fingerprint, ...]

@@ -56,220 +56,6 @@ _STAYED = 0.2
 """The share of equal texts below which a document may have moved to another file."""
 
 
-class Ids:
-    """The ids of the blocks of a folder. Used by one thread at a time.
-
-    `now` gives seconds since 1970. `elsewhere` finds the new file of a moved document.
-    `orphans` are the paths of known documents that were missing at the last scan.
-    """
-
-    def __init__(
-        self, folder: Folder, sidecars: Sidecars, index: NotesIndex, now: Callable[[], float]
-    ) -> None:
-        self._folder = folder
-        self._sidecars = sidecars
-        self._index = index
-        self._now = now
-        self._planned: dict[str, tuple[str, tuple[Fingerprint, ...]]] = {}  # digest and rows
-        self.orphans: set[str] = set()
-        self.elsewhere: Callable[[Sidecar], RelPath | None] = lambda sidecar: None
-
-    def of(
-        self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
-    ) -> tuple[Fingerprint, ...]:
-        """The rows of a text with so many blocks; new ones are saved."""
-        name = str(path)
-        planned, rows = self._planned.get(name, ("", ()))
-        if planned == digest and len(rows) == count:
-            return rows
-        found = self._fitting(name, self._sidecars.load(name), digest, count)
-        if found is not None:
-            return found
-        new = fingerprints(tree, tree.root)
-        with self._sidecars.held():
-            sidecar = self._sidecars.load(name)
-            found = self._fitting(name, sidecar, digest, count)  # another process was here
-            if found is not None:
-                return found
-            was = self._was(name, digest, new, sidecar)
-            listed = was is not None and len(was.rows) == 1  # its blocks were never read
-            first = was is None or (listed and was.digest == digest)
-            if was is not None and was is sidecar and not listed and self._went(was, new):
-                was = sidecar = None
-                first = True
-            rows, past = (was.rows, was.past) if was is not None else ((), ())
-            if was is not None and was.digest == digest and len(was.rows) == count:
-                known = Recognized(was.rows, was.past)
-            else:
-                fresh = self._fresh(name, digest, stamp if first else None, len(new))
-                known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
-            if sidecar is not None and was is not sidecar:
-                past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
-                known = Recognized(known.rows, past)
-            if was is not None and was.path != name:
-                self._sidecars.rename(was.path, name)
-            self._save(Sidecar(name, digest, known.rows, known.past), first=first)
-            if was is not None:
-                step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
-                if step is not None and was.digest != digest:
-                    self._sidecars.add(name, step)
-                if was.path != name:
-                    self._sidecars.drop(was.path)
-                    self.orphans.discard(was.path)
-        return known.rows
-
-    def first(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
-        """The saved id of a document; empty where only its blocks tell. Makes no ids of blocks."""
-        name = str(path)
-        for _ in range(2):
-            known = self._sidecars.head(name)
-            if known is not None:
-                there, row = known
-                return row.id if (there, row.anchor) == (digest, anchor) else ""
-            if self.orphans:  # it may be one of these, by another name
-                return ""
-            with self._sidecars.held():
-                if self._sidecars.head(name) is None:
-                    row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
-                    fresh = self._fresh(name, digest, stamp, 1)
-                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
-                    self._save(Sidecar(name, digest, rows), first=True)
-                    return rows[0].id
-        return ""
-
-    def plan(
-        self,
-        base: FolderDocument | None,
-        path: RelPath,
-        step: SidecarChange,
-        rows: Sequence[Fingerprint],
-    ) -> None:
-        """Save the ids of a text that is about to be written."""
-        name = str(path)
-        with self._sidecars.held():
-            if base is not None:
-                self._keep_short(name, base)
-            self._sidecars.add(name, step)
-        self._plan(name, step.after, tuple(rows))
-        self._index.keep_ids(name, (row.id for each in step.splices for row in each.new))
-
-    def made(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
-        """Note that a planned text is written."""
-        name = str(path)
-        self._plan(name, digest, tuple(rows))
-        with self._sidecars.held():
-            if self._sidecars.digest(name) is None:
-                self._save(Sidecar(name, digest, tuple(rows)))
-
-    def _plan(self, name: str, digest: str, rows: tuple[Fingerprint, ...]) -> None:
-        self._planned.pop(name, None)
-        self._planned[name] = (digest, rows)
-        if len(self._planned) > _MOST_PLANNED:
-            self._planned.pop(next(iter(self._planned)))
-
-    def _fitting(
-        self, name: str, sidecar: Sidecar | None, digest: str, count: int
-    ) -> tuple[Fingerprint, ...] | None:
-        """The rows of a known text; None for another one."""
-        sidecar = sidecar or Sidecar(name, "", ())  # of a file that was just made
-        rows: tuple[Fingerprint, ...] | None = sidecar.rows
-        if sidecar.digest != digest:
-            way = self._sidecars.way(name, sidecar.digest, digest)
-            rows = rows if way else None
-            for step in way:
-                rows = step.take(rows) if rows is not None else None
-        if rows is None or len(rows) != count or len({row.id for row in rows}) != count:
-            return None
-        return rows
-
-    def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
-        """Save a sidecar, under the lock. `first`: its ids could be generated again."""
-        seen = self._sidecars.save(sidecar, flush=not first)
-        self._index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
-        self._index.keep_sidecar(seen, sidecar.path)
-
-    def _keep_short(self, name: str, base: FolderDocument) -> None:
-        """Bring a sidecar that is many steps behind up to date, under the lock."""
-        digest = self._sidecars.digest(name)
-        if digest == base.digest:
-            return
-        way = self._sidecars.way(name, digest or "", base.digest)
-        if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
-            sidecar = self._sidecars.load(name)
-            if sidecar is None:
-                self._save(Sidecar(name, base.digest, base.rows))
-            else:
-                past = with_past(sidecar.past, sidecar.rows, base.rows)
-                self._save(Sidecar(name, base.digest, base.rows, past))
-
-    def _went(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
-        """Whether the document has moved to another file, which then gets its ids."""
-        texts = texts_of(new)
-        if not texts or shared(own, texts) >= _STAYED:
-            return False
-        path = self.elsewhere(own)
-        if path is None:
-            return False
-        self._sidecars.rename(own.path, str(path))
-        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
-        self._sidecars.drop(own.path)
-        return True
-
-    def _was(
-        self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
-    ) -> Sidecar | None:
-        """The sidecar that matches the document: its own, or that of a missing file."""
-        if own is not None and own.digest == digest:
-            return own
-        texts = texts_of(new)
-        best, most = own, shared(own, texts) if own is not None else 0.0
-        if most >= MOVED or not (texts or new[0].anchor):
-            return own
-        for other in sorted(self.orphans)[:_CANDIDATES]:
-            if other == name or not self._folder.gone(path_of(other)):
-                continue
-            sidecar = self._sidecars.load(other)
-            if sidecar is None:
-                continue
-            if sidecar.digest == digest:
-                return sidecar
-            anchor = new[0].anchor
-            if anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor):
-                return sidecar
-            share = shared(sidecar, texts)
-            if share >= MOVED and share > most:
-                best, most = sidecar, share
-        return best
-
-    def _fresh(
-        self, name: str, digest: str, stamp: Stamp | None, count: int
-    ) -> Callable[[int], str]:
-        """A generator of ids; with a `stamp` any machine generates the same."""
-        seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
-        date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
-
-        def candidate(at: int, number: int) -> str:
-            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
-
-        first = [candidate(at, 0) for at in range(count)]
-        others = self._index.of_others(name, first)
-        tried = [0] * count
-
-        def made(at: int) -> str:
-            tried[at] += 1
-            if tried[at] == 1 and first[at] not in others:
-                return first[at]
-            block_id = candidate(at, tried[at])
-            return made(at) if self._index.of_others(name, [block_id]) else block_id
-
-        return made
-
-    def _taken(self, block_id: str, name: str) -> bool:
-        """Whether a block of another document that is still there has the id."""
-        where = self._index.where(block_id)
-        return where is not None and where != name and not self._folder.gone(path_of(where))
-
-
 def path_of(text: str) -> RelPath:
     """The path that is spelled so."""
     return RelPath(tuple(text.split("/")))
@@ -321,7 +107,10 @@ Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocumen
 
 
 class DocumentCache:
-    """The parsed documents of a folder, thread-safe; `learn_anchors` is asked for unknown ids."""
+    """The parsed documents of a folder and the ids of their blocks. Safe to use from many threads.
+
+    `now` gives seconds since 1970. `learn_anchors` is called before a search for an unknown id.
+    """
 
     def __init__(
         self,
@@ -336,8 +125,9 @@ class DocumentCache:
         self.index = index
         self.profile: Profile = profile
         self.lock = RLock()
-        self.ids = Ids(folder, sidecars, index, now)
-        self.ids.elsewhere = self._elsewhere
+        self._now = now
+        self._planned: dict[str, tuple[str, tuple[Fingerprint, ...]]] = {}  # digest and rows
+        self._orphans: set[str] = set()  # known documents that the last scan did not find
         self._held: dict[RelPath, FolderDocument] = {}
         self._size = 0
         self._glanced: tuple[str, Tree] | None = None
@@ -363,7 +153,7 @@ class DocumentCache:
             return self._scanned if self._scanned is not None else self.scan()
 
     def look(self, path: RelPath) -> FolderDocument | None:
-        """The document as it is now; None when it is none, or may not be or is not read."""
+        """The current document; None if the file is missing, forbidden or no document."""
         with self.lock:
             if self._scanned is None:
                 self.scan()
@@ -408,7 +198,7 @@ class DocumentCache:
         return stamp, now, tree
 
     def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
-        """Ids and titles, without blocks where that tells them; what is no document is left out."""
+        """Ids and titles of documents, read without parsing blocks where possible."""
         with self.lock:
             if self._scanned is None:
                 self.scan()
@@ -440,7 +230,7 @@ class DocumentCache:
         digest = hashlib.sha256(data).hexdigest()
         block_id = ""
         if self.profile == "gfm":  # in the other one the last line of a text may name it
-            block_id = self.ids.first(path, digest, tree.root.anchor or "", stamp)
+            block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
         if not block_id:
             document = self.look(path)
             if document is None:
@@ -483,8 +273,24 @@ class DocumentCache:
                         made = successor(found.stamp, digest, found.data, rows)
                         if made is not None:
                             self._hold(path, made)
-            self.ids.made(path, digest, rows)
+            self._keep_written(path, digest, rows)
             return True
+
+    def plan_ids(
+        self,
+        base: FolderDocument | None,
+        path: RelPath,
+        step: SidecarChange,
+        rows: Sequence[Fingerprint],
+    ) -> None:
+        """Save the ids of a text that is about to be written."""
+        name = str(path)
+        with self.sidecars.held():
+            if base is not None:
+                self._keep_short(name, base)
+            self.sidecars.add(name, step)
+        self._plan(name, step.after, tuple(rows))
+        self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
     def _hold(self, path: RelPath, document: FolderDocument) -> None:
         self._held[path] = document
@@ -506,7 +312,7 @@ class DocumentCache:
             if tree is None or told != digest:
                 tree = read(data, self.profile)
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
-            rows = self.ids.of(path, digest, tree, stamp, len(order))
+            rows = self._rows_of(path, digest, tree, stamp, len(order))
             document = FolderDocument(path, stamp, digest, data, tree, rows, order)
             # The cached properties are made now, while the collector is paused.
             assert len(document.index) == len(document.number)
@@ -528,7 +334,7 @@ class DocumentCache:
             self.learn_anchors(block_id)
             yield from map(path_of, self.index.anchored(block_id))
             return
-        if again not in self.ids.orphans:
+        if again not in self._orphans:
             return
         unknown = [path for path in scanned if self.sidecars.digest(str(path)) is None]
         sidecar = self.sidecars.load(again)
@@ -580,7 +386,7 @@ class DocumentCache:
         self.index.together(learn)
         rows = known.keys() & {name for name in files if name.endswith(".json")}
         paths = {known[name][0] for name in rows}
-        self.ids.orphans = paths - {str(path) for path in scanned}
+        self._orphans = paths - {str(path) for path in scanned}
 
     def _learn(self, name: str, known: Mapping[str, tuple[str, SidecarFile]]) -> str:
         """Index the ids in a sidecar or a file of steps; the path of the document."""
@@ -610,6 +416,182 @@ class DocumentCache:
         near = _near(block_id, past, document)
         return BlockNotFound(block_id, lost=True, nearest=near or document.id)
 
+    def _rows_of(
+        self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
+    ) -> tuple[Fingerprint, ...]:
+        """The rows of a text with so many blocks; new ones are saved."""
+        name = str(path)
+        planned, rows = self._planned.get(name, ("", ()))
+        if planned == digest and len(rows) == count:
+            return rows
+        found = self._fitting(name, self.sidecars.load(name), digest, count)
+        if found is not None:
+            return found
+        new = fingerprints(tree, tree.root)
+        with self.sidecars.held():
+            sidecar = self.sidecars.load(name)
+            found = self._fitting(name, sidecar, digest, count)  # another process was here
+            if found is not None:
+                return found
+            was = self._origin(name, digest, new, sidecar)
+            listed = was is not None and len(was.rows) == 1  # its blocks were never read
+            first = was is None or (listed and was.digest == digest)
+            if was is not None and was is sidecar and not listed and self._moved_away(was, new):
+                was = sidecar = None
+                first = True
+            rows, past = (was.rows, was.past) if was is not None else ((), ())
+            if was is not None and was.digest == digest and len(was.rows) == count:
+                known = Recognized(was.rows, was.past)
+            else:
+                fresh = self._id_maker(name, digest, stamp if first else None, len(new))
+                known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
+            if sidecar is not None and was is not sidecar:
+                past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
+                known = Recognized(known.rows, past)
+            if was is not None and was.path != name:
+                self.sidecars.rename(was.path, name)
+            self._save(Sidecar(name, digest, known.rows, known.past), first=first)
+            if was is not None:
+                step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
+                if step is not None and was.digest != digest:
+                    self.sidecars.add(name, step)
+                if was.path != name:
+                    self.sidecars.drop(was.path)
+                    self._orphans.discard(was.path)
+        return known.rows
+
+    def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
+        """The saved id of a document, made if missing; empty if that takes its blocks."""
+        name = str(path)
+        for _ in range(2):
+            known = self.sidecars.head(name)
+            if known is not None:
+                there, row = known
+                return row.id if (there, row.anchor) == (digest, anchor) else ""
+            if self._orphans:  # it may be one of these, by another name
+                return ""
+            with self.sidecars.held():
+                if self.sidecars.head(name) is None:
+                    row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
+                    fresh = self._id_maker(name, digest, stamp, 1)
+                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
+                    self._save(Sidecar(name, digest, rows), first=True)
+                    return rows[0].id
+        return ""
+
+    def _keep_written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
+        """Note that a planned text is written."""
+        name = str(path)
+        self._plan(name, digest, tuple(rows))
+        with self.sidecars.held():
+            if self.sidecars.digest(name) is None:
+                self._save(Sidecar(name, digest, tuple(rows)))
+
+    def _plan(self, name: str, digest: str, rows: tuple[Fingerprint, ...]) -> None:
+        self._planned.pop(name, None)
+        self._planned[name] = (digest, rows)
+        if len(self._planned) > _MOST_PLANNED:
+            self._planned.pop(next(iter(self._planned)))
+
+    def _fitting(
+        self, name: str, sidecar: Sidecar | None, digest: str, count: int
+    ) -> tuple[Fingerprint, ...] | None:
+        """The rows of a known text; None for another one."""
+        sidecar = sidecar or Sidecar(name, "", ())  # of a file that was just made
+        rows: tuple[Fingerprint, ...] | None = sidecar.rows
+        if sidecar.digest != digest:
+            way = self.sidecars.way(name, sidecar.digest, digest)
+            rows = rows if way else None
+            for step in way:
+                rows = step.take(rows) if rows is not None else None
+        if rows is None or len(rows) != count or len({row.id for row in rows}) != count:
+            return None
+        return rows
+
+    def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
+        """Save a sidecar, under the lock. `first`: its ids could be generated again."""
+        seen = self.sidecars.save(sidecar, flush=not first)
+        self.index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
+        self.index.keep_sidecar(seen, sidecar.path)
+
+    def _keep_short(self, name: str, base: FolderDocument) -> None:
+        """Bring a sidecar that is many steps behind up to date, under the lock."""
+        digest = self.sidecars.digest(name)
+        if digest == base.digest:
+            return
+        way = self.sidecars.way(name, digest or "", base.digest)
+        if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
+            sidecar = self.sidecars.load(name)
+            past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
+            self._save(Sidecar(name, base.digest, base.rows, past))
+
+    def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
+        """Whether the document has moved to another file, which then gets its ids."""
+        texts = texts_of(new)
+        if not texts or shared(own, texts) >= _STAYED:
+            return False
+        path = self._elsewhere(own)
+        if path is None:
+            return False
+        self.sidecars.rename(own.path, str(path))
+        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
+        self.sidecars.drop(own.path)
+        return True
+
+    def _origin(
+        self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
+    ) -> Sidecar | None:
+        """The sidecar that matches the document: its own, or that of a missing file."""
+        if own is not None and own.digest == digest:
+            return own
+        texts = texts_of(new)
+        best, most = own, shared(own, texts) if own is not None else 0.0
+        if most >= MOVED or not (texts or new[0].anchor):
+            return own
+        for other in sorted(self._orphans)[:_CANDIDATES]:
+            if other == name or not self.folder.gone(path_of(other)):
+                continue
+            sidecar = self.sidecars.load(other)
+            if sidecar is None:
+                continue
+            if sidecar.digest == digest:
+                return sidecar
+            anchor = new[0].anchor
+            if anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor):
+                return sidecar
+            share = shared(sidecar, texts)
+            if share >= MOVED and share > most:
+                best, most = sidecar, share
+        return best
+
+    def _id_maker(
+        self, name: str, digest: str, stamp: Stamp | None, count: int
+    ) -> Callable[[int], str]:
+        """A generator of ids; with a `stamp` any machine generates the same."""
+        seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
+        date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
+
+        def candidate(at: int, number: int) -> str:
+            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
+
+        first = [candidate(at, 0) for at in range(count)]
+        others = self.index.of_others(name, first)
+        tried = [0] * count
+
+        def made(at: int) -> str:
+            tried[at] += 1
+            if tried[at] == 1 and first[at] not in others:
+                return first[at]
+            block_id = candidate(at, tried[at])
+            return made(at) if self.index.of_others(name, [block_id]) else block_id
+
+        return made
+
+    def _taken(self, block_id: str, name: str) -> bool:
+        """Whether a block of another document that is still there has the id."""
+        where = self.index.where(block_id)
+        return where is not None and where != name and not self.folder.gone(path_of(where))
+
 
 def _near(block_id: str, past: Mapping[str, Tombstone], document: FolderDocument) -> str:
     """The nearest block to a deleted one that exists now."""
@@ -630,7 +612,7 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 class NotRead(Exception):
-    """A file named like a document that is none: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
+    """A Markdown file that cannot be read; `reason`: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
 
     def __init__(self, reason: str, stamp: Stamp) -> None:
         super().__init__(reason)

@@ -436,7 +436,7 @@ def dry_run(
         if change:
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows, working))
-            documents.ids.plan(document, document.path, step, rows)
+            documents.plan_ids(document, document.path, step, rows)
     lost = tuple(
         (working.document, name)
         for working in trial.workings.values()

@@ -1,4 +1,4 @@
-"""What is known of the blocks of a folder: sidecar files with ids, and an index in SQLite."""
+"""Persistent knowledge of a folder's blocks: sidecar files with ids, and an SQLite index."""
 
 from __future__ import annotations
 
@@ -549,7 +549,7 @@ class NotesIndex:
         self._try(change)
 
     def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Ask; a file that fails is made anew, or else a database in memory."""
+        """Run a query; replace a broken file by a new one, or else by a database in memory."""
         with self._lock:
             for remove in (False, True):
                 try:

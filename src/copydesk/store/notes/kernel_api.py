@@ -80,8 +80,8 @@ class KernelHttp:
     """Asks a kernel. Safe to use from many threads.
 
     `timeout_s` is for the connection, for each wait, and for the whole of an
-    answer. What only reads goes over connections that are kept; what writes has
-    one of its own, so that no write is ever sent twice.
+    answer. Reads share kept connections; each write has its own connection, so that no write is
+    sent twice.
     """
 
     def __init__(
@@ -352,7 +352,7 @@ def _ascii_lower(text: str) -> str:
 Version = tuple[int, int, int]
 
 OLDEST: Version = (3, 1, 4)
-"""Since then getChildBlocks tells the markdown."""
+"""Since this version getChildBlocks returns the Markdown."""
 
 _KRAMDOWN_MODE: Version = (3, 1, 14)
 _BATCH_UPDATE: Version = (3, 1, 25)
@@ -373,7 +373,7 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 
 class BlockData(NamedTuple):
-    """What a block is written from: Markdown, or the DOM that the kernel gave of it."""
+    """The content to write to a block: Markdown, or the DOM that the kernel returned."""
 
     data: str
     kind: Literal["markdown", "dom"] = "markdown"
@@ -693,7 +693,7 @@ def _objects(value: object) -> list[SqlRow]:
 Pause = Callable[[float], None]
 
 WAITS_S = (0.05, 0.2, 0.5)
-"""The waits between attempts to see what was written."""
+"""The waits between attempts to read a write back."""
 
 LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
 """The same for what was not answered in time: the kernel may be busy with it."""

@@ -63,7 +63,7 @@ _FOLLOWED = 64
 
 
 class StepFailed(Exception):
-    """A change failed; the message says what is there; `at` is its index in its request."""
+    """A change failed; the message describes the block found; `at` is its index in the request."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a block has to become.
+    """The state that a change has to bring a block to.
 
     `source` is sent, None if it is that already; `text` has the words; `kept` are the ids that
     stay in it; `keep` its attributes. `exact` is the block that it has to be again.
@@ -321,7 +321,7 @@ class KernelWriter:
     def _wanted(
         self, change: Update | Restore, stood: TreeInfo, before: str, *, in_list: bool
     ) -> _Wanted:
-        """What a block has to become."""
+        """The state that a change has to bring a block to."""
         had = attributes_of(before).get(change.id, {})
         if isinstance(change, Restore):
             then = attributes_of(change.image)[change.id]

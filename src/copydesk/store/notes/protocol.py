@@ -29,17 +29,17 @@ from copydesk.text.unified import FileEdit
 Unavailable = Literal[
     "unreachable", "timeout", "token", "forbidden", "booting", "version", "too_large", "answer"
 ]
-"""Why a store cannot be used; `answer`: it says what it should not."""
+"""Why a store cannot be used; `answer`: the reply makes no sense."""
 
 
 class InvalidBlockId(Refusal, code="INVALID_BLOCK_ID"):
-    """What was given cannot be the id of a block."""
+    """The text cannot be a block id."""
 
     block_id: str
 
 
 class BlockNotFound(Refusal, code="BLOCK_NOT_FOUND"):
-    """There is no such block. `lost`: it was there; `nearest` is what stands where it stood."""
+    """The block does not exist. `lost`: it once did; `nearest` is the block now in its place."""
 
     block_id: str
     lost: bool = False
@@ -54,7 +54,7 @@ class NotebookNotFound(Refusal, code="NOTEBOOK_NOT_FOUND"):
 
 
 class WrongBlockKind(Refusal, code="INVALID_TARGET"):
-    """The block cannot take part in what was asked for: `wanted` names what can."""
+    """The block has the wrong kind for this operation; `wanted` names the right one."""
 
     block_id: str
     kind: str
@@ -62,14 +62,14 @@ class WrongBlockKind(Refusal, code="INVALID_TARGET"):
 
 
 class BlockChanged(ContentChanged):
-    """A block is no longer what the changes were prepared on, or made for."""
+    """A block changed after the changes were prepared."""
 
     reason: str = "block"
     block_id: str = ""
 
 
 class NotInvertible(Refusal, code="NOT_INVERTIBLE"):
-    """The change could not be taken back, so it is not made: `reason` says why."""
+    """The change is refused because it could not be undone: `reason` says why."""
 
     block_id: str
     reason: str
@@ -83,14 +83,14 @@ class AnchorLinked(Refusal, code="ANCHOR_LINKED"):
 
 
 class NotesUnavailable(Refusal, code="NOTES_UNAVAILABLE"):
-    """The store cannot be reached, or answers with nonsense; `detail` has its words."""
+    """The store is unreachable or gives an invalid answer; `detail` quotes it."""
 
     detail: str
     reason: Unavailable = "answer"
 
 
 class NotesRolledBack(Refusal, code="ROLLED_BACK"):
-    """A change failed, and all were put back. `index`, from 0, is that change."""
+    """A change failed and all were undone. `index` (from 0) is the failed change."""
 
     index: int
     block_id: str
@@ -98,7 +98,7 @@ class NotesRolledBack(Refusal, code="ROLLED_BACK"):
 
 
 class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
-    """A change failed, and these blocks could not be put back as they were."""
+    """A change failed and the blocks `left` could not be restored."""
 
     index: int
     detail: str
@@ -115,16 +115,16 @@ def is_id(value: str) -> bool:
 
 
 def valid(value: str) -> str:
-    """The id itself; InvalidBlockId for what cannot be one."""
+    """Return the id; raise InvalidBlockId for a malformed one."""
     if not is_id(value):
         raise InvalidBlockId(value)
     return value
 
 
 def new_id() -> str:
-    """An id that nothing has: of this second, and 36 bits of chance."""
-    chance = "".join(secrets.choice(_LETTERS) for _ in range(7))
-    return f"{time.strftime('%Y%m%d%H%M%S')}-{chance}"
+    """A unique id: the current second and 36 random bits."""
+    suffix = "".join(secrets.choice(_LETTERS) for _ in range(7))
+    return f"{time.strftime('%Y%m%d%H%M%S')}-{suffix}"
 
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
@@ -142,7 +142,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A file of a notebook that is no document: UTF-16, NUL, TOO_LARGE, UNREADABLE say why."""
+    """A notebook file that is not read; `reason`: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
 
     path: str
     reason: str
@@ -190,7 +190,7 @@ class NoteBlock:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Where a block stands: its container and its neighbours there, empty where there is none."""
+    """The ids of a block's container and neighbours, each empty if there is none."""
 
     parent_id: str
     previous_id: str
@@ -209,7 +209,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Crumb:
-    """One step of the way from the notebook to a block; the notebook's has kind ""."""
+    """One ancestor of a block, from its notebook (kind "") down."""
 
     id: str
     kind: str
@@ -221,7 +221,7 @@ Side = Literal["before", "after", "first_in", "last_in"]
 
 @dataclass(frozen=True, slots=True)
 class InsertText:
-    """New blocks beside a block or in a container, in the order of their text."""
+    """Insert the blocks of a text beside a block or in a container."""
 
     markdown: str
     side: Side
@@ -230,10 +230,10 @@ class InsertText:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Another text for a block; it keeps its id and its attributes.
+    """Replace a block's text; its id and its attributes stay.
 
-    The text is one block of any kind (a list item's is one item, of the list's
-    subtype). `over` as in `Restore`.
+    The text is one block of any kind; for a list item, one item of the list's subtype.
+    `over` as in `Restore`.
     """
 
     id: str
@@ -243,10 +243,9 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A block goes, with what is in it; of a heading only its line. `over` as in `Restore`.
+    """Delete a block and its children; of a heading only the line. `over` as in `Restore`.
 
-    A list goes with its last item, and in a kernel a quote and a super block
-    with the last block in them.
+    Deleting the last item deletes the list; in a kernel this holds for quotes and super blocks too.
     """
 
     id: str
@@ -255,13 +254,12 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """A block as it was, with its ids and attributes; only a store makes one, in `Done.undo`.
+    """Restore a block with its ids and attributes; only stores make these, in `ChangesDone.undo`.
 
-    `image` is the store's own text of it, for no one else to write, `dom` the form in which it is
-    written where that is another one. Without `side` the block is there and becomes again what it
-    was; else it is gone, and comes back beside the anchor or in it. `over` is the mark of the block
-    that the change is made for, or the text that was sent to it; ContentChanged when it is another
-    one by now.
+    `image` is the store's own text of the block, `dom` the form to write if it differs. Without
+    `side` the block exists and gets its former content; with `side` it is inserted again beside
+    or in the anchor. `over` is the expected mark of the current block, or the text that was sent to
+    it; ContentChanged if the block differs.
     """
 
     id: str
@@ -276,7 +274,7 @@ Change = InsertText | Update | Delete | Restore
 
 
 def named(change: Change) -> tuple[str, ...]:
-    """The blocks that a change names: the one that it is for, then its anchor."""
+    """The ids that a change refers to: its target, then its anchor."""
     if isinstance(change, InsertText):
         return (change.anchor_id,)
     if isinstance(change, Restore) and change.side is not None:
@@ -285,7 +283,7 @@ def named(change: Change) -> tuple[str, ...]:
 
 
 class NoteNotice(NamedTuple):
-    """What a change does besides, told before it; the blocks `ids` of `detail` will be gone."""
+    """A side effect to announce before a change: the blocks with the ids in `detail` get lost."""
 
     kind: Literal["ids"]
     block_id: str
@@ -294,13 +292,13 @@ class NoteNotice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Changes that a store has checked against what is there, nothing written yet.
+    """Changes that a store has checked against the current notes; nothing is written yet.
 
-    `changes` in the order they are made; none for a document to be made. `before` and `after` are
-    the texts of the documents they touch, by path, for a diff; one that is to be made has no text
-    before. Both are empty where the store cannot know the path (a daily note that a kernel makes).
-    `files` is what has to be written, all or none, where notes are files; a store that writes by
-    itself leaves it empty. `held` is the store's own.
+    `changes` are in the order to make them, empty for a new document. `before` and `after` are the
+    texts of the affected documents by path, for a diff; a new document has no text before. Both are
+    empty if the path is not known yet (a daily note in a kernel). `files` are to be written, all or
+    none, if notes are files; it is empty for a store that writes itself. `held` is private to the
+    store.
     """
 
     changes: tuple[Change, ...]
@@ -313,13 +311,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ChangesDone:
-    """What was made and read back: for each change the ids it left, none for a deletion.
+    """Changes made and verified: for each change the ids of its blocks, none for a deletion.
 
-    For a document one tuple: its own id, then those of the blocks that were put in it.
+    For a new document one tuple: its id, then those of its new blocks.
 
-    `undo` are the changes that take all of it back, in the order to make them, ids included; they
-    can be kept as text, and made later through `prepare`. Empty where `Prepared.files` is not:
-    files are taken back as files are; and a document that was made stays.
+    `undo` are the inverse changes in the order to make them; they can be serialized, and made later
+    through `prepare`. It is empty for files, which are undone as files, and for a new document.
     """
 
     ids: tuple[tuple[str, ...], ...]
@@ -327,20 +324,20 @@ class ChangesDone:
 
 
 KeepUndo = Callable[[tuple[Change, ...]], None]
-"""Keeps the way back of what is about to be written, in the order to make it; see `recover`."""
+"""Saves the inverse of a write before it is sent, in the order to make it; see `recover`."""
 
 
 def kept_nowhere(undo: tuple[Change, ...]) -> None:
-    """Does not keep it."""
+    """Discard it."""
 
 
 ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("answers", default=None)
-"""What a kernel has answered within `one_look`, by kernel, call and arguments."""
+"""Answers cached within `one_look`, by store, call and arguments."""
 
 
 @contextmanager
 def one_look() -> Generator[None]:
-    """Within it a store may answer a read as it did before; nothing may be written."""
+    """Let stores cache their answers to reads in this block, in which nothing is written."""
     before = ANSWERS.set({})
     try:
         yield
@@ -351,9 +348,8 @@ def one_look() -> Generator[None]:
 class NoteStore(Protocol):
     """Notes by blocks. Safe to use from many threads.
 
-    Every method that takes an id raises BlockNotFound for one that is not there
-    (with what is known of where it went) and InvalidBlockId for one that cannot
-    be; all raise NotesUnavailable when the store cannot be reached.
+    Every method with an id raises BlockNotFound for a missing block and InvalidBlockId for a
+    malformed id; all raise NotesUnavailable when the store cannot be reached.
     """
 
     def notebooks(self) -> tuple[Notebook, ...]:
@@ -365,11 +361,11 @@ class NoteStore(Protocol):
         ...
 
     def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
-        """The blocks that are there, as they are now; others are left out."""
+        """The current blocks with these ids; missing ones are left out."""
         ...
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        """What a container holds, in order; of a heading its section without itself; else none."""
+        """The children of a container in order; of a heading its section; else nothing."""
         ...
 
     def child_ids(self, block_id: str) -> tuple[str, ...]:
@@ -377,7 +373,7 @@ class NoteStore(Protocol):
         ...
 
     def around(self, block_id: str) -> Around:
-        """Where the block stands."""
+        """The container and the neighbours of a block."""
         ...
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
@@ -385,7 +381,7 @@ class NoteStore(Protocol):
         ...
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        """The notebook, documents, headings and containers on the way to a block, and itself."""
+        """The notebook, documents, headings and containers around a block, and the block."""
         ...
 
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
@@ -408,28 +404,27 @@ class NoteStore(Protocol):
         ...
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
-        """Check the changes, one after the other, each on the blocks as those before leave them.
+        """Check the changes in order, each on the result of the ones before it.
 
-        A block that an earlier one deleted is not there any more, nor are the blocks of a container
-        that an earlier one updated. Raises the refusal of the first that cannot be made, or cannot
-        be taken back where the store has no transactions: BlockNotFound; WrongBlockKind for a
-        target that cannot be one; ContentRequired for a text without a block; InvalidArgs for a
-        text that the block cannot take; ContentChanged; NotInvertible.
+        Blocks that an earlier change deleted, or whose container it updated, do not exist any more.
+        Raises for the first change that cannot be made, or undone if the store has no transactions:
+        BlockNotFound; WrongBlockKind; ContentRequired for a text without a block; InvalidArgs for a
+        text that does not fit the block; ContentChanged; NotInvertible.
         """
         ...
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
-        """Make the changes, and read them back; all or none.
+        """Make all changes or none, and verify them.
 
-        A store that writes by itself hands the way back to `keep` before each write. Where
-        `prepared.files` is not empty the files have been written by then, and this learns their new
-        ids. Raises NotesRolledBack when something failed and was put back, NotesTorn when it could
-        not be put back, and ContentChanged when a block is no longer as it was prepared on.
+        A store that writes itself passes the inverse of each write to `keep` first. If
+        `prepared.files` is not empty, the caller has written those files, and this call stores
+        their new ids. Raises NotesRolledBack after a failure that was undone, NotesTorn after one
+        that could not be undone, and ContentChanged if a block changed since `prepare`.
         """
         ...
 
     def recover(self, undo: Sequence[Change]) -> None:
-        """Take back what is there of interrupted changes; raises as `prepare` and `execute` do."""
+        """Undo interrupted changes; raises as `prepare` and `execute` do."""
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         """A new document below another one; at the top of the notebook without `parent_id`.
@@ -440,24 +435,23 @@ class NoteStore(Protocol):
         ...
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        """A new document where another one stands (`up` 0), or what it stands in does (1).
+        """A new document beside another one (`up` 0), or beside the parent of that (`up` 1).
 
-        In a folder these are its own folder and the one around that, be there a document for them
-        or not. Raises as `prepare_document` does, and InvalidArgs(`location`) above the top.
+        In a folder the parent is the enclosing folder, with or without a document of its own.
+        Raises as `prepare_document` does, and InvalidArgs(`location`) above the top.
         """
         ...
 
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        """Today's note of a notebook, made when it is not there, with this text at its end.
+        """Create today's note of a notebook if it is missing, and append this text.
 
-        With no text and a note that is there already nothing is to be made, and
-        `execute` gives its id. Raises as `prepare_document` does. A kernel's note
-        stays when the text cannot be put in it.
+        Without a text an existing note is not changed; `execute` returns its id. Raises as
+        `prepare_document` does. A note that a kernel created stays if appending fails.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Close files, connections and threads."""
 
 
 _TITLE_CHARACTERS = 512
@@ -500,8 +494,8 @@ def raw_markdown(tree: Tree, block: Block) -> str:
 def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[BlockText, ...]:
     """The blocks to put in a container; in a list, of this subtype, the items of the text's lists.
 
-    ContentRequired for a text without any; InvalidArgs(`markdown`) when a list
-    would get something else than items of its own subtype (u, o or t).
+    Raises ContentRequired for a text without blocks, and InvalidArgs(`markdown`) if a list would
+    get other blocks than items of its own subtype (u, o or t).
     """
     if not pieces:
         raise ContentRequired("markdown")
@@ -526,7 +520,7 @@ def for_update(pieces: Sequence[BlockText], list_subtype: str | None) -> BlockTe
 
 
 def check_characters(text: str, argument: str) -> None:
-    """Raise InvalidArgs(argument) for a text that no store can hold."""
+    """Raise InvalidArgs(argument) for a text with NUL or a lone surrogate."""
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
     if has_surrogate(text):
@@ -700,11 +694,11 @@ def _joined(
 
 
 MOST_TOLD = 10
-"""So many names or documents are told in a refusal."""
+"""The most names or documents listed in a refusal."""
 
 
 def ambiguous(address: str, paths: Sequence[str]) -> str:
-    """What is said of an address that leads to several documents."""
+    """The refusal of an address that several documents have."""
     name = address.rpartition("#")[2]
     said = ", ".join(paths[:MOST_TOLD])
     return f"{address} is in several documents: {said}; write {paths[0]}#{name}"

@@ -15,14 +15,8 @@ from typing import Literal
 
 DOCUMENT, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE = "d", "l", "i", "b", "s", "callout", "footnote"
 PARAGRAPH, HEADING, CODE, MATH, TABLE, HTML, BREAK = "p", "h", "c", "m", "t", "html", "tb"
-EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW = (
-    "query_embed",
-    "iframe",
-    "widget",
-    "video",
-    "audio",
-    "av",
-)
+EMBED, IFRAME, WIDGET = "query_embed", "iframe", "widget"
+VIDEO, AUDIO, VIEW = "video", "audio", "av"
 CONFLICT, MATTER, DEFINITION = "", "yaml", "def"
 
 ATTRIBUTES, AGAIN_PARSED = "attributes", "again"
@@ -31,23 +25,8 @@ ATTRIBUTES, AGAIN_PARSED = "attributes", "again"
 HOLDS = frozenset((DOCUMENT, AGAIN_PARSED, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE))
 """The kinds that have children."""
 
-TEXT = frozenset(
-    (
-        PARAGRAPH,
-        CODE,
-        HTML,
-        MATH,
-        MATTER,
-        EMBED,
-        CONFLICT,
-        IFRAME,
-        WIDGET,
-        VIDEO,
-        AUDIO,
-        VIEW,
-        TABLE,
-    )
-)
+_FRAMES = EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW
+TEXT = frozenset((PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT, *_FRAMES))
 """The kinds that take lines as they are."""
 
 
