@@ -1,4 +1,4 @@
-"""Count the files and the Python calls that a prepare and an apply of one small edit run through.
+"""Count the files and the Python calls that one small edit runs through, and one block diff.
 
     python scripts/count_hops.py
 
@@ -7,6 +7,7 @@ Only code of copydesk counts, in the thread that makes the call and warm: the te
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -46,16 +47,32 @@ def hops(desk: OpenWorkspace, tool: str, **arguments: object) -> tuple[dict[str,
     return dict(answer.fields), f"{told}, {built_in} built-in"
 
 
+def block_of(desk: OpenWorkspace) -> str:
+    """The id of the first paragraph of the only note."""
+    listed = desk.call("local", "listNotebooks", {}).data
+    (note,) = re.findall(r"'id': '([^']+)'", str(listed))[-1:]
+    page = desk.call("local", "getBlockContent", {"blockId": note, "slice": "0:2"}).data
+    return re.findall(r"@@(\S+)@@Paragraph\n", str(page["content"]))[0]
+
+
 def main() -> None:
-    """Ten edits; the last one is told."""
+    """Ten edits of a file and ten of a note; the last ones are told."""
     with tempfile.TemporaryDirectory() as root:
         (Path(root) / "f").write_text("".join(f"line {i}\n" for i in range(200)))
+        (Path(root) / "n.md").write_text("".join(f"Paragraph {i}.\n\n" for i in range(40)))
         with open_workspace(root, Config()) as desk:
             for i in range(10):
                 edit = {"path": "f", "range": "100~101", "content": f"new {i}\nlines\n"}
                 plan, prepared = hops(desk, "prepare_file_range_edit", **edit)
                 _, applied = hops(desk, "apply_file_modification", hunk_id=plan["hunk_id"])
-    print(f"prepare_file_range_edit: {prepared}\napply_file_modification: {applied}")
+            block = block_of(desk)
+            for i in range(10):
+                diff = f"@@REPLACE:{block}@@\nrevision {i}\n"
+                done, written = hops(desk, "applyBlockDiff", diff=diff)
+                assert done["status"] == "success", done
+    print(f"prepare_file_range_edit: {prepared}")
+    print(f"apply_file_modification: {applied}")
+    print(f"applyBlockDiff: {written}")
 
 
 if __name__ == "__main__":

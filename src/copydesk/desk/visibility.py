@@ -40,7 +40,8 @@ def authorized(files: Files, member: Member, path: RelPath, *operations: Operati
 
     check(path)
     real = files.resolve(path, check)
-    check(real)
+    if real is not path:
+        check(real)
     return real
 
 

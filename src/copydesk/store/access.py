@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -217,6 +217,9 @@ def guards(pattern: str, path: RelPath) -> bool:
     return covers(pattern, path, fold=_DENY_FOLDS)
 
 
+_MOST_KNOWN = 4_096
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What one member may do with one toolset.
@@ -238,6 +241,12 @@ class Rules:
     no_write_file_ext_names: tuple[str, ...] = ()
     state_dir: str = ".copydesk"
     within: str = ""
+    _known: dict[tuple[Operation, tuple[str, ...]], str] = field(
+        default_factory=dict[tuple[Operation, tuple[str, ...]], str],
+        init=False,
+        compare=False,
+        repr=False,
+    )
 
     def team_mgmt(self) -> Rules:
         """The same member's rules for team_mgmt: `.minds` less what the deny lists name."""
@@ -253,7 +262,7 @@ class Rules:
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless every one of the files is allowed."""
         for path in paths:
-            rule = _rule_against(self, operation, path)
+            rule = self._rule_known(operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
@@ -277,7 +286,7 @@ class Rules:
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:
-        return not _rule_against(self, "read", path)
+        return not self._rule_known("read", path)
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether the directory may be listed: something in it might be readable."""
@@ -297,6 +306,16 @@ class Rules:
                 f"{operation}_dirs", allowed, any(covers(pattern, path) for pattern in allowed)
             )
         )
+
+    def _rule_known(self, operation: Operation, path: RelPath) -> str:
+        """The same; a call asks for the same few paths again and again."""
+        key = operation, path.parts
+        rule = self._known.get(key)
+        if rule is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            rule = self._known[key] = self.rule_against(operation, path)
+        return rule
 
     def _rule_against_walk(self, path: RelPath) -> str:
         return (
@@ -349,12 +368,6 @@ class Rules:
                 return f"no_{operation}_file_ext_names: {name}"
         found = any(_has_extension(path, name) for name in allowed)
         return _not_allowed(f"{operation}_file_ext_names", allowed, found)
-
-
-@lru_cache(maxsize=4096)
-def _rule_against(rules: Rules, operation: Operation, path: RelPath) -> str:
-    """A call asks for the same few paths again and again."""
-    return rules.rule_against(operation, path)
 
 
 def _reserved_rule(pattern: str) -> str:
