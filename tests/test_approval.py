@@ -13,7 +13,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.approval import before_of
+from copydesk.desk.checks import before_of
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval
 from copydesk.errors import AccessDenied, HunkNotFound, InvalidArgs, Refusal, StateDamaged

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.desk.backends.codec import SCHEMA, RecordError, compress, decode, decompress, encode
+from copydesk.desk.backends.api import SCHEMA, RecordError, compress, decode, decompress, encode
 from copydesk.edit.draft import Place, Plan
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
 from copydesk.text.change import ChangeSet, Edit

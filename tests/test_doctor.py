@@ -18,8 +18,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.backends.api import PlanOutcome
-from copydesk.desk.backends.codec import SCHEMA
+from copydesk.desk.backends.api import SCHEMA, PlanOutcome
 from copydesk.errors import Failed, SchemaMismatch
 from copydesk.tools.refusals import refusal_words
 from support.fake_kernel import FakeKernel

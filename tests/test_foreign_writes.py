@@ -22,12 +22,11 @@ from copydesk import Desk
 from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk import foreign
-from copydesk.desk.foreign import TOOL
-from copydesk.desk.outcome import Applied
+from copydesk.desk.outcome import TOOL, Applied, _difference
 from copydesk.edit.request import Anchor, Insert
 from copydesk.errors import Failed
-from copydesk.store import _os, foreign_writes
+from copydesk.store import _os
+from copydesk.store import replace as store_replace
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp, is_temp_of
 from copydesk.text.relpath import RelPath
@@ -55,7 +54,7 @@ class Between:
         self.at: dict[int, Callable[[], None]] = {}
         self._waiting: list[Callable[[], None]] | None = None
         monkeypatch.setattr(_os, "lease", self._leasing(_os.lease))
-        monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 3600.0)
+        monkeypatch.setattr(store_replace, "LATE_SECONDS", 3600.0)
         for name in WRITE_PATH:
             monkeypatch.setattr(_os, name, self._wrapped(getattr(_os, name)))
 
@@ -515,7 +514,7 @@ def test_what_is_written_after_the_last_result_is_on_the_disk_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The old file is looked at once more when the desk is closed, before its journal is."""
-    monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 3600.0)
+    monkeypatch.setattr(store_replace, "LATE_SECONDS", 3600.0)
     (tmp_path / "a.txt").write_text(TEXT)
     with (tmp_path / "a.txt").open("r+b") as late:
         with Desk(tmp_path, shared=shared) as desk:
@@ -569,7 +568,7 @@ def test_a_file_that_another_program_keeps_open_is_written(
     tmp_path: Path, name: str, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a log is. What it writes to its old handle later is put at the end of the file."""
-    monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 3600.0)
+    monkeypatch.setattr(store_replace, "LATE_SECONDS", 3600.0)
     target, deed = tmp_path / TARGETS.get(name, "a.txt"), DEEDS[name]
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         make(tmp_path)
@@ -691,7 +690,7 @@ def test_what_a_foreign_write_changed_is_recorded_as_whole_lines() -> None:
         b"a\r\ra\n",
     ]
     for old, new in product(texts, repeat=2):
-        edit = foreign._difference(old, new)
+        edit = _difference(old, new)
         assert old[: edit.start] + edit.new + old[edit.stop :] == new
         lines, others = io.BytesIO(old).readlines(), io.BytesIO(new).readlines()
         same = list(takewhile(lambda pair: pair[0] == pair[1], zip(lines, others, strict=False)))

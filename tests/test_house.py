@@ -26,7 +26,7 @@ ROOMS = {
     "edit": ("text", "errors"),
     "store": ("text", "errors"),
     "desk": (
-        *("edit", "text", "errors", "store.files", "store.protocol", "store.soon", "store.state"),
+        *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
         *("store.checks", "store.ripgrep", "store.rg_args", "store.rg_process"),
         "store.notes.protocol",
     ),

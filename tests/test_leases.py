@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from copydesk.desk.locks import Lanes, Ticket, inode_key
 from copydesk.desk.redis import leases as redis_leases
 from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed, TurnLost
+from copydesk.store.locks import Lanes, Ticket, inode_key
 from support.locking import SOON, order_of, until
 from support.redis_calls import connections
 from support.redis_servers import LONG_MS, running

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.desk.locks import Exclusion, Lanes, Ticket
 from copydesk.errors import Busy, Failed
-from copydesk.store.locks import FileLocks
+from copydesk.store.locks import Exclusion, FileLocks, Lanes, Ticket
 from copydesk.store.protocol import NOBODY, Caller, Deadline
 from support.cost import examples
 from support.locking import SOON, holder, order_of, until, waiting

@@ -20,10 +20,9 @@ from mcp import Client
 from copydesk import Desk
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.locks import Lanes
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
-from copydesk.store.locks import FileLocks
+from copydesk.store.locks import FileLocks, Lanes
 from support.cost import first
 from support.mcp_calls import server_of
 from support.mcp_transports import client_of, served, stdio_client

@@ -16,7 +16,7 @@ import pytest
 from copydesk.app.config import MemberConfig
 from copydesk.store.notes import folder as folder_module
 from copydesk.store.notes.protocol import Update
-from copydesk.store.soon import Soon
+from copydesk.store.state import Soon
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
 
 NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"

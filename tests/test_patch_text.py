@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.desk.backends.codec import decode, encode
+from copydesk.desk.backends.api import decode, encode
 from copydesk.edit import patch_place
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff

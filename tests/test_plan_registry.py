@@ -12,8 +12,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from copydesk.desk.backends.api import PLANS_KEPT, Decision, Decisions, Registry
-from copydesk.desk.backends.codec import SCHEMA
+from copydesk.desk.backends.api import PLANS_KEPT, SCHEMA, Decision, Decisions, Registry
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import (
     FORGET_EVERY_MS,

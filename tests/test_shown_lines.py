@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.shown import (
+from copydesk.desk.backends.snapshots import (
     MOST_RUNS,
     MOST_SHOWN,
     VERSIONS,
@@ -22,11 +22,12 @@ from copydesk.desk.backends.shown import (
     Note,
     Run,
     ShownLines,
+    Snapshots,
+    SqliteSnapshots,
     join,
 )
-from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
+from copydesk.desk.member import line_change
 from copydesk.desk.redis.stores import RedisSnapshots
-from copydesk.desk.visibility import line_change
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding

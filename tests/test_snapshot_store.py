@@ -13,8 +13,7 @@ import apsw
 import pytest
 
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.shown import Note, ShownLines
-from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
+from copydesk.desk.backends.snapshots import Note, ShownLines, Snapshots, SqliteSnapshots
 from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding

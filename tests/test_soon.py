@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.store import foreign_writes, soon
+from copydesk.store import replace as store_replace
+from copydesk.store import state
 from copydesk.store.files import Files
-from copydesk.store.soon import Soon
+from copydesk.store.state import Soon
 from copydesk.text.relpath import RelPath
 
 ENOUGH = 30.0
@@ -25,7 +26,7 @@ def test_a_thread_does_it_with_nobody_asking() -> None:
 
 
 def test_the_thread_is_woken_when_it_has_slept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soon, "_IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(state, "_IDLE_SECONDS", -1.0)
     with Soon(0.001) as later:
         for _ in range(20):
             done = threading.Event()
@@ -74,7 +75,7 @@ def test_what_is_written_to_a_replaced_file_is_found_while_the_desk_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the thread that looks once more, before anything is closed."""
-    monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 0.2)
+    monkeypatch.setattr(store_replace, "LATE_SECONDS", 0.2)
     saved = threading.Event()
     (tmp_path / "a.txt").write_bytes(b"old\n")
     found: list[bytes] = []

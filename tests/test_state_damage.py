@@ -22,8 +22,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.doctor import examine, repair
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Entry
-from copydesk.desk.backends.codec import SCHEMA
+from copydesk.desk.backends.api import SCHEMA, Entry
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import Append
 from copydesk.errors import SchemaMismatch

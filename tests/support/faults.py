@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 
-from copydesk.store import _os, foreign_writes
+from copydesk.store import _os
+from copydesk.store import replace as store_replace
 
 WRITE_PATH = [
     *("open_dir_beneath", "open_file_beneath", "open_dir", "open_listing", "readlink"),
@@ -38,9 +39,8 @@ class Faults:
         self.lasting = False
         self._own = threading.get_ident()
         self.failed = ""
-        monkeypatch.setattr(
-            foreign_writes, "LATE_SECONDS", 3600.0
-        )  # nothing is counted beside the work
+        late = "LATE_SECONDS"
+        monkeypatch.setattr(store_replace, late, 3600.0)  # nothing is counted beside the work
         # The age of a stamp decides which calls there are: all files are young, on a slow
         # machine too, or a call would be at another place in the next round and never fail.
         monkeypatch.setattr(_os, "now_ns", lambda: 0)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from copydesk.desk.locks import Lanes, Ticket
+from copydesk.store.locks import Lanes, Ticket
 
 SOON = 10.0
 """Seconds after which a test that waits for an event has failed."""

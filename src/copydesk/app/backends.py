@@ -17,9 +17,9 @@ from copydesk.app.config import Config
 from copydesk.desk.backends.api import Decision, Decisions, Journal, PlanStats, Registry
 from copydesk.desk.backends.database import BUSY_SECONDS, Database, Loss
 from copydesk.desk.backends.snapshots import BackgroundSnapshots, Snapshots
-from copydesk.desk.locks import Lanes
 from copydesk.edit.draft import Plan
 from copydesk.errors import Failed
+from copydesk.store.locks import Lanes
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import EditIds, Mark, StateFolder
 from copydesk.tools.messages import say

@@ -10,7 +10,6 @@ from typing import TypeVar
 from copydesk.app.config import load
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.batch import Rewrite
-from copydesk.desk.foreign import Saved
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -21,6 +20,7 @@ from copydesk.desk.outcome import (
     Planned,
     Reading,
     Rejected,
+    Saved,
     Transacted,
     Undone,
     Withheld,

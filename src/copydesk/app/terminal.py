@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO, cast
 
-from copydesk.desk.foreign import Saved
+from copydesk.desk.outcome import Saved
 from copydesk.text.unified import read_diff
 from copydesk.tools.answers import Answer, saved_words
 from copydesk.tools.report import Lang, Report

@@ -22,16 +22,15 @@ from copydesk.app.backends import (
     words_of_loss,
 )
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
-from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Journal
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Checks
-from copydesk.desk.context import Setting
+from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.desk import FileDesk
-from copydesk.desk.foreign import ForeignWrites
+from copydesk.desk.drafts import Setting
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes import LazyNotes
+from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
 from copydesk.desk.search import FileSearch
 from copydesk.desk.transaction import Writer
@@ -92,7 +91,7 @@ class NotesOpener:
         from copydesk.edit.notes.grammar import is_address, is_siyuan_id, split_as
         from copydesk.store.notes.folder import FolderStore
         from copydesk.store.notes.protocol import several
-        from copydesk.store.soon import Soon
+        from copydesk.store.state import Soon
 
         settings = self._config.notes
         stores = [

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import (
     Entry,
     Kind,
@@ -23,20 +22,26 @@ from copydesk.desk.backends.api import (
     counts,
     version_of,
 )
-from copydesk.desk.checks import Edited
-from copydesk.desk.context import Setting
+from copydesk.desk.checks import Approving, Edited
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
     Ahead,
     DraftCache,
     Drafting,
+    Setting,
     diff_of,
     digest_of,
     made,
     made_as_planned,
 )
-from copydesk.desk.locks import Ticket
-from copydesk.desk.member import Member
+from copydesk.desk.member import (
+    Member,
+    authorized,
+    change_of,
+    check_free,
+    check_no_link,
+    note_of_change,
+)
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.transaction import (
@@ -48,13 +53,6 @@ from copydesk.desk.transaction import (
     Writer,
     WriteRequest,
     kept_open,
-)
-from copydesk.desk.visibility import (
-    authorized,
-    change_of,
-    check_free,
-    check_no_link,
-    note_of_change,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
 from copydesk.edit.request import (
@@ -77,6 +75,7 @@ from copydesk.errors import (
     WrongMode,
     WrongOwner,
 )
+from copydesk.store.locks import Ticket
 from copydesk.store.protocol import EXECUTABLE, OpenText, Removed, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding

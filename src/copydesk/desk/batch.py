@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from copydesk.desk.backends.shown import CarriedLines, Note
-from copydesk.desk.backends.snapshots import LARGEST
+from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note
 from copydesk.desk.checks import Edited
-from copydesk.desk.context import Setting
-from copydesk.desk.foreign import Saved
-from copydesk.desk.member import Member
+from copydesk.desk.drafts import Setting
+from copydesk.desk.member import Member, authorized, check_shown, line_change, note_whole
+from copydesk.desk.outcome import Saved
 from copydesk.desk.transaction import CreateJob, Job, Writer
-from copydesk.desk.visibility import authorized, check_shown, line_change, note_whole
 from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_everywhere
 from copydesk.edit.draft import whole_text
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit

@@ -10,13 +10,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying, Transactions
-from copydesk.desk.approval import Approving, needs_person
-from copydesk.desk.backends.shown import Note, Run, ShownLines
-from copydesk.desk.checks import Edited, Findings
-from copydesk.desk.context import Setting
-from copydesk.desk.drafts import Drafted, Drafting, digest_of, made
+from copydesk.desk.backends.snapshots import Note, Run, ShownLines
+from copydesk.desk.checks import Approving, Edited, Findings, needs_person
+from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
 from copydesk.desk.history import History, Undoing
-from copydesk.desk.member import Member
+from copydesk.desk.member import (
+    Member,
+    authorized,
+    check_look,
+    check_shown,
+    may_read,
+    note_whole,
+    unshown,
+)
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import (
     Applied,
@@ -34,14 +40,6 @@ from copydesk.desk.outcome import (
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import CreateJob, Job, Writer
-from copydesk.desk.visibility import (
-    authorized,
-    check_look,
-    check_shown,
-    may_read,
-    note_whole,
-    unshown,
-)
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.request import (
     BlockDiff,

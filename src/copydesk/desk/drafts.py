@@ -1,4 +1,4 @@
-"""Drafts on the file as it is, what is kept of them, and a cache of the last ones.
+"""What a desk works with; drafts on the file as it is, what is kept of them, and their cache.
 
 Invariant: a member is shown nothing of a file that it may not read, by the path as it is
 spelled and by what it led to when it was opened.
@@ -15,11 +15,13 @@ from functools import reduce
 from threading import Lock
 from typing import TypeVar
 
-from copydesk.desk.backends.shown import Note
-from copydesk.desk.context import Setting
-from copydesk.desk.member import Member
+from copydesk.desk.backends.api import Decisions, Journal, PlanStats, Registry
+from copydesk.desk.backends.snapshots import Note, Snapshots
+from copydesk.desk.checks import Checks
+from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
+from copydesk.desk.outcome import ForeignWrites
+from copydesk.desk.recovery import Recovery, Turns
 from copydesk.desk.transaction import ATTEMPTS
-from copydesk.desk.visibility import authorized, check_free, check_no_link, missing
 from copydesk.edit.draft import (
     Draft,
     Place,
@@ -56,7 +58,8 @@ from copydesk.errors import (
     LineShown,
     Refusal,
 )
-from copydesk.store.protocol import OpenText, TargetMoved
+from copydesk.store.files import Files
+from copydesk.store.protocol import Named, OpenText, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
@@ -64,6 +67,41 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
 from copydesk.text.unified import renamed, unified
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a desk works with: stores, memory, the clock (ms since 1970), ids, encodings.
+
+    `named` gives the encoding that configuration names for a path, `ids` new
+    ids of eight hex characters, `ttl_ms` how long a plan waits, `approval_ttl_ms` how long
+    one that a person has to approve, `members` a member by its name and toolset.
+    """
+
+    files: Files
+    registry: Registry
+    recovery: Recovery
+    journal: Journal
+    bases: Snapshots
+    turns: Turns
+    decisions: Decisions
+    tally: PlanStats
+    foreign: ForeignWrites
+    members: Callable[[str, str], Member]
+    checks: Checks
+    clock: Callable[[], int]
+    ids: Callable[[], str]
+    named: Named = lambda path: None
+    ttl_ms: int = HOUR_MS
+    approval_ttl_ms: int = 7 * DAY_MS
+
+    def life_ms(self, *, needs_person: bool) -> int:
+        """How long a plan waits that its owner may write, or that a person has to approve."""
+        return max(self.ttl_ms, self.approval_ttl_ms) if needs_person else self.ttl_ms
+
 
 T = TypeVar("T")
 

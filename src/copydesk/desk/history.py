@@ -12,15 +12,20 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any
 
-from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, Kind, State, linked
-from copydesk.desk.context import Setting
-from copydesk.desk.drafts import Drafting
-from copydesk.desk.member import Member
+from copydesk.desk.checks import Approving
+from copydesk.desk.drafts import Drafting, Setting
+from copydesk.desk.member import (
+    Member,
+    authorized,
+    check_free,
+    check_look,
+    line_change,
+    note_of_change,
+)
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import ATTEMPTS, Job, Rewriting, Stopped, Writer, WriteRequest
-from copydesk.desk.visibility import authorized, check_free, check_look, line_change, note_of_change
 from copydesk.edit.draft import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile

@@ -18,10 +18,10 @@ from typing import Literal
 
 from copydesk.desk.backends.api import Entry, Journal, Registry, State
 from copydesk.desk.backends.snapshots import Snapshots
-from copydesk.desk.locks import Lanes, Ticket, inode_key
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import Busy, Failed, FileNotFound, HunkNotFound, Refusal
 from copydesk.store.files import Files
+from copydesk.store.locks import Lanes, Ticket, inode_key
 from copydesk.store.protocol import (
     NOBODY,
     Caller,

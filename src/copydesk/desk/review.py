@@ -16,14 +16,11 @@ from threading import Lock
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying, Transactions
-from copydesk.desk.approval import after_of, before_of, lapse, needs_person
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
-from copydesk.desk.checks import Edited
-from copydesk.desk.context import DAY_MS, Setting
-from copydesk.desk.drafts import Drafting, digest_of
-from copydesk.desk.member import Member
+from copydesk.desk.checks import Edited, after_of, before_of, lapse, needs_person
+from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of
+from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
-from copydesk.desk.visibility import authorized, may_read
 from copydesk.edit.draft import (
     Draft,
     Plan,

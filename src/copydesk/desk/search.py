@@ -7,10 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from copydesk.desk.backends.shown import Note, ShownLines
-from copydesk.desk.backends.snapshots import Snapshots
-from copydesk.desk.member import Member
-from copydesk.desk.visibility import authorized, check_look, is_dir
+from copydesk.desk.backends.snapshots import Note, ShownLines, Snapshots
+from copydesk.desk.member import Member, authorized, check_look, is_dir
 from copydesk.errors import AccessDenied, ApprovalRequired, FileExists, InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files

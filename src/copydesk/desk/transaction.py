@@ -13,14 +13,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
-from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Entry, Journal, Kind, State, Version
-from copydesk.desk.checks import Checks, Edited
-from copydesk.desk.locks import Ticket
-from copydesk.desk.member import Member
+from copydesk.desk.checks import Approving, Checks, Edited
+from copydesk.desk.member import Member, authorized, check_free
 from copydesk.desk.outcome import Revision
 from copydesk.desk.recovery import Recovery, Turns, kept_and_new
-from copydesk.desk.visibility import authorized, check_free
 from copydesk.errors import (
     Failed,
     FileExists,
@@ -32,6 +29,7 @@ from copydesk.errors import (
     check_cancelled,
 )
 from copydesk.store.files import Files, StagedWrite
+from copydesk.store.locks import Ticket
 from copydesk.store.protocol import (
     Caller,
     FileChange,

@@ -39,7 +39,6 @@ from copydesk.store.contents import (
     stamp_of_regular,
     wait_all_closed,
 )
-from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
 from copydesk.store.names import Move, Removal, give_back, other_name, refuse_existing, staged_new
 from copydesk.store.names import StagedWrite as StagedWrite  # for the layers above
 from copydesk.store.paths import (
@@ -71,8 +70,12 @@ from copydesk.store.protocol import (
 from copydesk.store.replace import (
     Chmod,
     Hooks,
+    Keep,
+    LateLooks,
     Overwriting,
     Replacement,
+    keep_nothing,
+    opened,
     staged_in_place,
     staged_replacement,
 )

@@ -19,7 +19,6 @@ from typing import Protocol, Self
 from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import read_at, sha256_of, write_all
-from copydesk.store.foreign_writes import Known, LateLooks, awaited, opened, rescue, rescued
 from copydesk.store.paths import MadeParents, ResolvedPath
 from copydesk.store.protocol import (
     Durability,
@@ -31,7 +30,19 @@ from copydesk.store.protocol import (
     putting_back,
     refusing,
 )
-from copydesk.store.replace import Hooks, check_target, holds, require_ours, stamp_of_ours
+from copydesk.store.replace import (
+    Hooks,
+    Known,
+    LateLooks,
+    awaited,
+    check_target,
+    holds,
+    opened,
+    require_ours,
+    rescue,
+    rescued,
+    stamp_of_ours,
+)
 from copydesk.store.staging import (
     DirFlush,
     discard,

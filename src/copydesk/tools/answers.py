@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.checks import Findings
-from copydesk.desk.foreign import Saved
+from copydesk.desk.outcome import Saved
 from copydesk.edit.draft import Plan, cut
 from copydesk.errors import (
     ApprovalRequired,

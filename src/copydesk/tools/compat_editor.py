@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, cast
 
-from copydesk.desk.backends.shown import Run
+from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import NotUndone
 from copydesk.desk.search import DirEntry

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
-from copydesk.desk.backends.shown import Run, ShownLines, join
+from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import align, same_after, same_before

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
-from copydesk.desk.backends.shown import ShownLines
+from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.text.encoding import Encoding
 from copydesk.text.sizes import most_tokens, tokens
 from copydesk.text.unified import read_diff

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
-from copydesk.desk.backends.shown import Run
+from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.outcome import Reading
 from copydesk.edit.draft import Draft, Place, cut
 from copydesk.edit.request import (

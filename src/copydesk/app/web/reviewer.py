@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
-from copydesk.desk.context import DAY_MS
-from copydesk.desk.foreign import Saved
+from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
-from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
+from copydesk.desk.outcome import Applied, NotUndone, Rejected, Saved, Transacted, Undone, Withheld
 from copydesk.desk.review import Rights, Seen, Shown, State, Waiting
 from copydesk.edit.draft import Plan, checked_id
 from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines

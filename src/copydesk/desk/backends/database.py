@@ -21,9 +21,9 @@ from typing import Any, Literal, Protocol, cast
 
 import apsw
 
-from copydesk.desk.backends.codec import SCHEMA, RecordError, UnknownRecord
-from copydesk.desk.locks import Exclusion, NoExclusion
+from copydesk.desk.backends.api import SCHEMA, RecordError, UnknownRecord
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
+from copydesk.store.locks import Exclusion, NoExclusion
 from copydesk.store.state import StateFile
 
 BUSY_SECONDS = 5.0

@@ -23,22 +23,20 @@ from copydesk.desk.backends.api import (
     Outlook,
     PlanOutcome,
     State,
+    UnknownRecord,
     Verdict,
     Version,
-    days_left,
-    due,
-    linked,
-    share,
-)
-from copydesk.desk.backends.codec import (
-    UnknownRecord,
     compress,
+    days_left,
     decode,
     decode_plan,
     decompress,
+    due,
     encode,
     encode_plan,
     known_plan,
+    linked,
+    share,
 )
 from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.edit.draft import Approval, Ended, Plan

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from copydesk.desk.context import Setting
+from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Permission
 from copydesk.desk.transaction import Writer
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Entry
-from copydesk.desk.context import Setting
+from copydesk.desk.checks import Approving
+from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.desk.outcome import NotUndone, Undone, WholeRevision

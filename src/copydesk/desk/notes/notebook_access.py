@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
 
-from copydesk.desk.member import Member, Operation, Permission
-from copydesk.desk.visibility import authorized
+from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.edit.notes.grammar import SplitText
 from copydesk.errors import AccessDenied
 from copydesk.store.files import Files

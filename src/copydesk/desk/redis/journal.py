@@ -28,12 +28,15 @@ from copydesk.desk.backends.api import (
     Missing,
     Outlook,
     State,
+    compress,
     days_left,
+    decode,
+    decompress,
     due,
+    encode,
     linked,
     share,
 )
-from copydesk.desk.backends.codec import compress, decode, decompress, encode
 from copydesk.desk.redis.leases import Leases, Script, Server, script
 from copydesk.errors import ServerFailed
 from copydesk.store.state import EditIds

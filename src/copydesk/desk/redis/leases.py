@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import MovedError, NoScriptError
 from redis.retry import Retry
 
-from copydesk.desk.backends.codec import RecordError
+from copydesk.desk.backends.api import RecordError
 from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Holder
 

@@ -9,10 +9,26 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, cast
 
-from copydesk.desk.backends.api import MOST, PLANS_KEPT, Decision, OutcomeKind, PlanOutcome, Version
-from copydesk.desk.backends.codec import UnknownRecord, decode, decode_plan, encode
-from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
-from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN
+from copydesk.desk.backends.api import (
+    MOST,
+    PLANS_KEPT,
+    Decision,
+    OutcomeKind,
+    PlanOutcome,
+    UnknownRecord,
+    Version,
+    decode,
+    decode_plan,
+    encode,
+)
+from copydesk.desk.backends.snapshots import (
+    LARGEST,
+    MOST_SEEN,
+    MOST_SHOWN,
+    VERSIONS,
+    Note,
+    ShownLines,
+)
 from copydesk.desk.redis.leases import Leases, Server, script
 from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import BinaryFile, HunkNotFound, ServerFailed
