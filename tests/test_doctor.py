@@ -285,7 +285,7 @@ def test_a_client_that_starts_something_else_is_not_started(tmp_path: Path, home
 
 @pytest.mark.slow
 def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
-    from copydesk.app.setup.clients import this_machine
+    from copydesk.app.setup import this_machine
 
     machine = this_machine()
     args = [*machine.first, "mcp", "--root", str(tmp_path), "--toolsets", "none"]

@@ -17,8 +17,16 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.config import load
-from copydesk.app.setup import Unreadable, json_text, toml_text
-from copydesk.app.setup.clients import CLIENTS
+from copydesk.app.config_text import (
+    Unreadable,
+    put_json,
+    put_toml,
+    read_json,
+    read_toml,
+    remove_json,
+    remove_toml,
+)
+from copydesk.app.setup import CLIENTS
 from support.cost import first
 from support.mcp_transports import first_answer
 
@@ -92,7 +100,7 @@ def tree(*folders: Path) -> dict[str, bytes | int]:
 def entry_of(client: str, path: Path, name: str = "copydesk") -> dict[str, Any]:
     keys = next(one.keys for one in CLIENTS if one.name == client)
     text = path.read_bytes().decode("utf-8-sig")
-    data: Any = tomllib.loads(text) if path.suffix == ".toml" else json_text.read(text)
+    data: Any = tomllib.loads(text) if path.suffix == ".toml" else read_json(text)
     for key in keys:
         data = data[key]
     found: dict[str, Any] = data[name]
@@ -188,7 +196,7 @@ def test_remove_after_later_changes_and_without_its_record(person: Person, case:
     person.init("--remove", "--client", client)
     text = path.read_bytes().decode("utf-8-sig")
     assert "--member" not in text
-    read = toml_text.read if path.suffix == ".toml" else json_text.read
+    read = read_toml if path.suffix == ".toml" else read_json
     old = data.decode("utf-8-sig")
     kept = read(text)
     assert isinstance(kept, dict)
@@ -457,17 +465,17 @@ Engine = Callable[..., Any]
     ],
 )
 def test_json_is_edited_as_it_is_laid_out(before: str, after: str) -> None:
-    found = json_text.put(before, ("s", "c"), {"x": 1})
-    assert json_text.read(found) == json_text.read(after)
+    found = put_json(before, ("s", "c"), {"x": 1})
+    assert read_json(found) == read_json(after)
     if "//" not in before:
         assert found == after
 
 
 def test_what_is_removed_leaves_comments_beside_it() -> None:
     text = '{"s": { // one\n"c": { // two\n "x": 0 // three\n}}}'
-    made = json_text.put(text, ("s", "c"), {"x": 1, "y": []})
+    made = put_json(text, ("s", "c"), {"x": 1, "y": []})
     assert made == '{"s": { // one\n"c": { // two\n "x": 1, // three\n "y": []\n}}}'
-    assert json_text.remove(made, ("s", "c")) == '{"s": { // one\n}}'
+    assert remove_json(made, ("s", "c")) == '{"s": { // one\n}}'
 
 
 @pytest.mark.parametrize(
@@ -486,16 +494,16 @@ def test_what_is_removed_leaves_comments_beside_it() -> None:
 )
 def test_wrong_json(text: str) -> None:
     with pytest.raises(Unreadable):
-        json_text.read(text)
+        read_json(text)
 
 
 def test_toml_values_are_found_where_they_are() -> None:
     text = "a.b = 1\n[s.'c']\ny = [ # ]\n 1, '''x'''' ]\nx = {z = \"}\"} # c\n[d]\nx = 1\n"
-    found = toml_text.put(text, ("s", "c"), {"x": "new", "n": ["q"]})
+    found = put_toml(text, ("s", "c"), {"x": "new", "n": ["q"]})
     assert found == text.replace("]\nx = {", "]\nx = {").replace('{z = "}"}', '"new"').replace(
         "[s.'c']\n", "[s.'c']\nn = [\"q\"]\n"
     )
-    assert toml_text.remove(found, ("s", "c")) == "a.b = 1\n[d]\nx = 1\n"
+    assert remove_toml(found, ("s", "c")) == "a.b = 1\n[d]\nx = 1\n"
 
 
 def test_reasons_in_chinese(person: Person) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.cli.parser import UsageError, parse
-from copydesk.app.cli.soak import run, write_report
 from copydesk.app.soak import processes
 from copydesk.app.soak.observer import (
     TOKEN,
@@ -33,6 +32,7 @@ from copydesk.app.soak.observer import (
     judge,
     undone,
 )
+from copydesk.app.soak.report import run, write_report
 
 SLOW = pytest.mark.slow
 FIRST = "# f0001\n[s1 f0001]\n[s2 f0001]\n[end f0001]\n"

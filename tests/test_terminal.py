@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app import terminal
-from copydesk.app.cli.diff_rows import Look, diff_rows
+from copydesk.app.terminal import Look, diff_rows
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.diff_model import of_change

@@ -408,8 +408,7 @@ _HELLO = {
 
 def _clients(root: str) -> Iterator[Finding]:
     """Whether each client that is set up for this workspace starts this copydesk."""
-    from copydesk.app.setup.clients import arguments_of, is_own, this_machine
-    from copydesk.app.setup.install import Setup
+    from copydesk.app.setup import Setup, arguments_of, is_own, this_machine
 
     config = _loaded(root)
     if config is None:

@@ -612,7 +612,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _mcp(options: argparse.Namespace) -> int:
-    from copydesk.app.mcp.stdio import run_stdio
+    from copydesk.app.mcp.server import run_stdio
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
@@ -653,7 +653,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _soak(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.soak import run
+    from copydesk.app.soak.report import run
 
     return run(options, cast(Lang, options.lang or "en"))
 

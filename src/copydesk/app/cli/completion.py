@@ -145,7 +145,7 @@ def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:
     elif name in ("path", "file", "root"):
         yield FILES
     elif name == "client":
-        from copydesk.app.setup.clients import CLIENTS
+        from copydesk.app.setup import CLIENTS
 
         yield from (client.name for client in CLIENTS)
     elif name == "toolsets":

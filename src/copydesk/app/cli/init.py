@@ -10,9 +10,8 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import Config
-from copydesk.app.setup import Unreadable
-from copydesk.app.setup.clients import CLIENTS, Client, this_machine
-from copydesk.app.setup.install import Setup, Step
+from copydesk.app.config_text import Unreadable
+from copydesk.app.setup import CLIENTS, Client, Setup, Step, this_machine
 from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import Refusal

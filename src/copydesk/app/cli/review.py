@@ -24,9 +24,8 @@ from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.diff_rows import SPLIT_COLUMNS, Look, diff_rows, text_rows
 from copydesk.app.cli.parser import UsageError
-from copydesk.app.terminal import out
+from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, out, text_rows
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member

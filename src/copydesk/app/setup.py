@@ -1,9 +1,4 @@
-"""What `copydesk init` changes: planned first, written when it was agreed to, taken back exactly.
-
-What was written is remembered in the state folder, without the rest of the files: so `--remove`
-gives the bytes back. Files in the workspace are written as edits of the journal; those outside
-of it, and `copydesk.toml`, which no tool may touch, are replaced with the same care.
-"""
+"""Setting copydesk up in MCP clients: which there are, and what changes in their files."""
 
 from __future__ import annotations
 
@@ -11,23 +6,29 @@ import hashlib
 import json
 import os
 import re
+import shlex
+import shutil
 import stat
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from copydesk.app.config import AGENT, FILES, Config
-from copydesk.app.setup import Unreadable, Value, dig, json_text, toml_text, without
-from copydesk.app.setup.clients import (
-    CLIENTS,
-    SERVER,
-    Client,
-    Machine,
-    arguments_of,
-    command_line,
-    is_own,
+from copydesk.app.config_text import (
+    Unreadable,
+    Value,
+    dig,
+    put_json,
+    put_toml,
+    read_json,
+    read_toml,
+    remove_json,
+    remove_toml,
+    tidy,
+    without,
 )
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.member import Member
@@ -40,6 +41,202 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
+
+SERVER: Final = "copydesk"
+"""The name of the server in the clients' configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where this user's files are, and how copydesk is started here."""
+
+    home: Path
+    environ: Mapping[str, str]
+    platform: str
+    command: str
+    first: tuple[str, ...] = ()
+    """Words before `mcp`, as of `uvx copydesk mcp`."""
+
+    @property
+    def settings(self) -> Path:
+        """The folder of the user's settings, of programs that follow the XDG rules."""
+        return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
+
+    @property
+    def applications(self) -> Path:
+        """The folder of the settings of desktop programs."""
+        if self.platform == "darwin":
+            return self.home / "Library" / "Application Support"
+        return self.settings
+
+
+Place = Callable[[Path, Machine], Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client: the file of its servers, the keys above a server there, how it is recognized.
+
+    `shared`: the file is in the workspace, and holds the servers of that workspace alone.
+    `traces` are files and folders, from the home or the root, that its users have; `root_text`
+    is what stands for the workspace in a file that several people share.
+    """
+
+    name: str
+    title: str
+    file: Place
+    keys: tuple[str, ...] = ("mcpServers",)
+    form: Literal["json", "toml"] = "json"
+    shared: bool = True
+    more: tuple[tuple[str, str], ...] = ()
+    traces: tuple[Place, ...] = ()
+    root_text: str = ""
+
+    def is_used(self, root: Path, machine: Machine) -> bool:
+        """Whether something of it is on the machine or in the workspace."""
+        return any(place(root, machine).exists() for place in (self.file, *self.traces))
+
+    def entry(
+        self, root: Path, machine: Machine, member: str, *, portable: bool = False
+    ) -> dict[str, Value]:
+        """What the client has to know to start the server; `member` "" for the configured one."""
+        words = ["mcp", "--root", str(root), *(("--member", member) if member else ())]
+        command, first = machine.command, machine.first
+        if portable and self.shared:
+            command, first = ("uvx", ("copydesk",)) if machine.command == "uvx" else (SERVER, ())
+            words[1:3] = ["--root", self.root_text] if self.root_text else []
+        return {**dict(self.more), "command": command, "args": [*first, *words]}
+
+
+def _home(*parts: str) -> Place:
+    return lambda root, machine: machine.home.joinpath(*parts)
+
+
+def _root(*parts: str) -> Place:
+    return lambda root, machine: root.joinpath(*parts)
+
+
+def _applications(*parts: str) -> Place:
+    return lambda root, machine: machine.applications.joinpath(*parts)
+
+
+def _codex(*parts: str) -> Place:
+    def place(root: Path, machine: Machine) -> Path:
+        return Path(machine.environ.get("CODEX_HOME") or machine.home / ".codex", *parts)
+
+    return place
+
+
+CLIENTS: Final = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        _root(".mcp.json"),
+        traces=(_home(".claude"), _home(".claude.json"), _root(".claude"), _root("CLAUDE.md")),
+        root_text="${CLAUDE_PROJECT_DIR:-.}",
+    ),
+    Client(
+        "codex",
+        "Codex",
+        _codex("config.toml"),
+        keys=("mcp_servers",),
+        form="toml",
+        shared=False,
+        traces=(_codex(),),
+    ),
+    Client(
+        "cursor",
+        "Cursor",
+        _root(".cursor", "mcp.json"),
+        traces=(_home(".cursor"), _root(".cursor")),
+        root_text="${workspaceFolder}",
+    ),
+    Client(
+        "vscode",
+        "VS Code",
+        _root(".vscode", "mcp.json"),
+        keys=("servers",),
+        more=(("type", "stdio"),),
+        traces=(_applications("Code"), _home(".vscode"), _root(".vscode")),
+        root_text="${workspaceFolder}",
+    ),
+    Client(
+        "zed",
+        "Zed",
+        lambda root, machine: machine.settings / "zed" / "settings.json",
+        keys=("context_servers",),
+        shared=False,
+        more=(("source", "custom"),),
+        traces=(lambda root, machine: machine.settings / "zed",),
+    ),
+    Client(
+        "windsurf",
+        "Windsurf",
+        _home(".codeium", "windsurf", "mcp_config.json"),
+        shared=False,
+        traces=(_home(".codeium", "windsurf"),),
+    ),
+    Client(
+        "gemini-cli",
+        "Gemini CLI",
+        _root(".gemini", "settings.json"),
+        traces=(_home(".gemini"), _root(".gemini"), _root("GEMINI.md")),
+    ),
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        _applications("Claude", "claude_desktop_config.json"),
+        shared=False,
+        traces=(_applications("Claude"),),
+    ),
+)
+
+
+def this_machine(environ: Mapping[str, str] = os.environ) -> Machine:
+    """This user, and the copydesk that runs."""
+    command, *first = own_command(environ)
+    home = Path(environ.get("HOME") or Path.home())
+    return Machine(home, environ, sys.platform, command, tuple(first))
+
+
+def own_command(environ: Mapping[str, str] = os.environ) -> Sequence[str]:
+    """The words that start this copydesk from anywhere, and also tomorrow."""
+    cache = environ.get("UV_CACHE_DIR") or os.path.join("~", ".cache", "uv")
+    if Path(sys.prefix).is_relative_to(os.path.expanduser(cache)):
+        return ("uvx", "copydesk")  # the environment of `uvx` does not last
+    beside = Path(sys.executable).with_name(SERVER)
+    if beside.exists():
+        return (str(beside),)
+    return (sys.executable, "-m", "copydesk.app.cli")
+
+
+def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
+    """The client's own command that does the same; empty where it has none."""
+    words = [str(entry["command"]), *arguments_of(entry)]
+    if client.name == "claude-code":
+        return shlex.join(["claude", "mcp", "add", "--scope", "local", name, "--", *words])
+    if client.name == "codex":
+        return shlex.join(["codex", "mcp", "add", name, "--", *words])
+    if client.name == "gemini-cli":
+        return shlex.join(["gemini", "mcp", "add", name, *words])
+    return ""
+
+
+def arguments_of(entry: Mapping[str, Value]) -> list[str]:
+    """The arguments of the command of an entry."""
+    found = entry.get("args")
+    return [str(word) for word in cast("list[Value]", found)] if isinstance(found, list) else []
+
+
+def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
+    """Whether the entry starts the copydesk that runs, directly or by its name."""
+    command = entry.get("command")
+    if not isinstance(command, str):
+        return False
+    found = shutil.which(command, path=machine.environ.get("PATH", os.defpath))
+    own = machine.command
+    return found is not None and (found == own or os.path.realpath(found) == os.path.realpath(own))
+
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
 
@@ -245,8 +442,8 @@ class Setup:
         def edit(text: str) -> str:
             if globs:
                 chosen = dict.fromkeys(globs, approval)
-                return toml_text.put(text, (*keys, "approval_paths"), chosen)
-            return toml_text.put(text, keys, {"approval": approval})
+                return put_toml(text, (*keys, "approval_paths"), chosen)
+            return put_toml(text, keys, {"approval": approval})
 
         return _planned(self.root, "policy", "", self.root / FILES[1 if project else 0], edit)
 
@@ -308,7 +505,7 @@ class Setup:
         for name, entry in _servers(client, new).items():
             if self._is_ours(client, name, entry):
                 new = without(new, (*client.keys, name))
-        return toml_text.tidy(new, (*client.keys, "")) == toml_text.tidy(old, (*client.keys, ""))
+        return tidy(new, (*client.keys, "")) == tidy(old, (*client.keys, ""))
 
 
 class _Record:
@@ -445,16 +642,18 @@ def _value(client: Client, data: bytes) -> Value:
         raise Unreadable("it is not UTF-8") from None
 
 
-class _Engine(Protocol):
+class _Engine(NamedTuple):
     """Reads and edits texts of one form; each call may raise Unreadable."""
 
-    def read(self, text: str) -> Value: ...
-    def put(self, text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str: ...
-    def remove(self, text: str, keys: Sequence[str]) -> str: ...
+    read: Callable[[str], Value]
+    put: Callable[[str, Sequence[str], Mapping[str, Value]], str]
+    remove: Callable[[str, Sequence[str]], str]
 
 
 def _engine(client: Client) -> _Engine:
-    return toml_text if client.form == "toml" else json_text
+    if client.form == "toml":
+        return _Engine(read_toml, put_toml, remove_toml)
+    return _Engine(read_json, put_json, remove_json)
 
 
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
