@@ -33,16 +33,8 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TypeVar
 
-from copydesk.errors import (
-    AccessDenied,
-    BinaryFile,
-    Failed,
-    FileNotFound,
-    InvalidArgs,
-    InvalidPath,
-    NotAFile,
-    Refusal,
-)
+from copydesk import errors
+from copydesk.errors import Refusal
 from copydesk.store import _os
 from copydesk.store.contents import read_at
 from copydesk.store.files import Files
@@ -245,7 +237,7 @@ class SearchSession:
                 return None
             self._version_bytes -= size
             return Snapshot.of(read_at(number, size, 0), self._search.named(at.real))
-        except (OSError, BinaryFile):
+        except (OSError, errors.BinaryFile):
             return None
 
     def told(self, found: Result, paths: Collection[str] = ()) -> Result:
@@ -317,7 +309,7 @@ class SearchSession:
         try:
             real = self._real_names(names)
             fd = self._search.files.open_names(real)
-        except Failed as refused:
+        except errors.Failed as refused:
             if refused.reason.startswith(("EMFILE", "ENFILE", "ENOMEM")):
                 raise
             self._warned.append(Warned(path, "unreadable", refused.reason))
@@ -338,14 +330,14 @@ class SearchSession:
         try:
             path = RelPath(tuple(name.decode() for name in names))
         except UnicodeDecodeError:
-            raise InvalidPath("a name that is not UTF-8") from None
+            raise errors.InvalidPath("a name that is not UTF-8") from None
         real = self._search.files.resolve(path, self._check_readable)
         self._check_readable(real)
         return tuple(part.encode() for part in real.parts)
 
     def _check_readable(self, path: RelPath) -> None:
         if not self._search.readable(path):
-            raise AccessDenied("read", "")
+            raise errors.AccessDenied("read", "")
 
     def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
         """The path shown to the caller; None if a rule forbids the file."""
@@ -372,9 +364,9 @@ class SearchSession:
         try:
             real = self._real_names(names)
             os.close(self._search.files.open_names(real))
-        except Failed:
+        except errors.Failed:
             return True
-        except FileNotFound:  # a link that leads to nothing
+        except errors.FileNotFound:  # a link that leads to nothing
             return real != names
         except Refusal:
             return False
@@ -410,15 +402,15 @@ def searching(
 ) -> Generator[SearchSession]:
     """A session for the query; raises FileNotFound, NotAFile, InvalidPath, Failed."""
     if search.rg is None:
-        raise Failed(OPERATION, RG_MISSING)
+        raise errors.Failed(OPERATION, RG_MISSING)
     blame = Blame(query.pattern_argument, globs_argument)
     try:
         real = search.files.resolve(query.path)
         kind = search.files.kind(real)
         if kind == "symlink":
-            raise InvalidPath("symlinks on the way keep changing")
+            raise errors.InvalidPath("symlinks on the way keep changing")
         if kind not in ("file", "directory"):
-            raise NotAFile(kind)
+            raise errors.NotAFile(kind)
         yield SearchSession(search, query, flags, blame, search.rg, real)
     except OSError as refused:
         raise failed(OPERATION, refused) from refused
@@ -427,15 +419,15 @@ def searching(
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
     """InvalidArgs(argument) for a pattern empty, too long, not text, or with lines unasked."""
     if not pattern:
-        raise InvalidArgs(argument, "empty: it would match every line")
+        raise errors.InvalidArgs(argument, "empty: it would match every line")
     if "\0" in pattern:
-        raise InvalidArgs(argument, "NUL")
+        raise errors.InvalidArgs(argument, "NUL")
     if not is_unicode(pattern):
-        raise InvalidArgs(argument, "lone surrogate")
+        raise errors.InvalidArgs(argument, "lone surrogate")
     if len(pattern.encode()) > MAX_PATTERN_BYTES:
-        raise InvalidArgs(argument, f"longer than {MAX_PATTERN_BYTES} bytes")
+        raise errors.InvalidArgs(argument, f"longer than {MAX_PATTERN_BYTES} bytes")
     if "\n" in pattern and not across_lines:
-        raise InvalidArgs(
+        raise errors.InvalidArgs(
             argument, "newline: lines are searched one by one, search for one of its lines"
         )
 
@@ -605,7 +597,7 @@ def _flags(query: Query, *more: str) -> tuple[str, ...]:
 
 def _check_number(value: int, argument: str, least: int = 1, most: int = MAX_ROWS) -> None:
     if not least <= value <= most:
-        raise InvalidArgs(argument, f"a number from {least} to {most} is wanted")
+        raise errors.InvalidArgs(argument, f"a number from {least} to {most} is wanted")
 
 
 _CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}

@@ -13,19 +13,12 @@ from math import isfinite
 from threading import Lock
 from typing import Literal, cast
 
+from copydesk import errors
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.checks import Findings
 from copydesk.desk.outcome import Saved
 from copydesk.edit.draft import Plan, cut
-from copydesk.errors import (
-    ApprovalRequired,
-    Crashed,
-    Failed,
-    InvalidArgs,
-    InvalidPath,
-    NotAFile,
-    Refusal,
-)
+from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import refusals
 from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
@@ -37,22 +30,16 @@ Status = Literal["success", "partial", "error"]
 
 _CODES = {
     "FILE_NOT_FOUND": "NOT_FOUND",
-    "INVALID_ARGS": "INVALID_PARAM",
-    "PATH_REQUIRED": "INVALID_PARAM",
-    "INVALID_RANGE": "INVALID_PARAM",
-    "RANGE_OUT_OF_BOUNDS": "INVALID_PARAM",
-    "CONTENT_REQUIRED": "INVALID_PARAM",
+    **dict.fromkeys(("INVALID_ARGS", "PATH_REQUIRED", "CONTENT_REQUIRED"), "INVALID_PARAM"),
+    **dict.fromkeys(("INVALID_RANGE", "RANGE_OUT_OF_BOUNDS"), "INVALID_PARAM"),
     "BUSY": "TIMEOUT",
 }
-
-_SAME = frozenset(
-    (
-        *("ACCESS_DENIED", "CONFLICT", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
-        "INCOMPLETE_READ",
-        *("PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS"),
-        *("APPROVAL_REQUIRED", "CHECK_FAILED"),
-    )
+_SAME = (
+    *("ACCESS_DENIED", "CONFLICT", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
+    *("INCOMPLETE_READ", "PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS"),
+    *("APPROVAL_REQUIRED", "CHECK_FAILED"),
 )
+"""Codes that the envelope has too."""
 
 _DENIED = ("EACCES", "EPERM", "EROFS")
 _TIMED_OUT = ("ETIMEDOUT", "ETIME")
@@ -61,13 +48,8 @@ _TEXTS = (
     *("content", "old_string", "new_string", "oldText", "newText"),
     *("file_text", "old_str", "new_str", "insert_text"),
 )
-_LONGEST_TEXT = 100_000
-"""Characters of a text to be written or replaced that a program is told again.
-
-Of any other argument, which no call has use for when it is long, LONGEST.
-"""
-
-_LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), _LONGEST_TEXT)
+_LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), 100_000)
+"""Characters of a text to write or to replace that a program is given back; LONGEST of others."""
 
 _SHOWN = 48
 """Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
@@ -167,10 +149,12 @@ class Envelope:
             return self.line
         shown = self._fields(brief=True)
         most = _MOST_ITEMS
-        while not fits(text := _json(shown), self.budget or _UNBOUNDED) and most:
+        while True:
+            text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+            if not most or fits(text, self.budget or _UNBOUNDED):
+                return text
             shown["data"] = _shortened(self.data_fields, most)
             most //= 2
-        return text
 
     @property
     def diff(self) -> str:
@@ -200,14 +184,14 @@ def refused(
 
 def code_of(refusal: Refusal) -> str:
     """The envelope's code for a refusal, one of the few that the envelope has."""
-    if isinstance(refusal, Crashed):
+    if isinstance(refusal, errors.Crashed):
         return "INTERNAL_ERROR"
-    if isinstance(refusal, NotAFile):
+    if isinstance(refusal, errors.NotAFile):
         return "IS_DIRECTORY" if refusal.kind == "directory" else "EXECUTION_ERROR"
-    if isinstance(refusal, InvalidPath):
+    if isinstance(refusal, errors.InvalidPath):
         malformed = "NUL" in refusal.reason or "surrogate" in refusal.reason
         return "INVALID_PARAM" if malformed else "ACCESS_DENIED"
-    if isinstance(refusal, Failed):
+    if isinstance(refusal, errors.Failed):
         if refusal.reason.startswith(_DENIED):
             return "PERMISSION_DENIED"
         return "TIMEOUT" if refusal.reason.startswith(_TIMED_OUT) else "EXECUTION_ERROR"
@@ -218,9 +202,9 @@ def code_of(refusal: Refusal) -> str:
 
 def _resolved(refusal: Refusal, path: str | None) -> str | None:
     """The path as a success would show it; None if it is not in the workspace."""
-    if not path or isinstance(refusal, InvalidPath):
+    if not path or isinstance(refusal, errors.InvalidPath):
         return None
-    if isinstance(refusal, InvalidArgs) and refusal.argument == "path":
+    if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "path":
         return None
     try:
         return cut(str(RelPath.parse(path)), LONGEST)
@@ -268,10 +252,6 @@ def _clean(
 
 _MOST_ITEMS = 64
 _UNBOUNDED = 1 << 62
-
-
-def _json(value: Value) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _shortened(data: Fields, most: int) -> Fields:
@@ -394,7 +374,7 @@ _LONGEST_REASON = 300  # characters of a reason in words; the data has more
 MOST_NEWS = 5  # decisions reported with one answer; the others with the next ones
 
 
-def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Report:
+def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Report:
     """The report of an apply that a person has to approve first: the plan waits on."""
     return Report(
         {

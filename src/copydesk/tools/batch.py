@@ -10,18 +10,12 @@ from functools import partial
 from threading import Lock
 from typing import TypedDict
 
+from copydesk import errors
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
 from copydesk.edit.patch_place import patch_of
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
-from copydesk.errors import (
-    ApprovalRequired,
-    FileNotFound,
-    InvalidArgs,
-    InvalidRange,
-    RangeOutOfBounds,
-    Refusal,
-)
+from copydesk.errors import Refusal
 from copydesk.tools import answers, report_fields
 from copydesk.tools.answers import Answer, Envelope, Status
 from copydesk.tools.arguments import Count
@@ -203,9 +197,9 @@ class ReadCall(ToolCall):
         try:
             limits = self.limit, context.shown_tokens
             found = context.desk.read(context.member, path, f"{start}~", *limits)
-        except (RangeOutOfBounds, InvalidRange) as refusal:
+        except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
-            raise InvalidArgs("start_line", f"the file has {lines}") from None
+            raise errors.InvalidArgs("start_line", f"the file has {lines}") from None
         return reading(context, self, found, start)
 
 
@@ -221,7 +215,9 @@ class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
         path = context.path(self.path)
         one = StringEdit(self.old_string, self.new_string)
         if one.old.replace("\r\n", "\n") == one.new.replace("\r\n", "\n"):
-            raise InvalidArgs("new_string", "is the same as old_string, so nothing would change")
+            raise errors.InvalidArgs(
+                "new_string", "is the same as old_string, so nothing would change"
+            )
         request, dry = BatchEdit(path, (one,)), self.dry_run
         everywhere = one if self.replace_all else None
         done = made(context, name, request, self.expected(), dry=dry, everywhere=everywhere)
@@ -245,7 +241,7 @@ class WriteCall(_ExpectedCall, EditingCall):
 
         try:
             done = once_approved(context, name, make)
-        except FileNotFound:
+        except errors.FileNotFound:
             raise context.desk.missing(context.member, path) from None
         bad = report_fields.lost(done.after, None if done.created else done.base)
         saying = "batch.created" if done.created else "batch.replaced"
@@ -285,7 +281,7 @@ class PrepareBatchEditCall(_BatchCall, PrepareEditCall):
     def terms(self, context: Context) -> Terms:
         terms = super().terms(context)
         if terms.auto and self.dry_run:
-            raise InvalidArgs("apply", "cannot be auto in a dry run")
+            raise errors.InvalidArgs("apply", "cannot be auto in a dry run")
         return replace(terms, expected=self.expected())
 
 
@@ -316,7 +312,7 @@ def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) 
     """
     try:
         return make(False)
-    except ApprovalRequired as refusal:
+    except errors.ApprovalRequired as refusal:
         wanted, refused = make(True), refusal
     desk, member = context.desk, context.member
     request = patch_of(wanted.path, wanted.base, wanted.change, created=wanted.created)
@@ -358,5 +354,5 @@ def made(
 
     try:
         return make(True) if dry else once_approved(context, name, make)
-    except FileNotFound:
+    except errors.FileNotFound:
         raise context.desk.missing(member, request.path) from None

@@ -11,21 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, cast
 
+from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import NotUndone
 from copydesk.desk.search import DirEntry
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
-from copydesk.errors import (
-    EditNotFound,
-    FileExists,
-    FileNotFound,
-    InvalidArgs,
-    NotAFile,
-    PartialMatchFail,
-    RangeOutOfBounds,
-    Refusal,
-)
+from copydesk.errors import Refusal
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import compat_files
 from copydesk.tools.answers import Answer
@@ -83,26 +75,26 @@ class TextEditorCall(CompatCall):
         """Refuse a path with no entry, and a directory for another command than view."""
         try:
             info = context.looking.info(context.member, place.path)
-        except FileNotFound:
+        except errors.FileNotFound:
             if self.command == "create":
                 return
             raise context.desk.missing(context.member, place.path) from None
         if self.command == "create":
-            raise FileExists(info.size)
+            raise errors.FileExists(info.size)
         if info.kind == "directory" and self.command != "view":
-            raise NotAFile("directory")
+            raise errors.NotAFile("directory")
 
     def words(
         self, context: Context, refusal: Refusal, place: ClientPath | None = None
     ) -> str | None:
         path = self.path.rstrip("/") or "/"
-        if isinstance(refusal, FileNotFound):
+        if isinstance(refusal, errors.FileNotFound):
             return f"The path {path} does not exist. Please provide a valid path."
-        if isinstance(refusal, FileExists):
+        if isinstance(refusal, errors.FileExists):
             return f"File already exists at: {path}. Cannot overwrite files using command `create`."
-        if isinstance(refusal, NotAFile) and refusal.kind == "directory":
+        if isinstance(refusal, errors.NotAFile) and refusal.kind == "directory":
             if self.command == "create":
-                return self.words(context, FileExists(0))
+                return self.words(context, errors.FileExists(0))
             only = "only the `view` command can be used on directories"
             return f"The path {path} is a directory and {only}"
         return None
@@ -111,13 +103,13 @@ class TextEditorCall(CompatCall):
         """Raise Told for what a command needs and was not given; "" and 0 are values."""
         if self.raw.get(name) is None:
             words = f"Parameter `{name}` is required for command: {self.command}"
-            raise Told(words, InvalidArgs(name, "is required"))
+            raise Told(words, errors.InvalidArgs(name, "is required"))
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of a call's arguments."""
     words = None
-    if isinstance(refusal, InvalidArgs) and refusal.argument == "command":
+    if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "command":
         given = cast("Mapping[str, object]", arguments).get("command")
         allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMAND_NAMES)}"
         words = f"Unrecognized command {given}. {allowed}"
@@ -143,7 +135,7 @@ def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) 
     if context.looking.is_directory(context.member, place.path):
         if call.view_range:
             words = "The `view_range` parameter is not allowed when `path` points to a directory."
-            raise Told(words, InvalidArgs("view_range", "is for files"))
+            raise Told(words, errors.InvalidArgs("view_range", "is for files"))
         return call.text(_listing(context, place), place.path)
     made: list[tuple[str, int]] = []
 
@@ -168,7 +160,7 @@ def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
     """The first and the last line of a range, from 1; raises Told."""
     if not given:
         return 1, total
-    wrong = InvalidArgs("view_range", f"the file has {total} lines")
+    wrong = errors.InvalidArgs("view_range", f"the file has {total} lines")
     if len(given) != 2:
         raise Told("Invalid `view_range`. It should be a list of two integers.", wrong)
     first, last = given
@@ -219,9 +211,9 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
     call.require("old_str")
     try:
         done = _replaced(context, name, call, place)
-    except FileNotFound:
+    except errors.FileNotFound:
         raise context.desk.missing(context.member, place.path) from None
-    except PartialMatchFail as failure:
+    except errors.PartialMatchFail as failure:
         words = f", old_str `{call.old_str}` did not appear verbatim in {place.given}."
         if failure.failures[0].matches_count:
             lines = _lines_with(context, place, call.old_str.replace("\r\n", "\n"))
@@ -261,7 +253,7 @@ def _replaced(context: Context, name: str, call: TextEditorCall, place: ClientPa
         _, base = context.desk.contents(member, place.path)
         if base is not None and base.line_count:
             lines = list(range(1, base.line_count + 1 + base.ends_with_newline))
-            refusal = InvalidArgs("old_str", "must not be empty")
+            refusal = errors.InvalidArgs("old_str", "must not be empty")
             raise Told(f"No replacement was performed{_several('', lines)}", refusal)
     return once_approved(
         context, name, lambda dry: batches.edit_in_order(member, name, place.path, [pair], dry=dry)
@@ -304,12 +296,12 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
 
     try:
         done = once_approved(context, name, make)
-    except RangeOutOfBounds as refusal:
+    except errors.RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
         words = f"Invalid `insert_line` parameter: {line}. {inside}"
-        wrong = InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines")
+        wrong = errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines")
         raise Told(words, wrong) from None
-    except FileNotFound:
+    except errors.FileNotFound:
         raise context.desk.missing(context.member, place.path) from None
     return _edited(context, call, done, place, line, text.count("\n"), inserts=True)
 
@@ -323,13 +315,13 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientP
     )
     if last is None:
         words = f"No edit history found for {place.given}."
-        raise Told(words, EditNotFound(0, "unknown"))
+        raise Told(words, errors.EditNotFound(0, "unknown"))
     undone = context.desk.undo(member, name, last.edit_id)
     if isinstance(undone, NotUndone):
         raise undone.refusal
     try:
         _, base = context.desk.contents(member, place.path, lambda base: [(0, base.line_count)])
-    except FileNotFound:
+    except errors.FileNotFound:
         base = None
     text = _numbered("" if base is None else _text_of(base), place.given)
     return call.text(f"Last edit to {place.given} undone successfully. {text}", place.path)

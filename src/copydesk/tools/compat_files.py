@@ -16,23 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
+from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Planned, Withheld
 from copydesk.desk.search import DirEntry
 from copydesk.edit.request import MoveFile, Preconditions
-from copydesk.errors import (
-    ApprovalRequired,
-    FileExists,
-    FileNotFound,
-    FileTooLarge,
-    InvalidArgs,
-    InvalidPath,
-    NotAFile,
-    PartialMatchFail,
-    PathRequired,
-    Refusal,
-)
+from copydesk.errors import Refusal
 from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
@@ -107,14 +97,14 @@ def place_of(context: Context, text: str) -> ClientPath:
     """Where a path leads that is absolute, or relative to the root; raises Refusal, Told."""
     if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
         words = f"Access denied - Windows-style path received on a POSIX host: {text}"
-        raise Told(words, InvalidPath("absolute path outside of the workspace"))
+        raise Told(words, errors.InvalidPath("absolute path outside of the workspace"))
     if "\0" in text:
-        raise InvalidPath("NUL in path")
+        raise errors.InvalidPath("NUL in path")
     full = posixpath.normpath(posixpath.join(root_of(context), text))
     full = "/" + full.lstrip("/")
     try:
         return ClientPath(text, full, context.path_below(full, folder=True))
-    except InvalidPath as refusal:
+    except errors.InvalidPath as refusal:
         if "outside" not in refusal.reason:
             raise
         outside = f"{full} not in {', '.join(allowed(context))}"
@@ -139,7 +129,7 @@ def _check_stands(context: Context, path: RelPath) -> None:
     """Raise FileNotFound for a missing entry; the write itself refuses a hidden one."""
     try:
         context.looking.info(context.member, path)
-    except FileNotFound:
+    except errors.FileNotFound:
         raise
     except Refusal:
         return
@@ -147,8 +137,8 @@ def _check_stands(context: Context, path: RelPath) -> None:
 
 def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
     """Node's message for a failed call on a path; None if Node has no such failure."""
-    is_below = isinstance(refusal, NotAFile) and refusal.kind == "below a file"
-    if isinstance(refusal, FileNotFound):
+    is_below = isinstance(refusal, errors.NotAFile) and refusal.kind == "below a file"
+    if isinstance(refusal, errors.FileNotFound):
         ends = range(1, len(place.path.parts))
         above = [RelPath(place.path.parts[:end]) for end in ends]
         is_below = any(_kind_of(context, one) not in ("", "directory") for one in above)
@@ -156,11 +146,11 @@ def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPa
             return f"ENOENT: no such file or directory, {call} '{place.full}'"
     if is_below:
         return f"ENOTDIR: not a directory, realpath '{place.full}'"
-    if isinstance(refusal, NotAFile) and refusal.kind == "directory":
+    if isinstance(refusal, errors.NotAFile) and refusal.kind == "directory":
         return "EISDIR: illegal operation on a directory, read"
-    if isinstance(refusal, InvalidPath) and refusal.reason == "not a directory":
+    if isinstance(refusal, errors.InvalidPath) and refusal.reason == "not a directory":
         return f"ENOTDIR: not a directory, {call} '{place.full}'"
-    if isinstance(refusal, InvalidPath):
+    if isinstance(refusal, errors.InvalidPath):
         outside = f"{place.full} not in {', '.join(allowed(context))}"
         return f"Access denied - symlink target outside allowed directories: {outside}"
     return None
@@ -225,13 +215,13 @@ def refused(
     found = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
     if words is None:
         words = f"{answers.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
-    elif isinstance(refusal, FileNotFound) and refusal.similar:
+    elif isinstance(refusal, errors.FileNotFound) and refusal.similar:
         remarks = (*remarks, say("compat.similar", lang, {"names": ", ".join(refusal.similar)}))
     block: Fields = {"type": "text", "text": words}
     return replace(found, original=Original((block,), None, remarks, only_text))
 
 
-def near_miss(failure: PartialMatchFail, own: str) -> tuple[str, ...]:
+def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
     """The closest text to one that was not found, and how they differ."""
     near = failure.failures[0]
     shown = [*(near.difference or ()), near.corrected_old_string or ""]
@@ -241,9 +231,9 @@ def near_miss(failure: PartialMatchFail, own: str) -> tuple[str, ...]:
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of a call's arguments."""
     said = None
-    if isinstance(refusal, PathRequired):
-        refusal = InvalidArgs("path", "is required")
-    if isinstance(refusal, InvalidArgs):
+    if isinstance(refusal, errors.PathRequired):
+        refusal = errors.InvalidArgs("path", "is required")
+    if isinstance(refusal, errors.InvalidArgs):
         wrong = _mistyped(refusal, arguments) or refusal_words(refusal, lang, VOICES)
         said = (
             f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {wrong}"
@@ -251,7 +241,7 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
     return refused(arguments, refusal, lang, said, path=path)
 
 
-def _mistyped(refusal: InvalidArgs, arguments: object) -> str:
+def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     """The original's message for an argument that is missing or has another type."""
     found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
     if found is None:
@@ -286,7 +276,7 @@ class ReadTextFileCall(CompatCall):
         self.system_call = "stat" if self.tail else "open"
         if self.head and self.tail:
             words = "Cannot specify both head and tail parameters simultaneously"
-            raise Told(words, InvalidArgs("tail", "cannot be given together with head"))
+            raise Told(words, errors.InvalidArgs("tail", "cannot be given together with head"))
         return self.text(read_text(context, place, self.head, self.tail), place.path)
 
 
@@ -303,7 +293,7 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
     try:
         document, base = context.desk.contents(context.member, place.path, shown)
-    except FileTooLarge:
+    except errors.FileTooLarge:
         return _part_of_large(context, place, head, tail)
     encoding = None if base is None else base.encoding
     data = document.data
@@ -324,7 +314,7 @@ def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) ->
     found = context.desk.read(context.member, place.path, wanted, max(head, 0) or limit)
     is_cut = found.cut_by_characters or (found.cut_by_lines and not head)
     if is_cut or not (head or tail):
-        raise FileTooLarge(found.size_bytes, 0)
+        raise errors.FileTooLarge(found.size_bytes, 0)
     more = bool(tail) and found.ends_with_newline is not False
     return "\n".join([*found.lines, *([""] if more else [])])
 
@@ -376,7 +366,7 @@ class ReadMultipleFilesCall(CompatCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if not self.paths:
-            raise InvalidArgs("paths", "must not be empty")
+            raise errors.InvalidArgs("paths", "must not be empty")
         found: list[str] = []
         room: int | None = None  # the first file may have any size, as when it is read alone
         for path in self.paths:
@@ -416,7 +406,7 @@ class WriteFileCall(CompatCall):
         _check_stands(context, place.path.parent)
         try:
             done = whole(context, name, place.path, self.content, overwrite=True)
-        except NotAFile as refusal:
+        except errors.NotAFile as refusal:
             if refusal.kind != "directory":
                 raise
             call = f"rename '{place.full}.tmp' -> '{place.full}'"
@@ -433,7 +423,7 @@ def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite
 
     try:
         return once_approved(context, name, make)
-    except (FileExists, FileNotFound):
+    except (errors.FileExists, errors.FileNotFound):
         if not overwrite:
             raise
         return once_approved(context, name, make)  # somebody has just made or removed the file
@@ -475,9 +465,9 @@ class EditFileCall(CompatCall):
 
         try:
             done = make(True) if self.dryRun else once_approved(context, name, make)
-        except FileNotFound:
+        except errors.FileNotFound:
             raise context.desk.missing(context.member, place.path) from None
-        except PartialMatchFail as failure:
+        except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
             own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
@@ -506,7 +496,7 @@ class CreateDirectoryCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         try:
             context.looking.make_directory(context.member, place.path)
-        except NotAFile as refusal:
+        except errors.NotAFile as refusal:
             if not _kind_of(context, place.path):
                 raise
             raise Told(f"EEXIST: file already exists, mkdir '{place.full}'", refusal) from None
@@ -608,7 +598,9 @@ class DirectoryTreeCall(_DirectoryCall):
 
         for depth, _, entry in context.looking.walk(context.member, place.path, is_left_out):
             if depth > MOST_DEEP:
-                raise InvalidArgs("path", f"is of a tree more than {MOST_DEEP} directories deep")
+                raise errors.InvalidArgs(
+                    "path", f"is of a tree more than {MOST_DEEP} directories deep"
+                )
             is_dir = entry.kind == "dir"
             one: Fields = {"name": entry.name, "type": "directory" if is_dir else "file"}
             del open_lists[depth:]
@@ -633,7 +625,7 @@ class MoveFileCall(CompatCall):
         source, to = place_of(context, self.source), place_of(context, self.destination)
         try:
             if _kind_of(context, to.path):
-                raise FileExists(context.looking.info(context.member, to.path).size)
+                raise errors.FileExists(context.looking.info(context.member, to.path).size)
             info = context.looking.info(context.member, source.path)
             _check_stands(context, to.path.parent)
             left: tuple[RelPath, ...] = ()
@@ -641,10 +633,10 @@ class MoveFileCall(CompatCall):
                 left = self._move_all(context, name, info.real, to)
             else:
                 self._apply(context, name, {info.real: to.path})
-        except FileNotFound as refusal:
+        except errors.FileNotFound as refusal:
             both = f"rename '{source.full}' -> '{to.full}'"
             raise Told(f"ENOENT: no such file or directory, {both}", refusal) from None
-        except FileExists as refusal:
+        except errors.FileExists as refusal:
             raise Told(f"Destination already exists: {to.full}", refusal) from None
         said = f"Successfully moved {self.source} to {self.destination}"
         if not left:
@@ -660,11 +652,11 @@ class MoveFileCall(CompatCall):
         member = context.member
         if source.covers(to.path):
             both = f"rename '{real_path(context, source)}' -> '{to.full}'"
-            wrong = InvalidArgs("destination", "is inside of source")
+            wrong = errors.InvalidArgs("destination", "is inside of source")
             raise Told(f"EINVAL: invalid argument, {both}", wrong)
         directories, files = context.looking.tree(member, source, MOST_MOVED)
         if len(files) + len(directories) > MOST_MOVED:
-            raise InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
+            raise errors.InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
 
         def moved(paths: list[RelPath]) -> dict[RelPath, RelPath]:
             return {
@@ -697,7 +689,7 @@ class MoveFileCall(CompatCall):
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
                 raise done.refusal
-        except ApprovalRequired:
+        except errors.ApprovalRequired:
             raise
         except Refusal:
             for hunk_id in ids:
@@ -754,14 +746,9 @@ class GetFileInfoCall(CompatCall):
 def _date(ns: int) -> str:
     """The date as JavaScript writes it, in the time zone of this machine."""
     at = time.localtime(ns // 10**9)
-    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[at.tm_wday]
-    months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
-    month = months.split()[at.tm_mon - 1]
-    sign, minutes = "-" if at.tm_gmtoff < 0 else "+", abs(at.tm_gmtoff) // 60
+    day, month, date, clock, year = time.asctime(at).split()
     zone = "Coordinated Universal Time" if at.tm_zone == "UTC" else at.tm_zone
-    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
-    offset = f"GMT{sign}{minutes // 60:02}{minutes % 60:02}"
-    return f"{day} {month} {at.tm_mday:02} {at.tm_year} {clock} {offset} ({zone})"
+    return f"{day} {month} {date:0>2} {year} {clock} GMT{time.strftime('%z', at)} ({zone})"
 
 
 class ListAllowedDirectoriesCall(CompatCall):

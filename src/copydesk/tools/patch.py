@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from copydesk import errors
 from copydesk.desk.outcome import Planned
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
@@ -31,16 +32,7 @@ from copydesk.edit.request import (
     Terms,
     check_text,
 )
-from copydesk.errors import (
-    Busy,
-    Failed,
-    FileExists,
-    FileNotFound,
-    InvalidArgs,
-    PatchRejected,
-    Refusal,
-    RejectedHunk,
-)
+from copydesk.errors import Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import whole
 from copydesk.tools import reports
@@ -72,7 +64,7 @@ class ApplyPatchCall(_PatchCall):
 
     def patches(self) -> tuple[FilePatch, ...]:
         if bool(self.patch) == bool(self.input):
-            raise InvalidArgs("patch", "is required, or input, and not both")
+            raise errors.InvalidArgs("patch", "is required, or input, and not both")
         return _parsed("patch", self.patch or self.input, parse_apply_patch)
 
 
@@ -156,15 +148,15 @@ class _Patching:
                 self._prepare(request)
             else:
                 self._update(patch)
-        except PatchRejected as refusal:
+        except errors.PatchRejected as refusal:
             self._rejected += refusal.rejected
-        except (Failed, Busy):
+        except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
             at = patch.hunks[0].at if patch.hunks else patch.line
             told = RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
             self._rejected.append(told)
-            path = patch.to if patch.to and isinstance(refusal, FileExists) else patch.path
+            path = patch.to if patch.to and isinstance(refusal, errors.FileExists) else patch.path
             self._refused.append((path, refusal))
 
     def _update(self, patch: FilePatch) -> None:
@@ -181,11 +173,11 @@ class _Patching:
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
     ) -> Planned:
         """The plan for the first of the names that a file has."""
-        missing: FileNotFound | None = None
+        missing: errors.FileNotFound | None = None
         for name in patch.names:
             try:
                 planned = self._prepare(request(self._context.path_below(name)), terms)
-            except FileNotFound as refusal:
+            except errors.FileNotFound as refusal:
                 missing = missing or refusal
                 continue
             if patch.other and name == patch.path and self._is_there(patch.other):
@@ -227,7 +219,7 @@ class _Patching:
             summary = f"{told.fields['path']}: {told.fields['summary']}"
             return replace(told, fields={**told.fields, "summary": summary})
         if self._rejected:
-            refusal = PatchRejected(tuple(self._rejected))
+            refusal = errors.PatchRejected(tuple(self._rejected))
             return reports.refused(self._name, None, refusal, lang, ("patch",))
         return None
 

@@ -9,33 +9,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import cast
 
+from copydesk import errors
 from copydesk.edit.draft import cut
-from copydesk.errors import (
-    AnchorNotFound,
-    ApprovalRequired,
-    Cancelled,
-    CheckFailed,
-    CheckFinding,
-    ConfigInvalid,
-    Conflict,
-    ContentChanged,
-    Crashed,
-    Fact,
-    FailedEdit,
-    LineShown,
-    PartialMatchFail,
-    PatchRejected,
-    RangeOutOfBounds,
-    Refusal,
-    RejectedHunk,
-    SchemaMismatch,
-    ServerFailed,
-    StaleRead,
-    StateDamaged,
-    StateFailed,
-    TurnLost,
-    Unsettled,
-)
+from copydesk.errors import CheckFinding, Fact, FailedEdit, LineShown, Refusal, RejectedHunk
 from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
 from copydesk.tools.report import Fields, Lang, Value, named
@@ -83,12 +59,12 @@ def refusal_words(
         if isinstance(fact := facts.get(key), str):
             facts[key] = say_reason(fact, lang)
     said = [say(name, lang, facts, mirror=mirror)]
-    if isinstance(refusal, PartialMatchFail) and "edit" not in voices:
+    if isinstance(refusal, errors.PartialMatchFail) and "edit" not in voices:
         said += [
             say("PARTIAL_MATCH_FAIL.differs", lang, _near_words(one, lang))
             for one in [each for each in refusal.failures if each.cause][:_SAID_CAUSES]
         ]
-    if isinstance(refusal, PatchRejected):
+    if isinstance(refusal, errors.PatchRejected):
         said += [
             say("PATCH_REJECTED.one", lang, _hunk_words(one, lang))
             for one in refusal.rejected[:_SAID_CAUSES]
@@ -97,22 +73,22 @@ def refusal_words(
 
 
 _OWN_WORDS: dict[type[Refusal], str] = {
-    Cancelled: "CANCELLED",
-    ConfigInvalid: "CONFIG_INVALID",
-    Crashed: "CRASH",
-    StateFailed: "STATE_FAILED",
-    StateDamaged: "STATE_DAMAGED",
-    SchemaMismatch: "STATE_SCHEMA",
-    ServerFailed: "SERVER_FAILED",
-    TurnLost: "TURN_LOST",
-    Unsettled: "UNSETTLED",
+    errors.Cancelled: "CANCELLED",
+    errors.ConfigInvalid: "CONFIG_INVALID",
+    errors.Crashed: "CRASH",
+    errors.StateFailed: "STATE_FAILED",
+    errors.StateDamaged: "STATE_DAMAGED",
+    errors.SchemaMismatch: "STATE_SCHEMA",
+    errors.ServerFailed: "SERVER_FAILED",
+    errors.TurnLost: "TURN_LOST",
+    errors.Unsettled: "UNSETTLED",
 }
 """Refusals that share their code with another one and say something else."""
 
 
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
     """Facts of a refusal that only its message needs."""
-    if isinstance(refusal, ApprovalRequired):
+    if isinstance(refusal, errors.ApprovalRequired):
         saying = f"approval.{refusal.why}"
         if refusal.checks:
             one = check_words(refusal.checks[0], lang)
@@ -120,18 +96,18 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             variant = "checks" if refusal.accept else ""
             return {"reason": one, "first": one, "names": names, "variant": variant}
         return {"reason": say(saying, lang) if has(saying) else refusal.why}
-    if isinstance(refusal, CheckFailed):
+    if isinstance(refusal, errors.CheckFailed):
         failing = [one for one in refusal.checks if one.mode == "refuse"]
         few = "; ".join(check_words(one, lang) for one in failing[:_SAID_CAUSES])
         return {"failing": len(failing), "first": few}
-    if isinstance(refusal, Conflict):
+    if isinstance(refusal, errors.Conflict):
         told = [
             {"expectation": name, **{key: _short(value) for key, value in one.items()}}
             for name, one in refusal.mismatches.items()
         ]
         comma = "；" if lang == "zh" else "; "
         return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
-    if isinstance(refusal, PartialMatchFail):
+    if isinstance(refusal, errors.PartialMatchFail):
         failures = refusal.failures
         if "edit" in voices:
             first, lines = failures[0], dict.fromkeys(failures[0].lines)
@@ -148,23 +124,23 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             }
         indices = [failure.index for failure in failures]
         return {"failing": len(failures), "indices": _first_few(indices, lang)}
-    if isinstance(refusal, PatchRejected):
+    if isinstance(refusal, errors.PatchRejected):
         return {"failing": len(refusal.rejected)}
-    if isinstance(refusal, RangeOutOfBounds):
+    if isinstance(refusal, errors.RangeOutOfBounds):
         variant = "some" if refusal.total_lines else "empty"
         return {"next_line": refusal.total_lines + 1, "variant": variant}
-    if isinstance(refusal, AnchorNotFound):
+    if isinstance(refusal, errors.AnchorNotFound):
         return _anchor_words(refusal, lang)
     found: dict[str, Fact] = {}
-    if isinstance(refusal, StaleRead | ContentChanged) and refusal.current:
+    if isinstance(refusal, errors.StaleRead | errors.ContentChanged) and refusal.current:
         found["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
-    if isinstance(refusal, ContentChanged):
+    if isinstance(refusal, errors.ContentChanged):
         variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
         found |= {"variant": variant, "causes": _causes(refusal.cause, lang)}
     return found
 
 
-def _anchor_words(refusal: AnchorNotFound, lang: Lang) -> dict[str, Fact]:
+def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
     """The line closest to an anchor that no line matches, in words."""
     if refusal.before_start or not refusal.closest:
         return {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from copydesk import errors
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -34,15 +35,7 @@ from copydesk.edit.request import (
     ReplaceText,
     SeveralEdits,
 )
-from copydesk.errors import (
-    ApprovalRequired,
-    Busy,
-    Cancelled,
-    CheckFailed,
-    ContentChanged,
-    HunkRejected,
-    Refusal,
-)
+from copydesk.errors import Refusal
 from copydesk.text.encoding import Encoding
 from copydesk.text.unified import regions
 from copydesk.tools import report_fields
@@ -229,7 +222,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     )
 
 
-_UNREAD = (HunkRejected, Busy, Cancelled, CheckFailed)
+_UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFailed)
 """Refusals that are not of the file as it is: nothing is said of its state."""
 
 
@@ -535,7 +528,7 @@ _UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remov
 
 def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     edit_id, refusal = outcome.entry.edit_id, outcome.refusal
-    changed = refusal if isinstance(refusal, ContentChanged) else None
+    changed = refusal if isinstance(refusal, errors.ContentChanged) else None
     if changed and changed.undone_by:
         facts = {"id": edit_id, "by": changed.undone_by, "tool": mode}
         return say("undo.already", lang, facts)
@@ -657,7 +650,7 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
 def _waits(outcome: Withheld) -> bool:
     """Whether only approvals are missing."""
     refused = [verdict.refusal for verdict in outcome.verdicts if verdict.refusal is not None]
-    return bool(refused) and all(isinstance(each, ApprovalRequired) for each in refused)
+    return bool(refused) and all(isinstance(each, errors.ApprovalRequired) for each in refused)
 
 
 def _written(one: Applied, version: str, lang: Lang) -> Fields:
