@@ -35,7 +35,7 @@ from typing import TypeVar
 
 from copydesk import errors
 from copydesk.errors import Refusal
-from copydesk.store import _os
+from copydesk.store import _os, rg_process
 from copydesk.store.contents import read_at
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named, failed
@@ -47,34 +47,7 @@ from copydesk.store.rg_args import (
     is_unicode,
     links_to_leave_out,
 )
-from copydesk.store.rg_process import (
-    LINE_CHARACTERS,
-    OPERATION,
-    RG_MISSING,
-    Blame,
-    Clock,
-    Count,
-    Decode,
-    FoundFiles,
-    FoundLine,
-    Lines,
-    MatchCounts,
-    Packet,
-    Query,
-    Raw,
-    Rg,
-    RgLine,
-    RgRun,
-    SearchedFile,
-    SearchResult,
-    Snippets,
-    Warned,
-    read_line,
-    running,
-    show_line,
-    show_matches,
-    shown,
-)
+from copydesk.store.rg_process import Decode, FoundLine, Packet, Query, RgLine, SearchResult, Warned
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
@@ -110,7 +83,7 @@ class Search:
     `named` gives the encoding that configuration names for a file.
     """
 
-    rg: Rg | None
+    rg: rg_process.Rg | None
     files: Files
     readable: Callable[[RelPath], bool]
     progress: Callable[[int], None] | None = None
@@ -142,16 +115,16 @@ class _Searched:
         """The line, whole if the text is known, and how its bytes are shown."""
         base, number = self.base, found.number - 1
         if base is None:
-            return found, shown
+            return found, rg_process.shown
         if 0 <= number < base.line_count:
             data, encoding = base.key(number), base.encoding
             if encoding.unit > 1:  # rg tells it in UTF-8
                 data = encoding.text(data).encode("utf-8", "surrogatepass")
             if data == found.data if found.whole else data.startswith(found.data):
-                decode = encoding.decode if encoding.unit == 1 else shown
+                decode = encoding.decode if encoding.unit == 1 else rg_process.shown
                 return replace(found, data=data, whole=True), decode
         self.base = None
-        return found, shown
+        return found, rg_process.shown
 
 
 Result = TypeVar("Result", bound=SearchResult)
@@ -166,13 +139,13 @@ class SearchSession:
         search: Search,
         query: Query,
         flags: Sequence[str],
-        blame: Blame,
-        rg: Rg,
+        blame: rg_process.Blame,
+        rg: rg_process.Rg,
         real: RelPath,
     ) -> None:
         self._search, self._query, self._flags, self._blame = search, query, flags, blame
         self._rg, self._real = rg, real
-        self._clock = Clock(search.timeout_s, search.cancelled)
+        self._clock = rg_process.Clock(search.timeout_s, search.cancelled)
         self._warned: list[Warned] = []
         self._complaints: list[tuple[str, str]] = []
         self._searched: list[_Searched] = []
@@ -243,7 +216,7 @@ class SearchSession:
     def told(self, found: Result, paths: Collection[str] = ()) -> Result:
         """The result with warnings and versions; `paths` are the files with results."""
         searched = tuple(
-            SearchedFile(one.at.path, one.at.real, one.base)
+            rg_process.SearchedFile(one.at.path, one.at.real, one.base)
             for one in self._searched
             if one.at.real is not None and one.base is not None and one.at.path in paths
         )
@@ -293,9 +266,9 @@ class SearchSession:
     @contextmanager
     def _running(
         self, folder: str, path: str, own: Sequence[str], descriptors: Sequence[int] = ()
-    ) -> Generator[RgRun]:
+    ) -> Generator[rg_process.RgRun]:
         flags, pattern = [*self._flags, *own], self._query.pattern
-        with running(
+        with rg_process.running(
             self._rg, folder, flags, pattern, path, self._clock, self._blame, descriptors
         ) as run:
             yield run
@@ -345,14 +318,14 @@ class SearchSession:
         if names[:start] != tuple(part.encode() for part in self._real.parts):
             return None
         below = names[start:]
-        shown = tuple(name.decode("utf-8", "backslashreplace") for name in below)
-        if not self._may_read(shown):
+        spelled = tuple(name.decode("utf-8", "backslashreplace") for name in below)
+        if not self._may_read(spelled):
             return None
         # A rule is asked about both spellings of a name that is not UTF-8: it can name neither.
         replaced = tuple(name.decode("utf-8", "replace") for name in below)
-        if replaced != shown and not self._may_read(replaced):
+        if replaced != spelled and not self._may_read(replaced):
             return None
-        return str(RelPath((*self._query.path.parts, *shown)))
+        return str(RelPath((*self._query.path.parts, *spelled)))
 
     def _may_read(self, below: tuple[str, ...]) -> bool:
         starts = {self._real.parts, self._query.path.parts}
@@ -402,8 +375,8 @@ def searching(
 ) -> Generator[SearchSession]:
     """A session for the query; raises FileNotFound, NotAFile, InvalidPath, Failed."""
     if search.rg is None:
-        raise errors.Failed(OPERATION, RG_MISSING)
-    blame = Blame(query.pattern_argument, globs_argument)
+        raise errors.Failed(rg_process.OPERATION, rg_process.RG_MISSING)
+    blame = rg_process.Blame(query.pattern_argument, globs_argument)
     try:
         real = search.files.resolve(query.path)
         kind = search.files.kind(real)
@@ -413,7 +386,7 @@ def searching(
             raise errors.NotAFile(kind)
         yield SearchSession(search, query, flags, blame, search.rg, real)
     except OSError as refused:
-        raise failed(OPERATION, refused) from refused
+        raise failed(rg_process.OPERATION, refused) from refused
 
 
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
@@ -443,27 +416,27 @@ def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
     return items, len(items) == most and next(found, None) is not None
 
 
-def _files(session: SearchSession, most: int) -> FoundFiles:
+def _files(session: SearchSession, most: int) -> rg_process.FoundFiles:
     begun = (path for path, packet in session.packets() if packet.kind == "begin")
     paths, truncated = _first(begun, most)
-    return session.told(FoundFiles(paths=paths, truncated=truncated))
+    return session.told(rg_process.FoundFiles(paths=paths, truncated=truncated))
 
 
-def _counts(session: SearchSession, most: int) -> MatchCounts:
-    rows: list[Count] = []
+def _counts(session: SearchSession, most: int) -> rg_process.MatchCounts:
+    rows: list[rg_process.Count] = []
     total_files = total_lines = total_matches = 0
     for path, packet in session.packets():
         if packet.kind != "end":
             continue
         stats = packet.data["stats"]
-        row = Count(path, stats["matched_lines"], stats["matches"])
+        row = rg_process.Count(path, stats["matched_lines"], stats["matches"])
         total_files += 1
         total_lines += row.lines
         total_matches += row.matches
         if len(rows) < most:
             rows.append(row)
     return session.told(
-        MatchCounts(
+        rg_process.MatchCounts(
             rows=tuple(rows),
             total_files=total_files,
             total_lines=total_lines,
@@ -473,7 +446,7 @@ def _counts(session: SearchSession, most: int) -> MatchCounts:
     )
 
 
-def _snippets(session: SearchSession, most: int, before: int, after: int) -> Snippets:
+def _snippets(session: SearchSession, most: int, before: int, after: int) -> rg_process.Snippets:
     """The first `most` lines with a match; rg was asked for the same context."""
     results: list[tuple[FoundLine, list[FoundLine]]] = []  # each with the lines after it
     recent: deque[FoundLine] = deque(maxlen=before)
@@ -484,8 +457,8 @@ def _snippets(session: SearchSession, most: int, before: int, after: int) -> Sni
             recent.clear()
             waiting.clear()
         else:
-            found, decode = session.line(read_line(packet))
-            line = show_line(path, found, decode=decode)
+            found, decode = session.line(rg_process.read_line(packet))
+            line = rg_process.show_line(path, found, decode=decode)
             for _, below in waiting:
                 below.append(line)
             if line.is_match:
@@ -500,23 +473,23 @@ def _snippets(session: SearchSession, most: int, before: int, after: int) -> Sni
             break
     closed = tuple(replace(line, after=tuple(below)) for line, below in results)
     paths = {line.path for line in closed}
-    return session.told(Snippets(results=closed, truncated=truncated), paths)
+    return session.told(rg_process.Snippets(results=closed, truncated=truncated), paths)
 
 
 def _rows(session: SearchSession, rg_args: RgArgs) -> Iterator[FoundLine]:
-    width = min(LINE_CHARACTERS, rg_args.max_columns or LINE_CHARACTERS)
+    width = min(rg_process.LINE_CHARACTERS, rg_args.max_columns or rg_process.LINE_CHARACTERS)
     for path, packet in session.packets():
         if packet.kind in ("begin", "end"):
             continue
-        found = read_line(packet)
+        found = rg_process.read_line(packet)
         if b"\0" in found.data and not rg_args.as_text:
             continue  # with --binary; rg itself would not print it
         for each in _single(found):
             line, decode = session.line(each)
             if rg_args.only_matching:
-                yield from show_matches(path, line, width, decode)
+                yield from rg_process.show_matches(path, line, width, decode)
             else:
-                yield show_line(path, line, width, decode)
+                yield rg_process.show_line(path, line, width, decode)
 
 
 def _single(found: RgLine) -> Iterator[RgLine]:
@@ -538,7 +511,7 @@ def _single(found: RgLine) -> Iterator[RgLine]:
 MAX_ROWS = 10_000  # files, results or rows of one search
 
 
-def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
+def search_files(search: Search, query: Query, max_files: int) -> rg_process.FoundFiles:
     """The first `max_files` files with a match.
 
     Raises, as every search here: InvalidArgs for pattern, globs and limits, FileNotFound and
@@ -550,7 +523,7 @@ def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
         return _files(session, max_files)
 
 
-def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
+def count_matches(search: Search, query: Query, max_files: int) -> rg_process.MatchCounts:
     """Lines and matches per file; `rows` has the first `max_files` files."""
     _check_number(max_files, "max_files")
     with searching(search, query, _flags(query)) as session:
@@ -559,7 +532,7 @@ def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
 
 def search_snippets(
     search: Search, query: Query, max_results: int, before: int, after: int
-) -> Snippets:
+) -> rg_process.Snippets:
     """The first `max_results` matching lines, with lines around (at most MAX_CONTEXT), shared."""
     _check_number(max_results, "max_results")
     _check_number(before, "context_before", 0, MAX_CONTEXT)
@@ -569,7 +542,9 @@ def search_snippets(
         return _snippets(session, max_results, before, after)
 
 
-def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max_rows: int) -> Raw:
+def search_raw(
+    search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max_rows: int
+) -> rg_process.Raw:
     """What rg finds, at most `max_rows`: Files for `-l`, Counts for `-c`, else Lines."""
     _check_number(max_rows, "max_rows")
     check_pattern(pattern, "pattern", across_lines=rg_args.multiline)
@@ -584,7 +559,7 @@ def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max
                 return _counts(session, max_rows)
             case "lines":
                 rows, truncated = _first(_rows(session, rg_args), max_rows)
-                found = Lines(rows=rows, truncated=truncated, context=rg_args.context)
+                found = rg_process.Lines(rows=rows, truncated=truncated, context=rg_args.context)
                 return session.told(found, {row.path for row in rows})
 
 
