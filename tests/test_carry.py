@@ -20,16 +20,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.text.relocation import (
-    Ambiguous,
-    Carried,
-    Changed,
-    LineKeys,
-    Relocation,
-    Verdict,
-    carry,
-)
-from support.drift_adapter import BOM, Change, carry_hunk
+from copydesk.text.relocation import Ambiguous, Carried, Changed, LineKeys, Relocation, Verdict
+from support.drift_adapter import BOM, Change, carry, carry_hunk
 
 FEW = st.lists(st.sampled_from([b"a", b"b", b"", b"}"]), max_size=10)
 TEXT = st.lists(st.integers(0, 400).map(lambda k: b"%d" % k), unique=True, max_size=30)

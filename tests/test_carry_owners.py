@@ -16,7 +16,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from copydesk.text.relocation import Carried, carry
+from copydesk.text.relocation import Carried
+from support.drift_adapter import carry
 from test_carry import Origin, replaced, shown
 
 Lines = list[bytes]

@@ -11,13 +11,18 @@ from functools import cached_property
 from itertools import chain
 
 from copydesk.text.encoding import UTF8
-from copydesk.text.relocation import Carried, LineKeys, Relocation
+from copydesk.text.relocation import Carried, LineKeys, Relocation, Verdict
 from copydesk.text.snapshot import Snapshot
 
 BOM = b"\xef\xbb\xbf"
 
 Change = tuple[int, int, list[bytes]]
 """Base lines [start, stop), from 0, and the lines that replace them, terminators included."""
+
+
+def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) -> Verdict:
+    """Carry one footprint; see `Relocation.carry`."""
+    return Relocation(LineKeys.of(base), LineKeys.of(now)).carry(start, stop)
 
 
 def carry_hunk(base: bytes, changes: Sequence[Change], current: bytes) -> bytes | None:

@@ -302,13 +302,9 @@ def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> lis
     """Pairs of lines that are unique on both sides of the gap, the most that keep order."""
     ours, theirs = a[gap.base_start : gap.base_stop], b[gap.now_start : gap.now_stop]
     place = {line: j for j, line in enumerate(theirs, gap.now_start)}
-    twice_b = {line for line, count in Counter(theirs).items() if count > 1}
-    once = Counter(ours)
-    pairs = [
-        (i, place[line])
-        for i, line in enumerate(ours, gap.base_start)
-        if line in place and line not in twice_b and once[line] == 1
-    ]
+    counts, others = Counter(ours), Counter(theirs)
+    once = {line for line, count in counts.items() if count == 1 == others.get(line)}
+    pairs = [(i, place[line]) for i, line in enumerate(ours, gap.base_start) if line in once]
     ends: list[int] = []
     end_at: list[int] = []
     before: list[int] = []

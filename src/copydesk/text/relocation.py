@@ -12,16 +12,366 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import count, repeat
 from operator import eq
-from typing import Literal, overload
+from typing import Literal, NamedTuple, overload
 
-from copydesk.text.ambiguity import Footprint, TextPair
-from copydesk.text.diff import common_ends
+from copydesk.text.diff import Gap, align, common_ends, same_after, same_before, weigh
 from copydesk.text.snapshot import Snapshot
+
+_CELLS = 400_000_000
+"""Most pairs of lines weighed for one footprint; some 100 ms. Beyond it nothing is certain."""
+
+_STEPS = 4_000_000
+"""Most lines compared with look-alikes of one footprint. Beyond it nothing is certain."""
+
+_SAMPLE = 8
+"""The rarest of so many lines of a footprint is looked for."""
+
+
+class Footprint(NamedTuple):
+    """A footprint of `size` lines at `base`, carried to `now`, and how far they agree around it.
+
+    Lines are counted with the start of the file as line 0; `above` and `below`
+    are equal lines next to the footprint on either side.
+    """
+
+    base: int
+    now: int
+    size: int
+    above: int
+    below: int
+
+
+class TextPair:
+    """Two texts as numbered lines, with all that is known of how they go together."""
+
+    def __init__(self, base: list[int], now: list[int], blank: int | None) -> None:
+        self.base = base
+        self.now = now
+        self._blank = blank
+        self.alignment = align(base, now)
+
+    def foot(self, line: int, at: int, size: int) -> Footprint:
+        """The footprint of `size` lines at base line `line`, placed at now line `at`."""
+        above = same_before(self.base, self.now, line, at)
+        below = same_after(self.base, self.now, line + size, at + size)
+        return Footprint(line, at, size, above, below)
+
+    def is_certain(self, foot: Footprint) -> bool:
+        """Whether the footprint's lines at `foot.now` are surely those of `foot.base`."""
+        region = self._region(foot)
+        ours = self.base[region.base_start : region.base_stop]
+        at_same = foot.base - region.base_start == foot.now - region.now_start
+        if at_same and ours == self.now[region.now_start : region.now_stop]:
+            return True
+        if self._is_of_parted_run(foot):
+            return False
+        if (region.base_stop - region.base_start) * (region.now_stop - region.now_start) > _CELLS:
+            return False
+        end = foot.base + foot.size
+        weighed = weigh(
+            self.base[region.base_start : foot.base],
+            self.base[foot.base : end],
+            self.base[end : region.base_stop],
+            self.now[region.now_start : region.now_stop],
+            foot.now - region.now_start,
+        )
+        if weighed.best > weighed.here:
+            return False
+        above = self._unique_in(foot.base - foot.above, foot.base)
+        if above and self._unique_in(end, end + foot.below):
+            return True  # it is joined to unique lines on both sides
+        if self._is_spacing(foot):
+            return not self._spacing_elsewhere(foot, region)
+        if weighed.tied or weighed.crossed:
+            return False
+        return not self._has_rival(foot) and not self._may_have_moved(foot)
+
+    def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
+        """The base lines [start, stop) of the footprint without blank ones at its ends."""
+        start, stop = line, line + size
+        while start < stop and self.base[start] == self._blank:
+            start += 1
+        while start < stop and self.base[stop - 1] == self._blank:
+            stop -= 1
+        return start, stop
+
+    def all_unique(self, start: int, stop: int) -> bool:
+        """Whether the base lines [start, stop), at least one, are unique but for blank ones."""
+        return start < stop and all(
+            self.base[k] == self._blank or self._unique_in(k, k + 1) for k in range(start, stop)
+        )
+
+    def place_now(self, line: int) -> int | None:
+        """Where the base line stands in now, if it is known: aligned, moved, or the only one."""
+        at = self.alignment.now_of(line)
+        if at is None:
+            at = next((j for i, j in self._moved if i == line), None)
+        return _only(self.base, line, self.now) if at is None else at
+
+    def place_before(self, line: int) -> int | None:
+        """Where the line of now stood in base, if it is known."""
+        at = self.alignment.base_of(line)
+        if at is None:
+            at = next((i for i, j in self._moved if j == line), None)
+        return _only(self.now, line, self.base) if at is None else at
+
+    def twins_in_now(self, line: int, size: int) -> list[int]:
+        """Every place in now of base lines [line, line + size), trailing blanks aside."""
+        return self._twins(self.now, line, size)
+
+    @cached_property
+    def unique(self) -> list[int]:
+        """Base lines that stand once in base and once in now."""
+        ours, theirs = Counter(self.base), Counter(self.now)
+        once = {line for line, found in ours.items() if found == 1 == theirs.get(line)}
+        return [k for k, line in enumerate(self.base) if line in once]
+
+    def _unique_in(self, low: int, high: int) -> int:
+        """How many of base lines [low, high) are unique."""
+        return bisect_left(self.unique, high) - bisect_left(self.unique, low)
+
+    def _region(self, foot: Footprint) -> Gap:
+        """The part of both texts that decides on the footprint, its certain borders left out.
+
+        A unique line is in every longest alignment when leaving it out would leave out more lines
+        than the alignment at hand does: when its piece of a run has more than twice as many unique
+        lines, or reaches an end of the file. The footprint cuts its own run in two pieces, so this
+        holds with and without it.
+        """
+        runs, matched = self.alignment.runs, self.alignment.matched
+        lost = min(len(self.base) - matched, len(self.now) - matched + foot.size)
+        own = bisect_right(runs, foot.base, key=lambda run: run.base_start) - 1
+        end = foot.base + foot.size
+
+        def firm(low: int, high: int) -> bool:
+            count = self._unique_in(low, high)
+            return count > 2 * lost or (count > 0 and (low == 0 or high == len(self.base)))
+
+        base_start = now_start = 0
+        for run in runs[own::-1]:
+            stop = min(run.base_start + run.length, foot.base)
+            if firm(run.base_start, stop):
+                base_start = self.unique[bisect_left(self.unique, stop) - 1] + 1
+                now_start = base_start - run.base_start + run.now_start
+                break
+        base_stop, now_stop = len(self.base), len(self.now)
+        for run in runs[own:]:
+            start = max(run.base_start, end)
+            if firm(start, run.base_start + run.length):
+                base_stop = self.unique[bisect_left(self.unique, start)]
+                now_stop = base_stop - run.base_start + run.now_start
+                break
+        return Gap(base_start, base_stop, now_start, now_stop)
+
+    def _is_of_parted_run(self, foot: Footprint) -> bool:
+        """Whether the footprint is of equal lines, and others like it were parted from it."""
+        text, end = self.base[foot.base], foot.base + foot.size
+        if any(line != text for line in self.base[foot.base : end]):
+            return False
+        start = foot.base
+        while self.base[start - 1] == text:
+            start -= 1
+        while end < len(self.base) and self.base[end] == text:
+            end += 1
+        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in range(start, end))
+
+    def _is_spacing(self, foot: Footprint) -> bool:
+        """Whether the footprint is several blank lines, as many as now, beside a unique line."""
+        lines = self.base[foot.base : foot.base + foot.size]
+        return (
+            foot.size > 1
+            and all(line == self._blank for line in lines)
+            and any(self._next_to_unique(foot))
+            and self._blank_around(self.base, foot.base, foot.size)
+            == self._blank_around(self.now, foot.now, foot.size)
+        )
+
+    def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
+        """How many blank lines stand directly before and after lines [line, line + size)."""
+        start, end = line, line + size
+        while text[start - 1] == self._blank:
+            start -= 1
+        while text[end] == self._blank:
+            end += 1
+        return line - start, end - line - size
+
+    def _next_to_unique(self, foot: Footprint) -> tuple[bool, bool]:
+        end = foot.base + foot.size
+        return (
+            foot.above > 0 and self._unique_in(foot.base - 1, foot.base) > 0,
+            foot.below > 0 and self._unique_in(end, end + 1) > 0,
+        )
+
+    def _spacing_elsewhere(self, foot: Footprint, region: Gap) -> bool:
+        """Whether blank lines elsewhere suit the lines on the other side better."""
+        above, below = self._next_to_unique(foot)
+        end = foot.base + foot.size
+        for j in range(region.now_start, region.now_stop):
+            if self.now[j] != self._blank:
+                continue
+            is_last, is_first = j + 1 == foot.now + foot.size, j == foot.now
+            if above and not is_last and self._agree_below(end, j + 1, foot.below + 1):
+                return True
+            if below and not is_first and self._agree_above(foot.base, j, foot.above + 1):
+                return True
+        return False
+
+    def _has_rival(self, foot: Footprint) -> bool:
+        """Whether a look-alike agrees with the surroundings further than the carried place.
+
+        It is no rival when it is known to be another thing: when it is matched
+        itself, and agrees still further there. One that is not matched is a rival
+        when it agrees as far, with no unique line between it and the carried place.
+        """
+        steps, size = _STEPS, foot.size
+        for (i, j), known in self._look_alikes(foot):
+            steps -= foot.above + foot.below + 1
+            if steps < 0:
+                return True
+            if (
+                known is None
+                and self._agree_above(i, j, foot.above)
+                and self._agree_below(i + size, j + size, foot.below)
+                and self._is_between_unique(foot, i, j)
+            ):
+                return True
+            if self._agree_above(i, j, foot.above + 1):
+                reach = same_before(self.base, self.now, i, j)
+                if not (known and self._agree_above(*known, reach + 1)):
+                    return True
+                steps -= reach
+            if self._agree_below(i + size, j + size, foot.below + 1):
+                reach = same_after(self.base, self.now, i + size, j + size)
+                if not (known and self._agree_below(known[0] + size, known[1] + size, reach + 1)):
+                    return True
+                steps -= reach
+        return False
+
+    def _is_between_unique(self, foot: Footprint, i: int, j: int) -> bool:
+        """Whether base line i and now line j stand between the unique lines around the foot."""
+        unique, now_of = self.unique, self.alignment.now_of
+        low, high = (0, 0), (len(self.base), len(self.now))
+        for k in range(bisect_left(unique, foot.base) - 1, -1, -1):
+            at = now_of(unique[k])
+            if at is not None and at < foot.now:
+                low = unique[k], at
+                break
+        for k in range(bisect_left(unique, foot.base + foot.size), len(unique)):
+            at = now_of(unique[k])
+            if at is not None and at >= foot.now + foot.size:
+                high = unique[k], at
+                break
+        return low[0] <= i < high[0] and low[1] <= j < high[1]
+
+    def _may_have_moved(self, foot: Footprint) -> bool:
+        """Whether a line that moved may have taken some of the footprint along, or brought it.
+
+        That is so when the footprint, or its first or last line, has a twin as far
+        from where the line is now as it has itself from where the line was, and
+        most lines between the two agree there; or when the lines between it and
+        the footprint went, and a twin stands next to it now.
+        """
+        a, b, size, steps = self.base, self.now, foot.size, _STEPS
+        parts = {(0, size), (0, 1), (size - 1, 1)}
+        for i, j in self._moved:
+            if self._moved_to_twin(foot, i, j):
+                return True
+            for skip, length in parts:
+                ours, theirs = foot.base + skip, foot.now + skip
+                lines = a[ours : ours + length]
+                for line, at in ((ours, ours + j - i), (theirs + i - j, theirs)):
+                    if (line, at) == (ours, theirs) or min(line, at) < 0:
+                        continue
+                    if a[line : line + length] != lines or b[at : at + length] != lines:
+                        continue
+                    low, high = min(i, line), max(i, line)
+                    steps -= high - low
+                    agreeing = sum(map(eq, a[low:high], b[low + j - i : high + j - i]))
+                    if steps < 0 or 2 * agreeing >= high - low:
+                        return True
+        return False
+
+    def _moved_to_twin(self, foot: Footprint, i: int, j: int) -> bool:
+        """Whether a line beside the footprint, but for lines that went, now stands by a twin."""
+        end, size = foot.base + foot.size, foot.size
+        place, between = (
+            (j + 1, range(i, foot.base)) if i < foot.base else (j - size, range(end, i))
+        )
+        if place < 0 or place == foot.now or foot.base <= i < end:
+            return False
+        if self.now[place : place + size] != self.base[foot.base : end]:
+            return False
+        return all(self.alignment.now_of(k) is None for k in between)
+
+    @cached_property
+    def _moved(self) -> list[tuple[int, int]]:
+        """Lines that went in one place and came in another, once each: base line, now line."""
+        went: defaultdict[int, list[int]] = defaultdict(list)
+        came: defaultdict[int, list[int]] = defaultdict(list)
+        for gap in self.alignment.gaps():
+            for i in range(gap.base_start, gap.base_stop):
+                went[self.base[i]].append(i)
+            for j in range(gap.now_start, gap.now_stop):
+                came[self.now[j]].append(j)
+        return [
+            (places[0], came[line][0])
+            for line, places in went.items()
+            if line != self._blank and len(places) == 1 and len(came.get(line, ())) == 1
+        ]
+
+    def _look_alikes(
+        self, foot: Footprint
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
+        """Other places the footprint may have: (base, now), and the aligned pair, if any."""
+        for place in self.twins_in_now(foot.base, foot.size):
+            if place != foot.now:
+                origin = self.alignment.base_of(place, foot.size)
+                yield (foot.base, place), None if origin is None else (origin, place)
+        for origin in self._twins(self.base, foot.base, foot.size):
+            if origin != foot.base:
+                to = self.alignment.now_of(origin, foot.size)
+                yield (origin, foot.now), None if to is None else (origin, to)
+
+    def _twins(self, text: list[int], line: int, size: int) -> list[int]:
+        """Every place in `text` of base lines [line, line + size)."""
+        lines = self.base[line : line + size]
+        rarest = min(range(min(size, _SAMPLE)), key=lambda k: text.count(lines[k]))
+        found, at = list[int](), -1
+        with suppress(ValueError):
+            while True:
+                at = text.index(lines[rarest], at + 1)
+                start = at - rarest
+                if start >= 0 and text[start : start + size] == lines:
+                    found.append(start)
+        return found
+
+    def _agree_above(self, i: int, j: int, size: int) -> bool:
+        """Whether `size` lines before base line i are those before now line j."""
+        return self._agree_below(i - size, j - size, size)
+
+    def _agree_below(self, i: int, j: int, size: int) -> bool:
+        """Whether `size` lines from base line i on are those from now line j on."""
+        if not size:
+            return True
+        a, b, last = self.base, self.now, size - 1
+        if min(i, j) < 0 or min(len(a) - i, len(b) - j) < size:
+            return False
+        if a[i] != b[j] or a[i + last] != b[j + last]:
+            return False
+        return a[i : i + size] == b[j : j + size]
+
+
+def _only(text: list[int], line: int, other: list[int]) -> int | None:
+    """Where a line that stands once in the text stands first in the other one."""
+    wanted = text[line]
+    return other.index(wanted) if text.count(wanted) == 1 and wanted in other else None
+
 
 _BLANKS = b" \t\0"
 """What indentation is made of; the zero bytes are those of UTF-16."""
@@ -65,14 +415,11 @@ class Outline:
     """The lines of one text, from 0, as they enclose one another."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
-        self._lines = lines
-
-    def __len__(self) -> int:
-        return len(self._lines)
+        self.lines = lines
 
     def depth(self, line: int) -> int | None:
         """The columns before the line's text; None for a blank line."""
-        raw = self._lines[line]
+        raw = self.lines[line]
         text = raw.lstrip(_BLANKS)
         if not text or text.isspace():
             return None
@@ -82,7 +429,7 @@ class Outline:
         """How deep a line may stand to enclose this one."""
         depth = self.depth(line)
         if depth is not None:
-            text = bare(self._lines[line])
+            text = bare(self.lines[line])
             return depth if _CLOSING.match(text) or _OPENING.match(text) else depth - 1
         around = [self._next_depth(line, -1), self._next_depth(line, 1)]
         return min((depth for depth in around if depth is not None), default=0) - 1
@@ -92,7 +439,7 @@ class Outline:
         above, last = line, max(0, line - _REACH)
         while limit >= 0 and above > last:
             above -= 1
-            raw = self._lines[above]
+            raw = self.lines[above]
             if not raw[: limit + 1].strip(_BLANKS):
                 continue  # a blank line, or a deeper one
             depth = self.depth(above)
@@ -108,19 +455,19 @@ class Outline:
             else:
                 belongs = belongs or _OPENING.match(text) is not None
             limit = depth if belongs else depth - 1
-        if not self._is_heading(line) and not (above < line and self._is_heading(above)):
+        if not self.is_heading(line) and not (above < line and self.is_heading(above)):
             yield from self._upwards(above, last)
 
     def end(self, owner: int, line: int) -> int:
         """The first line from `line` on that the owner does not enclose."""
-        depth, heads = self.depth(owner) or 0, self._is_heading(owner)
-        last = min(len(self._lines), line + _REACH)
+        depth, heads = self.depth(owner) or 0, self.is_heading(owner)
+        last = min(len(self.lines), line + _REACH)
         for at in range(line, last):
             if heads:
-                if self._is_heading(at):
+                if self.is_heading(at):
                     return at
                 continue
-            raw = self._lines[at]
+            raw = self.lines[at]
             if not raw[: depth + 1].strip(_BLANKS):
                 continue  # a blank line, or a deeper one
             here = self.depth(at)
@@ -135,43 +482,28 @@ class Outline:
         """The lines below the owner that it encloses."""
         return range(owner + 1, self.end(owner, owner + 1))
 
-    def has_word(self, line: int) -> bool:
-        """Whether the line is more than brackets and other signs."""
-        return _WORD.search(self._lines[line]) is not None
-
-    def is_title(self, line: int) -> bool:
-        """Whether the line is the heading of prose, whose sections keep their text when renamed."""
-        return self._is_heading(line) and not _SECTION.match(self._lines[line])
-
-    def is_section(self, line: int) -> bool:
-        """Whether the line is a name in brackets, as in settings."""
-        return _SECTION.match(self._lines[line]) is not None
-
-    def words(self, line: int) -> list[bytes]:
-        return _WORDS.findall(self._lines[line])
-
     def _upwards(self, above: int, last: int) -> Iterator[int]:
         """The nearest heading above, if there is one."""
-        lines = self._lines
+        lines = self.lines
         below = lines[above][:1]
         for line in range(above - 1, last - 1, -1):
             first = lines[line][:1]
-            if (first in _STARTS or below in _RULERS) and self._is_heading(line):
+            if (first in _STARTS or below in _RULERS) and self.is_heading(line):
                 yield line
                 return
             below = first
 
     def _next_depth(self, line: int, step: int) -> int | None:
         """The depth of the nearest line with a text above or below."""
-        stop = min(len(self._lines), line + _REACH) if step > 0 else max(-1, line - _REACH)
+        stop = min(len(self.lines), line + _REACH) if step > 0 else max(-1, line - _REACH)
         depths = map(self.depth, range(line + step, stop, step))
         return next((depth for depth in depths if depth is not None), None)
 
-    def _is_heading(self, line: int) -> bool:
-        text = self._lines[line]
+    def is_heading(self, line: int) -> bool:
+        text = self.lines[line]
         if text.startswith(b"[") and _SECTION.match(text):
             return True
-        below = self._lines[line + 1] if line + 1 < len(self._lines) else b""
+        below = self.lines[line + 1] if line + 1 < len(self.lines) else b""
         if text.startswith(b"#") and _TITLE.match(text):
             return text.startswith(b"##") or not below.strip()  # else a comment upon code
         if below[:1].isalnum() or not _UNDERLINE.match(below) or not _WORD.search(text):
@@ -196,7 +528,7 @@ class Owners:
             return False  # nothing changed above
         ends = {foot.base, foot.base + foot.size - 1}
         return any(
-            self._is_other(foot, line) for line in sorted(ends) if 0 < line <= len(self._base)
+            self._is_other(foot, line) for line in sorted(ends) if 0 < line <= len(self._base.lines)
         )
 
     def _is_other(self, foot: Footprint, line: int) -> bool:
@@ -204,11 +536,17 @@ class Owners:
         pair = self._pair
         olds, news = self._lone(line, line - foot.base + foot.now)
         if not olds or not news:
-            return any(map(pair.alignment.base_of, news)) and not self._is_held(foot, news[0])
+            aligned = any(map(pair.alignment.base_of, news))
+            return aligned and not all(self._held(foot, 0, news[0])[:2])
         old, new = olds[0], news[0]
         above, below, within = self._held(foot, old, new)
-        total, kept, away = self._remains(old, new)
-        title = self._base.is_title(old - 1)
+        lines = [k + 1 for k in self._base.body(old - 1) if _WORD.search(self._base.lines[k])]
+        found = [at for at in map(pair.alignment.now_of, lines) if at is not None]
+        inside = self._now.body(new - 1)
+        kept = sum(at - 1 in inside for at in found)  # of the old owner's lines with words
+        total, away = len(lines), len(found) - kept
+        section = _SECTION.match(self._base.lines[old - 1]) is not None
+        title = self._base.is_heading(old - 1) and not section  # its text stays when it is renamed
         stands = next(filter(None, map(pair.place_now, olds)), None)
         if stands is not None or any(map(pair.place_before, news)):
             if stands is not None and stands > foot.now:
@@ -222,9 +560,12 @@ class Owners:
             return False
         if not {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}:
             return False
-        if self._base.is_section(old - 1):
+        if section:
             return True
-        if self._are_alike(old, new) or (title and not away):
+        ours = _WORDS.findall(self._base.lines[old - 1])
+        theirs = _WORDS.findall(self._now.lines[new - 1])
+        alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
+        if alike or (title and not away):
             return False
         return not (title or above or within) or 3 * kept < total
 
@@ -241,14 +582,6 @@ class Owners:
             [k for k in theirs if pair.now[k] not in texts and k not in {to for _, to in same}],
         )
 
-    def _remains(self, old: int, new: int) -> tuple[int, int, int]:
-        """The old owner's lines with words; how many stand in the new one, how many elsewhere."""
-        lines = [k + 1 for k in self._base.body(old - 1) if self._base.has_word(k)]
-        found = [at for at in map(self._pair.alignment.now_of, lines) if at is not None]
-        within = self._now.body(new - 1)
-        kept = sum(at - 1 in within for at in found)
-        return len(lines), kept, len(found) - kept
-
     def _is_copied(self, foot: Footprint, old: int, new: int) -> bool:
         """Whether the old owner was changed, and the new one is mostly a copy of its lines."""
         pair = self._pair
@@ -262,15 +595,11 @@ class Owners:
         came = Counter(
             pair.now[k + 1]
             for k in inside
-            if k not in other and k != new - 1 and self._now.has_word(k)
+            if k not in other and k != new - 1 and _WORD.search(self._now.lines[k])
             if pair.alignment.base_of(k + 1) is None
         )
         had = Counter(pair.base[k + 1] for k in self._base.body(old - 1))
         return 4 * (came & had).total() >= 3 * came.total()
-
-    def _is_held(self, foot: Footprint, new: int) -> bool:
-        above, below, _ = self._held(foot, 0, new)
-        return above and below
 
     def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool, bool]:
         """Whether lines unique to both texts hold the footprint within both owners.
@@ -279,7 +608,7 @@ class Owners:
         even where the footprint reaches beyond its end. 0 for `old` stands for the whole of base.
         """
         end, last = foot.base + foot.size, foot.now + foot.size
-        stop = self._base.end(old - 1, end - 1) + 1 if old else len(self._base) + 1
+        stop = self._base.end(old - 1, end - 1) + 1 if old else len(self._base.lines) + 1
         to = self._now.end(new - 1, last - 1) + 1
         unique = self._pair.unique
         first, low, high = (bisect_left(unique, k) for k in (foot.base, end, stop))
@@ -293,10 +622,6 @@ class Owners:
         texts = (line for line in lines if self._base.depth(line - 1) is not None)
         found = map(self._pair.alignment.now_of, texts)
         return any(at is not None and after < at < before for at in found)
-
-    def _are_alike(self, old: int, new: int) -> bool:
-        ours, theirs = self._base.words(old - 1), self._now.words(new - 1)
-        return SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
 
 
 _SHOWN = 20
@@ -359,11 +684,6 @@ class LineKeys:
         return LineKeys(_LinesOf(text), found, hash(b""))
 
 
-def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) -> Verdict:
-    """Carry one footprint; see `Relocation.carry`."""
-    return Relocation(LineKeys.of(base), LineKeys.of(now)).carry(start, stop)
-
-
 class _LinesOf(Sequence[bytes]):
     def __init__(self, text: Snapshot) -> None:
         self._text = text
@@ -393,6 +713,7 @@ class Relocation:
     def __init__(self, base: LineKeys, now: LineKeys) -> None:
         self._pair = _pair_of(base.loose, now.loose, base.blank)
         self._strict_base, self._strict_now = base.strict, now.strict
+        self._owners = Owners(self._pair, base.strict, now.strict)
 
     def carry(self, start: int, stop: int) -> Verdict:
         """Carry the base lines [start, stop), from 0; -1 and len(base) are the file's ends.
@@ -419,7 +740,9 @@ class Relocation:
         at = self._pair.alignment.now_of(line, size)
         if at is None:
             return self._indented(line, size) or self._lost(line, size)
-        if not self._strictly_equal(line, at, size):
+        low, high = max(start, 0), min(stop, len(self._strict_base))  # the file's ends are equal
+        theirs = self._strict_now[low + at - line : high + at - line]
+        if not all(map(eq, self._strict_base[low:high], theirs)):
             return Changed("blanks")
         foot = self._pair.foot(line, at, size)
         if self._is_certain(foot):
@@ -455,8 +778,12 @@ class Relocation:
         if pair is None:
             return True
         start, stop = self._pair.without_blank_ends(line, size)
-        if start < stop and not any(map(self._is_unknown, self._indented_places(line, size))):
-            return True
+        alignments = self._pair.alignment, pair.alignment
+        origins = (
+            [one.base_of(*at) for one in alignments] for at in self._indented_places(line, size)
+        )
+        if start < stop and all(one is not None and one == other for one, other in origins):
+            return True  # these lines of now are those of base that both alignments give them
         if pair.alignment.now_of(line, size) != foot.now:
             return False
         return pair.is_certain(pair.foot(line, foot.now, size))
@@ -469,12 +796,6 @@ class Relocation:
                 if self._pair.now[place : place + size] != lines:
                     yield place, size
 
-    def _is_unknown(self, place: tuple[int, int]) -> bool:
-        """Whether these lines of now are not those of base that both alignments give them."""
-        origin = self._pair.alignment.base_of(*place)
-        pair = self._unindented
-        return origin is None or pair is None or origin != pair.alignment.base_of(*place)
-
     def _indented(self, line: int, size: int) -> Changed | None:
         """Where the footprint stands with other indentation, if it surely does."""
         pair = self._unindented
@@ -482,10 +803,6 @@ class Relocation:
         if at is None or (at, size) not in self._indented_places(line, size):
             return None
         return Changed("indented", at - 1)
-
-    @cached_property
-    def _owners(self) -> Owners:
-        return Owners(self._pair, self._strict_base, self._strict_now)
 
     @cached_property
     def _unindented(self) -> TextPair | None:
@@ -499,7 +816,10 @@ class Relocation:
             came.update(map(bare, new))
         if not went & came - {b""}:
             return None
-        ours, theirs = map(_bare_digests, (self._strict_base, self._strict_now))
+        ours, theirs = (
+            [*map(hash, map(bytes.strip, lines, repeat(_BLANKS)))]
+            for lines in (self._strict_base, self._strict_now)
+        )
         return _pair_of(ours, theirs, hash(b""))
 
     def _lost(self, line: int, size: int) -> Verdict:
@@ -514,21 +834,10 @@ class Relocation:
             return _ambiguous(places)
         return Changed("uncertain" if places else "gone")
 
-    def _strictly_equal(self, line: int, at: int, size: int) -> bool:
-        """Whether the lines are equal, trailing blanks included; the file's ends are."""
-        low, high = max(line - 1, 0), min(line - 1 + size, len(self._strict_base))
-        shift = at - line
-        theirs = self._strict_now[low + shift : high + shift]
-        return all(map(eq, self._strict_base[low:high], theirs))
-
 
 def _ambiguous(places: list[int]) -> Ambiguous:
     """The first of these places, as lines from 0 without the start of the file."""
     return Ambiguous(tuple(sorted(place - 1 for place in places[:_SHOWN])))
-
-
-def _bare_digests(lines: Sequence[bytes]) -> list[int]:
-    return [*map(hash, map(bytes.strip, lines, repeat(_BLANKS)))]
 
 
 def _pair_of(base: Sequence[Hashable], now: Sequence[Hashable], blank: Hashable) -> TextPair:
