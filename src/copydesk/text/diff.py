@@ -328,7 +328,7 @@ def _extend(
     chain: list[tuple[int, int]],
     found: list[Run],
 ) -> Iterator[Gap]:
-    """Grow each link of the chain both ways, add the runs; what is left between them."""
+    """Grow each link of the chain both ways, add the runs; yield what may match between them."""
     base_at, now_at = gap.base_start, gap.now_start
     for at, (i, j) in enumerate(chain):
         if i < base_at:
@@ -340,7 +340,8 @@ def _extend(
         while i < to[0] and j < to[1] and a[i] == b[j]:
             i, j = i + 1, j + 1
         found.append(Run(i0, j0, i - i0))
-        yield Gap(base_at, i0, now_at, j0)
+        if base_at < i0 and now_at < j0:
+            yield Gap(base_at, i0, now_at, j0)
         base_at, now_at = i, j
     yield Gap(base_at, gap.base_stop, now_at, gap.now_stop)
 
