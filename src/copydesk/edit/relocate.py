@@ -129,7 +129,7 @@ def check_not_there(
     ):
         was, will = compose(one, base, place), compose(one, now, there)
         for old, new in zip(was.regions, will.regions, strict=False):
-            if _stands(new, will.base) and not _stands(old, was.base):
+            if _standing(new, will.base) is not None and _standing(old, was.base) is None:
                 raise ContentChanged("what it writes stands there already", place.named)
 
 
@@ -173,13 +173,8 @@ def _ends_text(edit: Edit, text: Text, line: int) -> bool:
     return not edit.new and (edit.start, edit.stop) == (end, text.size)
 
 
-def _stands(region: Region, text: Text) -> bool:
-    """Whether the new lines, more than they replace, stand at the region, and go beyond it."""
-    return _standing(region, text) is not None
-
-
 def _standing(region: Region, text: Text) -> int | None:
-    """The line from which the new lines of the region stand there, and go beyond it."""
+    """The line from which the new lines stand at the region, more than it replaces; else None."""
     size = len(region.new)
     if size <= region.stop - region.start:
         return None
@@ -476,11 +471,7 @@ def _run(base: Text, start: int, stop: int, edits: Sequence[Edit]) -> _Run:
     low, high = base.start(start), base.start(stop)
     inner = ChangeSet.of(high - low, (Edit(e.start - low, e.stop - low, e.new) for e in edits))
     new = Snapshot(inner.apply(base.slice(low, high)), replace(base.encoding, bom=b""))
-    return _Run(start, stop, _raw(new), tuple(edits))
-
-
-def _raw(text: Snapshot) -> tuple[bytes, ...]:
-    return tuple(text.raw(i, i + 1) for i in range(text.line_count))
+    return _Run(start, stop, tuple(new.raw(i, i + 1) for i in range(new.line_count)), tuple(edits))
 
 
 def _placed(run: _Run, drift: Drift) -> list[_Placed]:

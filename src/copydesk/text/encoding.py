@@ -110,7 +110,8 @@ def escape_pattern(text: str, least: int = 0x80) -> re.Pattern[str] | None:
             continue
         half = found[1][: count // 2]
         other = half + chr(RAW_BASE + byte) if count % 2 else half + found[0][count:]
-        made += (re.escape(text[at : found.start()]), _either(found[0], other))
+        either = f"(?:{re.escape(found[0])}|{re.escape(other)})"
+        made += (re.escape(text[at : found.start()]), either)
         at = found.end()
     if not made:
         return None
@@ -129,10 +130,6 @@ def without_escapes(text: str) -> str:
         return f"\0{found[1].lower()}" if found[1] else f"\0{ord(found[2]) - RAW_BASE:02x}"
 
     return _ANY_ESCAPE.sub(sign, text)
-
-
-def _either(one: str, other: str) -> str:
-    return f"(?:{re.escape(one)}|{re.escape(other)})"
 
 
 UNKNOWN = "unknown"

@@ -325,10 +325,6 @@ def _text(data: bytes) -> str:
 
 
 def _coded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass") if text.isascii() else _raw(text)
-
-
-def _raw(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -373,7 +369,10 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
     if after and _is_word(after[0]) and _is_word(body[-1]):
         return None
     lead, trail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-    above, below = before[_white_end(before) :], after[: _white_start(after)]
+    above, below = (
+        before[len(before.rstrip(_WHITE)) :],
+        after[: len(after) - len(after.lstrip(_WHITE))],
+    )
     at_start, at_end = len(above) == first, last + len(_coded(below)) == len(data)
     head = _lead(lead, above, at_start=at_start)
     tail = _trail(trail, below, at_end=at_end)
@@ -383,21 +382,13 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
     have = _text(data[start:stop])
     if not lead and (own_blanks := above[above.rfind("\n") + 1 :]) and (at_start or "\n" in above):
         shifts = _shifts(text.split("\n")[1:], have.split("\n")[1:])
-        if shifts == {_width(own_blanks, 8)}:  # all lines are indented less, the first too
+        if shifts == {len(own_blanks.expandtabs(8))}:  # all lines are indented less, the first too
             have, start = own_blanks + have, start - len(_coded(own_blanks))
     return Correction(start, stop, first, last, have, ())
 
 
 def _is_word(character: str) -> bool:
     return character == "_" or character.isalnum()
-
-
-def _white_end(text: str) -> int:
-    return len(text.rstrip(_WHITE))
-
-
-def _white_start(text: str) -> int:
-    return len(text) - len(text.lstrip(_WHITE))
 
 
 _WHITE = _BLANKS + _SPACES + _INVISIBLE + _BREAKS
@@ -433,10 +424,6 @@ def _trail(trail: str, below: str, *, at_end: bool) -> str | None:
     return "\n".join(parts[:kept]) + "\n" + own
 
 
-def _width(blanks: str, tab: int) -> int:
-    return len(blanks.expandtabs(tab))
-
-
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -447,7 +434,10 @@ def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int
     if len(mine) != len(theirs):
         return set()
     pairs = zip(mine, theirs, strict=True)
-    return {_width(_indent(have), tab) - _width(_indent(own), tab) for own, have in pairs}
+    return {
+        len(_indent(have).expandtabs(tab)) - len(_indent(own).expandtabs(tab))
+        for own, have in pairs
+    }
 
 
 _SURE = 4

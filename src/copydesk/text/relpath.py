@@ -277,14 +277,13 @@ def _of_path(glob: str) -> Glob:
     *names, last = glob.split("/")
     if not last and names:
         return Glob((), never=True)  # it names what ends with a "/"
-    names = [name for i, name in enumerate(names) if name or not i]
-    return Glob(tuple(None if name == "**" else _of_name(name) for name in (*names, last)))
-
-
-def _of_name(glob: str) -> _Part:
-    if glob and not glob.strip("*"):
-        return ("",)
-    return _of_part(glob, 0)
+    parts: list[_Part | re.Pattern[str] | None] = []
+    for name in (*(name for i, name in enumerate(names) if name or not i), last):
+        if name and not name.strip("*"):
+            parts.append(None if name == "**" else ("",))
+        else:
+            parts.append(_of_part(name, 0))
+    return Glob(tuple(parts))
 
 
 def _of_part(glob: str, depth: int) -> _Part:

@@ -94,7 +94,7 @@ class CallContext:
     def fields(self, *, brief: bool = False) -> Fields:
         """As the envelope has them; `brief`: without long texts and lists."""
         is_object = isinstance(self.arguments, Mapping)
-        given = _clean(self.arguments, brief=brief) if is_object else {}
+        given: Value = _clean(self.arguments, brief=brief) if is_object else {}
         found: Fields = {"cwd": ".", "params_input": given}
         return found if self.path is None else {**found, "path_resolved": self.path}
 
