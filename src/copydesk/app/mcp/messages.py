@@ -170,6 +170,9 @@ def _shown_id(request_id: object) -> object:
 MOST_RESULT_BYTES: Final = 1_000_000
 """The largest result, in bytes of JSON: clients read no event above 1 MiB."""
 
+_MOST_OF_CHARACTER = 6
+"""Bytes that one character takes in JSON: a control character."""
+
 _CUT: Final[Mapping[Lang, str]] = {
     "en": "\n\n[Cut here: {shown} of {size} bytes are shown. Ask for less at once.]\n",
     "zh": "\n\n[在此截断:共 {size} 字节,仅显示 {shown} 字节。请缩小一次请求的范围。]\n",
@@ -178,6 +181,8 @@ _CUT: Final[Mapping[Lang, str]] = {
 
 def sendable(text: str) -> str:
     """The text with lone surrogates escaped, so that it can be encoded as UTF-8."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -188,6 +193,8 @@ def sendable(text: str) -> str:
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
     """The sendable text, cut with a remark when its JSON is above `most` bytes."""
     whole = kept = sendable(text)
+    if _MOST_OF_CHARACTER * len(whole) + 2 <= most:
+        return whole
     while (size := _size(kept)) > most:
         kept = kept[: len(kept) * most // size]
     if kept is whole:
@@ -230,7 +237,9 @@ def _plain(value: object) -> Any:
     """The value in JSON's own types."""
     if isinstance(value, str):
         return sendable(value)
-    if isinstance(value, Mapping):
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, dict | Mapping):
         pairs = cast("Mapping[str, object]", value).items()
         return {sendable(key): _plain(item) for key, item in pairs}
     if isinstance(value, Sequence):

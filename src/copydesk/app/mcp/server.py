@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import secrets
+import select
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
+    Coroutine,
     Generator,
     Iterator,
     Mapping,
@@ -35,7 +37,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as t
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from anyio.to_thread import run_sync as to_thread
 from mcp.server.caching import CacheHint
@@ -68,7 +70,7 @@ from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.edit.request import check_why
-from copydesk.errors import InvalidArgs, Refusal
+from copydesk.errors import Cancelled, InvalidArgs, Refusal
 from copydesk.tools import refusals
 from copydesk.tools.answers import Answer, Envelope
 from copydesk.tools.catalog import Tool, by_name, crashed
@@ -413,21 +415,31 @@ class _Tools:
         return tool_result(answer, self.lang, structured=self.structured)
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object, task: str) -> Answer:
-        async with _channel(ctx) as (progress, gone):
+        state = _CallState()
+        progress = _Progress(asyncio.get_running_loop(), ctx.session.report_progress)
 
-            def call() -> Answer:
+        def call() -> Answer:
+            with state:
                 return self.opened.call(
                     member,
                     name,
                     arguments,
                     lang=self.lang,
                     progress=progress,
-                    cancelled=gone.is_set,
+                    cancelled=state.cancelled.is_set,
                     text_only=not self.structured,
                     task=task,
                 )
 
-            return await anyio.to_thread.run_sync(call, limiter=self.limiter)
+        try:
+            answer = await to_thread(call, abandon_on_cancel=True, limiter=self.limiter)
+        except anyio.get_cancelled_exc_class():
+            if state.cancel():
+                with anyio.CancelScope(shield=True):  # a write that has begun is finished
+                    await to_thread(state.ended.wait)
+            raise
+        await progress.sent()
+        return answer
 
 
 def _task_of(params: t.CallToolRequestParams) -> str:
@@ -439,32 +451,38 @@ def _task_of(params: t.CallToolRequestParams) -> str:
         raise MCPError(t.INVALID_PARAMS, f"_meta {TASK_META}: {invalid.reason}") from None
 
 
-@asynccontextmanager
-async def _channel(ctx: Ctx) -> AsyncGenerator[tuple[_Progress, threading.Event], None]:
-    """The channel between a working thread and its caller: progress out, cancellation in."""
-    gone = threading.Event()
-    send, receive = anyio.create_memory_object_stream[int](1)
+class _CallState:
+    """Whether a call is cancelled, and whether it runs in its thread: a context within that."""
 
-    async def accompany(*, task_status: TaskStatus[None]) -> None:
-        try:
-            task_status.started()
-            async for seen in receive:
-                await ctx.session.report_progress(float(seen))
-        finally:
-            gone.set()
+    def __init__(self) -> None:
+        self.cancelled, self.ended = threading.Event(), threading.Event()
+        self._lock, self._begun = threading.Lock(), False
 
-    async with receive, anyio.create_task_group() as group:
-        await group.start(accompany)  # from now on a cancelled call is known to be one
-        async with send:
-            yield _Progress(asyncio.get_running_loop(), send.send_nowait), gone
+    def __enter__(self) -> None:
+        with self._lock:
+            if self.cancelled.is_set():  # nobody would wait for its end
+                raise Cancelled()
+            self._begun = True
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+
+    def cancel(self) -> bool:
+        """Cancel it; whether it has begun, and so has to be waited for."""
+        with self._lock:
+            self.cancelled.set()
+            return self._begun
 
 
 class _Progress:
-    """Takes progress from any thread and forwards it at intervals."""
+    """Takes progress from any thread and sends it at intervals, one message at a time."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, offer: Callable[[int], None]) -> None:
-        self._loop, self._offer = loop, offer
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, send: Callable[[float], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._loop, self._send = loop, send
         self._seen, self._next = 0, 0.0
+        self._sending: asyncio.Task[None] | None = None
 
     def __call__(self, seen: int) -> None:
         now = time.monotonic()
@@ -472,11 +490,16 @@ class _Progress:
             return
         self._seen, self._next = seen, now + PROGRESS_SECONDS
         with suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._pass, seen)
+            self._loop.call_soon_threadsafe(self._begin, seen)
 
-    def _pass(self, seen: int) -> None:
-        with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._offer(seen)
+    async def sent(self) -> None:
+        """Return when what is being sent has been."""
+        if self._sending is not None:
+            await self._sending
+
+    def _begin(self, seen: int) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send(float(seen)))
 
 
 @dataclass(frozen=True)
@@ -497,6 +520,8 @@ Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
 _CHUNK: Final = 1 << 16
+_AT_ONCE: Final = 1 << 16
+"""Bytes; a longer message is written in a thread."""
 
 
 @contextmanager
@@ -535,7 +560,9 @@ async def wire(
     async def write(data: bytes) -> None:
         async with one_writes:
             with suppress(OSError):  # nobody reads any more: the input will end as well
-                await anyio.to_thread.run_sync(_write_all, sink, data + b"\n")
+                left = _write_at_once(sink, data + b"\n")
+                if left:
+                    await to_thread(_write_all, sink, left)
 
     async def write_messages() -> None:
         async with leaving:
@@ -589,8 +616,20 @@ def _encoded(message: SessionMessage) -> bytes:
         return error_reply(INTERNAL_ERROR, "The result cannot be written as JSON", request_id).reply
 
 
-def _write_all(sink: int, data: bytes) -> None:
+def _write_at_once(sink: int, data: bytes) -> memoryview:
+    """Write what a pipe takes without waiting for its reader; what is left for a thread."""
     view = memoryview(data)
+    if not hasattr(select, "poll") or len(data) > _AT_ONCE:
+        return view
+    ready: Any = select.poll()
+    ready.register(sink, select.POLLOUT)
+    while view and [event for _, event in ready.poll(0)] == [select.POLLOUT]:
+        view = view[os.write(sink, view[: select.PIPE_BUF]) :]
+    return view
+
+
+def _write_all(sink: int, data: memoryview) -> None:
+    view = data
     while view:
         view = view[os.write(sink, view) :]
 
