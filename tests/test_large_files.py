@@ -249,7 +249,7 @@ def test_few_lines_are_at_hand(desk: OpenWorkspace, tmp_path: Path) -> None:
     base = plan.draft.base
     assert isinstance(base, Excerpt)
     assert sum(stretch.lines.size for stretch in base.stretches) < 1000
-    with pytest.raises(ValueError, match="not at hand"):
+    with pytest.raises(ValueError, match="not loaded"):
         base.text(1)
     with pytest.raises(ValueError, match="not known"):
         _ = plan.draft.after.digest

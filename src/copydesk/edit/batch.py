@@ -493,7 +493,7 @@ def _failure(
 
 
 def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
-    """What stands nearest to a text that stands nowhere, and why it is not that text."""
+    """The refusal of one edit whose text was not found: the nearest passage and how it differs."""
     corrected = near.corrected if len(near.corrected or "") <= room else None
     by = None
     if near.corrected and "indentation" in near.causes:

@@ -137,7 +137,7 @@ class Place:
         return f"{self.start + 1}~{self.stop}"
 
     def moved(self, by: int) -> Place:
-        """The same place `by` lines further down."""
+        """This place shifted down by `by` lines."""
         foot = self.foot and (self.foot[0] + by, self.foot[1] + by)
         return replace(self, start=self.start + by, stop=self.stop + by, foot=foot)
 
@@ -190,7 +190,7 @@ def _told(part: tuple[int, int]) -> str:
 
 
 def sought_by(request: Request) -> tuple[Sought, ...]:
-    """What `locate` seeks for the request, so that a source may find it in its first pass."""
+    """The texts that `locate` searches for, so that a source can find them in its first pass."""
     if isinstance(request, Insert):
         return (_sought(request.anchor),)
     if isinstance(request, BlockReplace):
@@ -200,7 +200,7 @@ def sought_by(request: Request) -> tuple[Sought, ...]:
 
 
 def text_for(request: Request, base: Source, place: Place) -> Text:
-    """The text with the lines at hand that `compose` needs for the request at its place."""
+    """The text with the lines loaded that `compose` needs for the request at its place."""
     if isinstance(request, SeveralEdits | DeleteFile):
         return base.whole()
     if isinstance(request, MoveFile | ChangeMode):
@@ -399,7 +399,7 @@ def _block(request: BlockReplace, base: Source) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class BlockReads:
-    """What a plan for blocks relies on and comes to.
+    """The blocks that a plan relies on, and how many lines it changes.
 
     `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the blocks that are
     written or deleted whatever they hold. Lines are those of the diff that was shown.
@@ -467,7 +467,7 @@ class Approval:
 
     @property
     def people(self) -> dict[str, str | int]:
-        """Who it was, as every surface names it."""
+        """The names and times as fields of a report."""
         return {
             "approved_by": self.by,
             "approved_ms": self.time_ms,
@@ -490,7 +490,7 @@ _SHOWN_EXPECTED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """What was done to keep the rules of line ends.
+    """How line endings were normalized.
 
     `newline_style`: `lf` or `crlf`, the terminator that the new lines took;
     `content_newlines_converted`: how many terminators of the content were another one.
@@ -506,7 +506,7 @@ class Normalized:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a request comes to in `base`; `after_digest` is the text's SHA-256 if already known."""
+    """A request applied to `base`; `after_digest` is the SHA-256 of the result if known."""
 
     request: Request
     base: Text
@@ -520,7 +520,7 @@ class Draft:
 
     @computed_once
     def action(self) -> Action:
-        """What the edit does to the file."""
+        """The kind of edit, for reports."""
         return action_of(self.request, self.place)
 
     @computed_once
@@ -581,7 +581,7 @@ class Draft:
 
     @property
     def reads(self) -> BlockReads | None:
-        """What a plan of a block diff keeps of the blocks; None for an edit of lines."""
+        """The blocks that a block diff relies on; None for an edit of lines."""
         return None
 
     @computed_once
@@ -753,7 +753,7 @@ def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
 
 
 def whole_text(base: Text, content: str) -> str:
-    """What a caller's text stands for that replaces all of `base`, without a mark it has.
+    """The new text of all of `base`, escapes resolved and without a byte order mark of `base`.
 
     Raises EncodingRefused where it holds bytes as they were shown: it comes from a reading that
     does not tell what the file holds.

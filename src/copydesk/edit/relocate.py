@@ -78,7 +78,7 @@ def place_of(
 ) -> Place:
     """The plan's place in `now`; `find` gives its base, `known` is as in `relocate`.
 
-    For a large text neither need be at hand. Raises ContentChanged, AmbiguousMatch.
+    For a large text neither is needed. Raises ContentChanged, AmbiguousMatch.
     """
     if plan.place.foot is None:
         return end_of(now)
@@ -142,11 +142,11 @@ def _each(request: Request, place: Place) -> list[tuple[Request, Place]]:
 
 
 def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
-    """As `check_not_there`, where all changes since are known and the base is not at hand."""
+    """`check_not_there` by the known changes since the plan, without the base."""
     text = text_for(plan.request, now, place)
     drafts = [compose(one, text, at) for one, at in _each(plan.request, place)]
     regions = [each for will in drafts for each in will.regions]
-    if not isinstance(text, Snapshot):  # what it would put may stand beyond the lines at hand
+    if not isinstance(text, Snapshot):  # the new lines may stand beyond the loaded ones
         most = max((len(each.new) for each in regions), default=0)
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
@@ -226,7 +226,7 @@ def _reason(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
 
 
 def comparable(text: Text | Source) -> bool:
-    """Whether the lines of a text, all of them at hand, may be compared with those of another."""
+    """Whether a text is small enough to be compared with another one line by line."""
     if text.size <= sizes.LARGE:
         return True
     return text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
@@ -237,7 +237,7 @@ def _lines(start: int, stop: int) -> str:
 
 
 class Drift:
-    """What lies between two texts, for any number of footprints.
+    """Maps any number of footprints from one text to a later one.
 
     `known` are the inverses of all changes that made `now` of `base`, the first
     change first; where it is None, lines are compared, for which both texts must
@@ -305,7 +305,7 @@ class Drift:
                 return Relocation(LineKeys.of(base.keys), LineKeys.of(now.keys))
             if comparable(base) and comparable(now):
                 return Relocation(LineKeys.by_digest(base), LineKeys.by_digest(now))
-        return None  # too large, or only some lines are at hand
+        return None  # too large, or only some lines are loaded
 
     def _mapped(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
         """The footprint's first line now, or None if unknown; raises ContentChanged."""
@@ -367,7 +367,7 @@ def stale(
 
 
 def _changed(base: Snapshot, now: Snapshot) -> tuple[str, ...]:
-    """What changed, as `lines 3~5 are now lines 3~9`, the first few."""
+    """The first few changes, as `lines 3~5 -> lines 3~9`."""
     found: list[str] = []
     a = b = 0
     runs = [(r.base_start, r.now_start, r.length) for r in align(base.keys, now.keys).runs]
@@ -391,7 +391,7 @@ def drift_of(
     known: Sequence[ChangeSet] | None,
     taken_back: Mapping[int, int],
 ) -> Drift:
-    """What lies between the text after an edit and now (`Drift`); an added mark is of line one."""
+    """The `Drift` from the text after an edit to now; a BOM that it changes is part of line 1."""
     if any(edit.start < len(after.encoding.bom) for edit in inverse.edits):
         after, now = after.unmarked(), now.unmarked()
     return Drift(after, now, known, taken_back)
@@ -485,7 +485,7 @@ def _placed(run: _Run, drift: Drift) -> list[_Placed]:
 
 
 def _parts(run: _Run, base: Text) -> Iterator[_Run]:
-    """Those lines of the run that differ before and after the edit."""
+    """The parts of the run whose lines the edit changed."""
     was = [base.raw(i, i + 1) for i in range(run.start, run.stop)]
     new = Snapshot(b"".join(run.new), replace(base.encoding, bom=b""))
     keys = [base.key(i) for i in range(run.start, run.stop)]
@@ -511,7 +511,7 @@ def _edits(placed: Sequence[_Placed], drift: Drift) -> Iterator[Edit]:
 
 
 def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> Iterator[Edit]:
-    """Those of one run; `followed`: it is not the end of the text that comes out."""
+    """The edits of one run; `followed`: more text follows it in the result."""
     base, now = drift.base, drift.now
     stop = at + run.size
     ends = [(base.terminator(run.start + i), now.terminator(at + i)) for i in range(run.size)]

@@ -18,7 +18,7 @@ from copydesk.text.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What the caller knows of the file: milliseconds since 1970, bytes, hex of the SHA-256."""
+    """The file as the caller expects it: milliseconds since 1970, bytes, SHA-256 in hex."""
 
     mtime_ms: int | None = None
     size_bytes: int | None = None
@@ -213,10 +213,10 @@ class PatchHunk(StringEdit):
     at: int = 0
 
     def __post_init__(self) -> None:
-        """It may have no old lines."""
+        """Allow a hunk without old lines."""
 
     def with_new(self, text: str) -> PatchHunk:
-        """The same with other new lines, whole ones and with the line ends that it has."""
+        """The hunk with other new lines, made whole lines with the line ends that it had."""
         if "\r\n" not in self.old + self.new:
             text = text.replace("\r\n", "\n")
         is_whole = not self.new or self.new.endswith("\n")

@@ -101,7 +101,7 @@ class ChangeSet:
         return self.inverse(lambda start, stop: text[start:stop])
 
     def inverse(self, old: Callable[[int, int], bytes]) -> ChangeSet:
-        """The same for a text of which `old` gives the bytes [start, stop) that are replaced."""
+        """The inverse; `old` returns bytes [start, stop) of the text before the change."""
         shift = 0
         back: list[Edit] = []
         for edit in self.edits:

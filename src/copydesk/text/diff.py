@@ -72,7 +72,7 @@ def longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[tuple[int,
 
 
 class Weighed(NamedTuple):
-    """What all longest alignments say of some lines of one text, placed in another.
+    """How some lines of one text fit a place in another, by all longest alignments.
 
     `best` is their length, `here` that of the longest with the lines in their
     place; `tied` when some of those as long have the first or the last of them
@@ -153,7 +153,7 @@ class Run(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """What stands between two runs: base lines that went, lines that came; half-open."""
+    """The lines between two runs: those removed from base, those added in now; half-open."""
 
     base_start: int
     base_stop: int
@@ -218,7 +218,7 @@ class Alignment:
         return low, run.now_start + max(0, end - run.base_start)
 
     def gaps(self) -> Iterator[Gap]:
-        """What lies before, between and after the runs, empty gaps left out."""
+        """The non-empty gaps before, between and after the runs."""
         base_at = now_at = 0
         for run in (*self.runs, Run(self.base_length, self.now_length, 0)):
             if base_at < run.base_start or now_at < run.now_start:

@@ -155,7 +155,7 @@ _NO_CHARACTER_SETS = (
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """One encoding of one file: codec name (Python's), byte order mark, code unit in bytes.
+    """The encoding of one file: Python's codec name, byte order mark, code unit in bytes.
 
     The name `unknown` stands for bytes that are ASCII where they are ASCII and
     of which nothing else is known. `damaged`: not all of the file decodes.
@@ -214,7 +214,7 @@ class Encoding:
         return b"".join(chain.from_iterable(zip_longest(made_of, raw, fillvalue=b"")))
 
     def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
-        """What a caller's text stands for in place of `old`, for `bytes_of`; and its escapes."""
+        """A caller's text for the bytes `old`, escapes resolved for `bytes_of`; the escapes."""
         if "\\x" not in text:
             return text, NO_ESCAPES
         was = self.text(old)
@@ -223,7 +223,7 @@ class Encoding:
         return unescaped(text, was, self._least)
 
     def pattern(self, text: str) -> re.Pattern[str] | None:
-        """What finds a caller's text, by what was shown, in a text of ours; None if it is plain."""
+        """A pattern for a caller's text with `\\xNN` in decoded text; None if it has none."""
         return escape_pattern(text, self._least)
 
     def encode(self, text: str) -> bytes:

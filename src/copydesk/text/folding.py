@@ -106,7 +106,7 @@ _INDENTATION = 4
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What stands in a text where another was sought that a reader takes for the same.
+    """A passage of a file that reads the same as a text that was not found.
 
     Bytes [start, stop) are `text`; [first, last) of them are without white space at the ends.
     `alike` are bytes where other places start that may as well be meant; then none is certain.
@@ -124,12 +124,12 @@ class Correction:
 
     @property
     def sure(self) -> tuple[int, ...]:
-        """What makes one place the likelier one, and not merely the nearer one."""
+        """The part of the rank in which a place must be better to be the certain one."""
         return self.rank[: 1 + _SURE]
 
 
 def fold(text: str) -> str:
-    """What is compared: no white space, lower case, one character for all that look alike."""
+    """The text to compare: no white space, lower case, one character for all look-alikes."""
     folded = _text(_coded(text).translate(_ASCII_FOLD, _BLANKS.encode()))
     if folded.isascii():
         return folded
@@ -285,7 +285,7 @@ class _Folded:
         self.folded = b"".join(parts)
 
     def coded(self, text: str) -> bytes:
-        """What is sought for a text."""
+        """The folded bytes to search for."""
         return _coded(self._fold(text))
 
     def span(self, at: int, length: int) -> tuple[int, int]:
@@ -395,7 +395,7 @@ _WHITE = _BLANKS + _SPACES + _INVISIBLE + _BREAKS
 
 
 def _lead(lead: str, above: str, *, at_start: bool) -> str | None:
-    """Of the white space before a place what the text starts with too."""
+    """The part of the white space before a place that corresponds to `lead`; None if none does."""
     if not lead:
         return ""
     breaks = lead.count("\n")
@@ -492,7 +492,7 @@ def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
 
 
 def _differing(mine: str, theirs: str) -> tuple[str, str]:
-    """Of long texts the first lines that differ; where their lines are not as many, the start."""
+    """The first differing lines of two long texts; the starts if the line counts differ."""
     own, have = mine.split("\n"), theirs.split("\n")
     if len(own) != len(have):
         return mine[:_COMPARED], theirs[:_COMPARED]
@@ -537,7 +537,7 @@ def _lines(step: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _steps(tab: int) -> tuple[Step, ...]:
-    """What makes texts the same, one cause after the other."""
+    """The normalization steps, each with the name of its cause."""
 
     def tabs(line: str) -> str:
         blanks = _indent(line)

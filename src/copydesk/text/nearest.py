@@ -247,7 +247,7 @@ def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | N
 
 
 def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
-    """What stands there without lines at its ends that have nothing to do with what was sought."""
+    """The found lines without unrelated ones at the ends, and how many were cut above."""
     gaps = list(align([line.strip() for line in sought], [line.strip() for line in have]).gaps())
     above, stop = 0, len(have)
     for gap in gaps:
@@ -410,7 +410,7 @@ def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
 
 
 def _cut(line: str, at: int, width: int) -> str:
-    """What is around character `at`, as wide as may be shown."""
+    """The part of the line around character `at`, up to `width` characters."""
     if not line.isascii():
         width = max(width // 3, _LEAST_WIDTH)
     start = max(min(at - width // 3, len(line) - width), 0) if at > width // 2 else 0

@@ -140,7 +140,7 @@ class TextPair:
         """The part of both texts that decides on the footprint, its certain borders left out.
 
         A unique line is in every longest alignment when leaving it out would leave out more lines
-        than the alignment at hand does: when its piece of a run has more than twice as many unique
+        than this alignment does: when its piece of a run has more than twice as many unique
         lines, or reaches an end of the file. The footprint cuts its own run in two pieces, so this
         holds with and without it.
         """
@@ -512,7 +512,7 @@ class Outline:
 
 
 class Owners:
-    """What encloses lines in two texts; lines are counted as in `Footprint`, from 1."""
+    """The enclosing lines (owners) of lines in two texts, counted from 1 as in `Footprint`."""
 
     def __init__(self, pair: TextPair, base: Sequence[bytes], now: Sequence[bytes]) -> None:
         self._pair = pair
@@ -570,7 +570,7 @@ class Owners:
         return not (title or above or within) or 3 * kept < total
 
     def _lone(self, line: int, at: int) -> tuple[list[int], list[int]]:
-        """What encloses base line `line`, and does not enclose now line `at`; and conversely."""
+        """The owners of base line `line` that now line `at` lacks, and the reverse."""
         limit = self._base.limit(line - 1)
         ours = [k + 1 for k in self._base.owners(line - 1, limit)]
         theirs = [k + 1 for k in self._now.owners(at - 1, limit)]
@@ -642,7 +642,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What the edit relies on is not surely there; `at` is its line in now, from 0, if known."""
+    """The footprint was not carried, and why; `at` is its line in now, from 0, if known."""
 
     reason: Reason
     at: int | None = None
@@ -704,7 +704,7 @@ class _LinesOf(Sequence[bytes]):
 
 
 class Relocation:
-    """One pair of texts, for any number of footprints.
+    """Carries any number of footprints from one text to a later one.
 
     Laws: a text carries every footprint to its own place; a carried footprint
     has in now the lines it had in base, trailing blanks included.

@@ -261,7 +261,7 @@ def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
 
 
 def _counted(found: re.Match[str]) -> list[str]:
-    """What `{1..3}` and `{a..c}` stand for."""
+    """The alternatives of `{1..3}` or `{a..c}`."""
     first, last, step, letter, last_letter, letter_step = found.groups()
     low, high = (ord(letter), ord(last_letter)) if letter else (int(first), int(last))
     by = max(abs(int(step or letter_step or 1)), 1)

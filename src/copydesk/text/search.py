@@ -43,7 +43,7 @@ class NormalizedText:
         return NormalizedText(base, _with_lf(own), own)
 
     def needle(self, text: str) -> bytes | None:
-        """What to seek for a text; None when no file of this encoding holds it."""
+        """The bytes to search for; None if the encoding cannot represent the text."""
         text = text.replace("\r\n", "\n")
         if text.isascii():
             return text.encode()
@@ -406,7 +406,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
 def found_in(
     data: bytes, encoding: Encoding, text: str, *, whole: bool, escaped: bool = False
 ) -> Iterator[int]:
-    """The same for whole lines of a text with this encoding, without its byte order mark.
+    """The numbers of the lines that contain (`whole`: equal) the text; `data` has no BOM.
 
     A byte that does not decode is no text; with `escaped` its `\\xNN` finds it.
 

@@ -39,8 +39,8 @@ _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
 class Text(ABC):
     """A text as an edit sees it: whole, or those lines of it that the edit is about.
 
-    Lines and bytes are counted in the whole text. What is asked of lines that
-    are not at hand raises ValueError: that is a mistake of the program.
+    Lines and bytes are counted in the whole text. A line that is not loaded
+    raises ValueError, which is a bug of the caller.
     """
 
     encoding: Encoding
@@ -84,7 +84,7 @@ class Text(ABC):
 
     @abstractmethod
     def reach(self, line: int) -> tuple[int, int]:
-        """The lines [start, stop) that are at hand without a gap around the start of `line`."""
+        """The loaded lines [start, stop) around the start of `line`, without a gap."""
 
     def line_begin(self, byte: int) -> int:
         """The byte where the line of `line_at(byte)` starts."""
@@ -112,7 +112,7 @@ class Text(ABC):
 
     @abstractmethod
     def unmarked(self) -> Text:
-        """The same bytes with the byte order mark as the start of the first line."""
+        """The text with its byte order mark taken as the start of the first line."""
 
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the change replaces bytes by the same bytes alone."""
@@ -372,7 +372,7 @@ def newline_style(every: int, crlf: int) -> str:
 def whole(text: Text) -> Snapshot:
     """The text, which is a whole one; raises ValueError for one that is not."""
     if not isinstance(text, Snapshot):
-        raise ValueError("only some lines of the text are at hand")
+        raise ValueError("only some lines of the text are loaded")
     return text
 
 

@@ -21,7 +21,7 @@ from copydesk.text.snapshot import Snapshot, Text
 
 
 class Source(Protocol):
-    """One text at one moment. May raise BinaryFile, FileTooLarge, and what its store raises."""
+    """A file's text at one moment. Raises BinaryFile, FileTooLarge, and its store's errors."""
 
     @property
     def size(self) -> int:
@@ -52,20 +52,20 @@ class Source(Protocol):
         ...
 
     def around(self, start: int, stop: int) -> Text:
-        """The text with lines [start, stop), 0-based, those around and the end at hand."""
+        """The text with lines [start, stop), 0-based, some around them and the end loaded."""
         ...
 
     def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        """The text with the lines around each span of bytes at hand, and the end."""
+        """The text with the lines around each span of bytes loaded, and the end."""
         ...
 
     def whole(self) -> Snapshot:
-        """The text with all its lines at hand."""
+        """The text with all lines loaded."""
         ...
 
 
 class _AtHand:
-    """A text of which all that may be asked for is at hand."""
+    """A source that is already loaded as far as it can be asked for."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
@@ -94,7 +94,7 @@ class _AtHand:
 
 
 class Whole(_AtHand):
-    """A text that is all at hand."""
+    """A text that is loaded completely."""
 
     def __init__(self, base: Snapshot) -> None:
         super().__init__(base)
@@ -116,7 +116,7 @@ class Whole(_AtHand):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one pass over a text tells; `newline_counts`: all and CRLF; `digest` if made."""
+    """Results of one pass over a text; `newline_counts`: all and CRLF; `digest` if computed."""
 
     size: int
     line_count: int
@@ -178,7 +178,7 @@ class Excerpt(Text):
         return self.facts.digest
 
     def known_as(self, digest: str) -> Excerpt:
-        """The same text, its SHA-256 being known."""
+        """The text with its SHA-256 filled in."""
         return replace(self, facts=replace(self.facts, digest=digest))
 
     @property
@@ -234,7 +234,7 @@ class Excerpt(Text):
             every += new.newline_counts[0] - old.lines.newline_counts[0]
             crlf += new.newline_counts[1] - old.lines.newline_counts[1]
         if left:
-            raise ValueError(f"byte {left[0].start} is not at hand")
+            raise ValueError(f"byte {left[0].start} is not loaded")
         same = self.facts.digest if self.unchanged_by(change) else None
         closed = self.ends_with_newline
         if self.stretches and self.stretches[-1].end == self.size:
@@ -260,13 +260,13 @@ class Excerpt(Text):
         for stretch in reversed(self.stretches):
             if stretch.first_line <= line <= stretch.last_line:
                 return stretch
-        raise ValueError(f"line {line} is not at hand")
+        raise ValueError(f"line {line} is not loaded")
 
     def _of_bytes(self, start: int, stop: int) -> Stretch:
         for stretch in self.stretches:
             if stretch.begin <= start and stop <= stretch.end:
                 return stretch
-        raise ValueError(f"bytes {start}..{stop} are not at hand")
+        raise ValueError(f"bytes {start}..{stop} are not loaded")
 
 
 _STEP = 1 << 17
@@ -357,7 +357,7 @@ class Surveyor:
         self._at += len(block)
 
     def finish(self, digest: str) -> Survey:
-        """What the blocks told; `digest` is their SHA-256. The text must have come whole."""
+        """The survey, once all blocks were taken; `digest` is their SHA-256."""
         if not self._sure:
             self._check(b"", final=True)
         encoding = self.encoding

@@ -124,7 +124,7 @@ def unified(
 def unified_start(
     old: Text, change: ChangeSet, path: str, most: int, *, created: bool = False
 ) -> tuple[bytes, bool]:
-    """The same up to the first hunk that ends beyond `most` bytes, and whether it is all of it."""
+    """The diff up to the first hunk that ends beyond `most` bytes; whether it is complete."""
     parts: list[bytes] = []
     size = 0
     for part in _parts(old, change, path, created=created):
@@ -359,7 +359,7 @@ def _marked(sign: bytes, raw: bytes) -> bytes:
 
 
 def _marked_wide(old: Text, sign: bytes, raw: bytes) -> bytes:
-    """The same of lines in UTF-16 or UTF-32, shown in UTF-8."""
+    """`_marked` for lines in UTF-16 or UTF-32, shown in UTF-8."""
     lines = (old.encoding.decode(line).encode() for line in _raw_lines(old, raw))
     return _marked(sign, b"".join(lines))
 
