@@ -14,7 +14,7 @@ import shlex
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -171,15 +171,11 @@ class Config:
         return found[-1] if found else None
 
 
-def _of_one_value() -> Iterator[str]:
-    """The settings that the environment can have: those of one value, and `toolsets`."""
-    for each in fields(Config):
-        one_value = isinstance(each.default, str | int) and each.name != "source"
-        if one_value or each.name == "toolsets":
-            yield each.name
-
-
-_FROM_ENVIRONMENT = tuple(_of_one_value())
+_FROM_ENVIRONMENT = tuple(
+    each.name
+    for each in fields(Config)
+    if each.name == "toolsets" or (isinstance(each.default, str | int) and each.name != "source")
+)
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The environment variables that are settings."""
 
@@ -243,7 +239,9 @@ class LiveConfig:
 
     def _look(self) -> None:
         stamps = tuple(map(_stamp, self._paths))  # before the reading: later writes differ
-        if stamps == self._stamps and all(map(_is_settled, stamps)):
+        now = time.time_ns()  # right after a write another may get the same time
+        settled = all(one is None or now - max(one[3:]) > _SETTLED_NS for one in stamps)
+        if settled and stamps == self._stamps:
             return
         digest = b"".join(map(_digest, self._paths))
         self._stamps = stamps
@@ -290,11 +288,6 @@ def _stamp(path: str) -> _Stamp | None:
     except OSError:  # reading the file will report it
         return (0, 0, 0, 0, time.time_ns())
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _is_settled(stamp: _Stamp | None) -> bool:
-    """Whether the stamp shows all changes: right after a write another may get the same time."""
-    return stamp is None or time.time_ns() - max(stamp[3:]) > _SETTLED_NS
 
 
 def _digest(path: str) -> bytes:

@@ -37,20 +37,33 @@ class TourFailed(Exception):
 
 def demo(*, keep: bool, lang: Lang) -> int:
     """Run all steps in a new folder; the exit status."""
-    folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-"))
-    try:
-        _copy_text(folder)
-        try:
-            asyncio.run(_story(folder, lang))
-        except TourFailed as failed:
-            terminal.complain(f"the demo failed: {failed}")
-            return 1
+
+    def tour(folder: Path) -> None:
+        library = Path(textwrap.__file__).parent
+        for name in _COPIED:  # real text: a part of Python's standard library
+            if (library / name).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(library / name, folder / name, ignore=ignored)
+            else:
+                shutil.copy(library / name, folder / name)
+        asyncio.run(_story(folder, lang))
         _history(folder)
         _farewell(folder if keep else None)
-        return 0
+
+    return _run_in_new_folder("copydesk-demo-", tour, keep=keep)
+
+
+def _run_in_new_folder(prefix: str, tour: Callable[[Path], None], *, keep: bool) -> int:
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        tour(folder)
+    except TourFailed as failed:
+        terminal.complain(f"the demo failed: {failed}")
+        return 1
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 def command() -> str:
@@ -65,31 +78,16 @@ def command() -> str:
     return str(own.relative_to(here) if own.is_relative_to(here) else own)
 
 
-def _copy_text(folder: Path) -> None:
-    """Copy some files of Python's standard library."""
-    library = Path(textwrap.__file__).parent
-    for name in _COPIED:
-        if (library / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(library / name, folder / name, ignore=ignored)
-        else:
-            shutil.copy(library / name, folder / name)
-
-
 async def _story(folder: Path, lang: Lang) -> None:
     from mcp import Client, StdioServerParameters
 
     parameters = StdioServerParameters(
         command=sys.executable,
         args=[
-            "-m",
-            "copydesk.app.cli",
-            "mcp",
-            "--structured",
+            *["-m", "copydesk.app.cli", "mcp", "--structured", "--lang"],
+            lang,
             "--root",
             str(folder),
-            "--lang",
-            lang,
         ],
         env={**os.environ},
     )
@@ -289,26 +287,20 @@ def _farewell(kept: Path | None) -> None:
 
 def demo_notes(*, keep: bool, lang: Lang) -> int:
     """Run all steps in a new folder; the exit status."""
-    folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-notes-"))
-    try:
+
+    def tour(folder: Path) -> None:
         with as_file(files("copydesk.tools") / "manuals") as manuals:
             for toolset in ("notes", "ws_mod"):
                 shutil.copytree(manuals / toolset / "en", folder / toolset)
         with open_workspace(str(folder), Config(member="demo", lang=lang)) as opened:
-            try:
-                _notes_story(opened, folder)
-            except TourFailed as failed:
-                terminal.complain(f"the demo failed: {failed}")
-                return 1
+            _notes_story(opened, folder)
         _head("Done: every step ended as it must")
         if keep:
             _say(f"The workspace of this run: {folder}")
         _say("In a folder of your own: copydesk notes ls, and the toolset notes for your agent:")
         _say(f"  {command()} mcp --root FOLDER --toolsets notes")
-        return 0
-    finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+
+    return _run_in_new_folder("copydesk-demo-notes-", tour, keep=keep)
 
 
 def _notes_story(opened: OpenWorkspace, folder: Path) -> None:

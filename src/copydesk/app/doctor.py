@@ -224,15 +224,11 @@ def _mend(refusal: StateFailed) -> str:
     from copydesk.app.backends import words_of_content
 
     lost = words_of_content(refusal.file, "en")
-    if _is_newer(refusal):
+    if isinstance(refusal, SchemaMismatch) and refusal.found_schema > refusal.own_schema:
         return "use that version of copydesk, or set another folder with state"
     if isinstance(refusal, StateDamaged | SchemaMismatch):
         return f"copydesk doctor --repair sets the file aside; then {lost}"
     return "allow yourself to read and write it, or end the program that locks it"
-
-
-def _is_newer(refusal: StateFailed) -> bool:
-    return isinstance(refusal, SchemaMismatch) and refusal.found_schema > refusal.own_schema
 
 
 def repair(root: str) -> list[Finding]:

@@ -10,8 +10,8 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -701,24 +701,19 @@ def _change(before: bytes, after: bytes) -> ChangeSet:
 
 def _replace(real: Path, step: Step) -> None:
     """Write a file that is no file of the workspace, if it is still what was read."""
-    with Files(str(real.parent)) as files, _as_unreadable():
-        path = RelPath.parse(real.name)
-        if step.before is None:
-            files.create(path, step.after or b"")
-            return
-        _, stamp, sha256 = files.digest(path)
-        if sha256 != _sha256(step.before):
-            raise TargetMoved
-        if step.after is None:
-            files.remove(path, stamp, sha256)
-        else:
-            files.replace(path, stamp, sha256, [step.after], before_in_place=lambda old: None)
-
-
-@contextmanager
-def _as_unreadable() -> Generator[None]:
+    path = RelPath.parse(real.name)
     try:
-        yield
+        with Files(str(real.parent)) as files:
+            if step.before is None:
+                files.create(path, step.after or b"")
+                return
+            _, stamp, sha256 = files.digest(path)
+            if sha256 != _sha256(step.before):
+                raise TargetMoved
+            if step.after is None:
+                files.remove(path, stamp, sha256)
+            else:
+                files.replace(path, stamp, sha256, [step.after], before_in_place=lambda old: None)
     except TargetMoved:
         raise Unreadable("it changed meanwhile") from None
 

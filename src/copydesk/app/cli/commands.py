@@ -626,7 +626,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
-        run_http(opened, host=options.host, port=options.port, structured=opened.config.structured)
+        run_http(opened, options.host, options.port)
     return 0
 
 

@@ -84,7 +84,8 @@ def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str
         if waiting is not None:
             waiting = None
         elif word.startswith("-"):
-            waiting = _option(parser, word)
+            options = (one for one in _actions(parser) if word in one.option_strings)
+            waiting = next((one for one in options if one.nargs != 0), None)
         else:
             inner = _commands(parser).get(word)
             if inner is not None:
@@ -100,7 +101,9 @@ def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str
     elif commands := _commands(parser):
         yield from commands
     else:
-        yield from _positional(parser, given, opened)
+        places = [action for action in _actions(parser) if not action.option_strings]
+        if places and (given < len(places) or places[-1].nargs in ("+", "*")):
+            yield from _values(places[min(given, len(places) - 1)], opened)
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -118,23 +121,6 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in _actions(parser):
         if action.help != argparse.SUPPRESS:
             yield from action.option_strings
-
-
-def _option(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:
-    """The option that the next word is the value of."""
-    for action in _actions(parser):
-        if word in action.option_strings and action.nargs != 0:
-            return action
-    return None
-
-
-def _positional(parser: argparse.ArgumentParser, given: int, opened: _Open) -> Iterator[str]:
-    places = [action for action in _actions(parser) if not action.option_strings]
-    if not places:
-        return
-    many = places[-1].nargs in ("+", "*")
-    if given < len(places) or many:
-        yield from _values(places[min(given, len(places) - 1)], opened)
 
 
 def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:

@@ -278,7 +278,8 @@ class _Review:
             if shown.decision is None:
                 all_.append(shown)
             elif one not in self._mine:
-                out(terminal.line(self._decided(shown.decision)) + "\n")
+                by, verdict = shown.decision.by, shown.decision.verdict
+                self._say("cli.decided", id=one, by=by, verdict=verdict)
         if len(self._view.ids) > 1 and any(one.refusal for one in all_):
             self._view = _View(
                 (hunk_id,), split=self._view.split
@@ -316,7 +317,12 @@ class _Review:
                 return True
             turns = key in " \nb" or (key == "a" and not self._pager.is_seen)
             if turns and self._keys is not None:
-                self._turn(key)
+                height = self._height
+                counts = {" ": height, "\n": 1, "a": sys.maxsize}
+                rows = self._pager.back(height) if key == "b" else self._pager.on(counts[key])
+                out("".join(f"{row}\n" for row in rows))
+                if rows:
+                    self._view.is_asked = False  # keys typed before are early again
                 continue
             if key not in keys or key == "?":
                 self._help(keys, unseen=key in "yw" and not self._pager.is_seen)
@@ -436,14 +442,6 @@ class _Review:
             self._at += 1
         terminal.saved(self._opened.desk.foreign.told(self._reviewer), self._lang)
         return True
-
-    def _turn(self, key: str) -> None:
-        """Show the next page, one row more, the page before, or all that is left."""
-        height = self._height
-        counts = {" ": height, "\n": 1, "a": sys.maxsize}
-        rows = self._pager.back(height) if key == "b" else self._pager.on(counts[key])
-        out("".join(f"{row}\n" for row in rows))
-        self._view.is_asked = self._view.is_asked and not rows  # keys typed before are early again
 
     def _write(self, all_: list[Shown]) -> None:
         """Approve and write at once; several all or none."""
@@ -644,10 +642,6 @@ class _Review:
             kinds[done.kind] += len(done.plans)
         waiting = self._review.pending(self._reviewer)
         self._say("cli.reviewed", **kinds, left=sum(one.decision is None for one in waiting))
-
-    def _decided(self, decision: Decision) -> str:
-        facts = {"id": decision.plan[0], "by": decision.by, "verdict": decision.verdict}
-        return say("cli.decided", self._lang, facts)
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
         sys.stdout.flush()

@@ -29,12 +29,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import Config, ConfigError
 from copydesk.app.mcp.limits import Connections, Guesses, Streams, TooMany, network_of
-from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, ParsedMessage, parse_message
+from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
 from copydesk.app.web.security import SecurityHeaders
@@ -210,7 +210,10 @@ class MessageRepair:
             return
         request = Request(scope, receive)
         body = await request.body()
-        found = await self._admitted(body)
+        if len(body) < LARGE_BYTES:
+            found = parse_message(body)
+        else:
+            found = await anyio.to_thread.run_sync(parse_message, body)
         if isinstance(found, ErrorReply):
             response = Response(found.reply, 400, media_type="application/json")
             await response(scope, receive, send)
@@ -227,11 +230,6 @@ class MessageRepair:
                 await self._app(scope, receive, send)
         except TooMany as wait:
             await _wait("Too many event streams", wait)(scope, receive, send)
-
-    async def _admitted(self, body: bytes) -> ParsedMessage | ErrorReply:
-        if len(body) < LARGE_BYTES:
-            return parse_message(body)
-        return await anyio.to_thread.run_sync(parse_message, body)
 
 
 def address_of(scope: Scope) -> str:
@@ -302,20 +300,16 @@ def build_app(
     toolsets: Sequence[str],
     lang: Lang,
     structured: bool,
-    extra_routes: Sequence[BaseRoute] = (),
     *,
-    body_bytes: int | None = None,
-    allowed_hosts: Sequence[str] = (),
+    body_bytes: int = MOST_MESSAGE_BYTES,
     announce: Callable[[str], None] | None = None,
 ) -> Starlette:
     """The ASGI application, for a server bound to `host` and `port`.
 
     `tokens` gives the member of each bearer token; None for those of the configuration, as it is
     now. Without any from the start, everyone is the default member, which only a loopback host may
-    offer: else ConfigError. `extra_routes` come first and are behind the check of hosts, not of
-    tokens. `allowed_hosts` are more names that this server is reached by. A body of more than
-    `body_bytes` (64 MiB) is answered 413. `announce` is told each one-time token for the page;
-    without it the page is open to the members' own tokens only.
+    offer: else ConfigError. A body of more than `body_bytes` is answered 413. `announce` is told
+    each one-time token for the page; without it the page is open to the members' own tokens only.
     """
 
     def known() -> Mapping[str, str]:
@@ -323,45 +317,35 @@ def build_app(
 
     if not known() and not is_loopback(host):
         raise ConfigError(f"a member needs a token before {host} can be served to others")
-    most = MOST_MESSAGE_BYTES if body_bytes is None else body_bytes
     default = opened.config.member
     server = build(opened, lambda ctx: member_of(ctx.request, default), toolsets, lang, structured)
     manager = StreamableHTTPSessionManager(
         app=server,
-        max_request_body_size=most,
+        max_request_body_size=body_bytes,
         max_sessions=MOST_SESSIONS,
         # The guard in front knows more: addresses, other names, several headers.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    endpoint: ASGIApp = bodies(StreamableHTTPASGIApp(manager), most)
+    endpoint: ASGIApp = bodies(StreamableHTTPASGIApp(manager), body_bytes)
     endpoint = TokenGuard(endpoint, known)
-    site = ReviewApp(opened, known, most, announce)
+    site = ReviewApp(opened, known, body_bytes, announce)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         async with manager.run(), site.watched():
             yield
 
-    names = (socket.gethostname(), *allowed_hosts)
     return Starlette(
-        routes=[*extra_routes, Route(PATH, endpoint), Mount("/", site.app)],
-        middleware=[Middleware(SecurityHeaders), Middleware(HostGuard, host=host, names=names)],
+        routes=[Route(PATH, endpoint), Mount("/", site.app)],
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(HostGuard, host=host, names=(socket.gethostname(),)),
+        ],
         lifespan=lifespan,
     )
 
 
-def run_http(
-    opened: OpenWorkspace,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8427,
-    toolsets: Sequence[str] | None = None,
-    lang: Lang | None = None,
-    structured: bool = True,
-    extra_routes: Sequence[BaseRoute] = (),
-    body_bytes: int | None = None,
-    allowed_hosts: Sequence[str] = (),
-) -> None:
+def run_http(opened: OpenWorkspace, host: str, port: int) -> None:
     """Serve until a signal ends it, on a free port for 0, with the address printed; ConfigError."""
     config = opened.config
     shown = f"[{host}]" if ":" in host else host
@@ -377,12 +361,9 @@ def run_http(
         None,
         host,
         port,
-        config.toolsets if toolsets is None else toolsets,
-        config.lang if lang is None else lang,
-        structured,
-        extra_routes,
-        body_bytes=body_bytes,
-        allowed_hosts=allowed_hosts,
+        config.toolsets,
+        config.lang,
+        config.structured,
         announce=announce,
     )
     with bound(host, port) as listener:

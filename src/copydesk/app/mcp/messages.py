@@ -106,15 +106,12 @@ def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
         frame = cast("dict[str, Any]", came)
         if frame.get("id") != repaired.get("id"):
             return error_reply(INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
-        return _framed(parsed, body, _scope(frame.get("params")))
+        params: Any = frame.get("params")
+        if isinstance(params, dict) and "arguments" in params:  # as they came
+            given = cast("dict[str, Any]", params)["arguments"]
+            return _framed(parsed, body, {ARGUMENTS: given})
+        return _framed(parsed, body, {})
     return _framed(parsed, body, None)
-
-
-def _scope(params: Any) -> Mapping[str, object]:
-    """The scope with the arguments as they came."""
-    if isinstance(params, dict) and "arguments" in params:
-        return {ARGUMENTS: cast("dict[str, Any]", params)["arguments"]}
-    return {}
 
 
 def _framed(

@@ -27,7 +27,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
@@ -303,6 +303,12 @@ def build(
     applies = settings.of_member(settings.member).apply or settings.apply
     manuals = Manuals(toolsets, lang, auto=applies == "auto")
     hunks = Hunks(opened, member_of, bus, lang, manuals)
+
+    @asynccontextmanager
+    async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
+        async with hunks.watched(), elicitor.running():
+            yield None
+
     hint = CacheHint(ttl_ms=60_000, scope="private")
     server = CopydeskServer(
         "copydesk",
@@ -310,7 +316,7 @@ def build(
         title="copydesk",
         instructions=capped(manuals.instructions(), lang),
         cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
-        lifespan=_lifespan(hunks, elicitor),
+        lifespan=lifespan,
         get_tool_input_schema=tools.input_schema,
         on_list_tools=guarded(tools.list_tools),
         on_call_tool=guarded(tools.call_tool),
@@ -353,17 +359,6 @@ def logged(ctx: Ctx) -> str:
     crash = secrets.token_hex(4)
     _log.exception("call %s of %s", crash, sendable(ctx.method))
     return crash
-
-
-def _lifespan(
-    hunks: Hunks, elicitor: Elicitor
-) -> Callable[[Server[None]], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
-        async with hunks.watched(), elicitor.running():
-            yield None
-
-    return lifespan
 
 
 @dataclass

@@ -19,8 +19,10 @@ from typing import Final
 
 from copydesk.app import terminal
 from copydesk.app.cli.parser import UsageError
+from copydesk.app.soak import processes
 from copydesk.app.soak.observer import Violation
-from copydesk.app.soak.run import NotStarted, Result, SoakOptions, machine, soak
+from copydesk.app.soak.processes import NotStarted
+from copydesk.app.soak.run import Result, SoakOptions, machine, soak
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -135,7 +137,7 @@ def waits(result: Result) -> dict[str, dict[str, float]]:
         tool: {
             "count": len(seconds),
             "median": statistics.median(seconds),
-            "p99": _p99(seconds),
+            "p99": sorted(seconds)[int(0.99 * (len(seconds) - 1))],
             "longest": max(seconds),
         }
         for tool, seconds in sorted(by_tool.items(), key=lambda row: -len(row[1]))
@@ -148,10 +150,6 @@ def longest_waits(result: Result) -> dict[str, float]:
     for call in result.calls:
         found[call.who] = max(found[call.who], call.seconds)
     return dict(sorted(found.items()))
-
-
-def _p99(seconds: Sequence[float]) -> float:
-    return sorted(seconds)[int(0.99 * (len(seconds) - 1))]
 
 
 def _waits(result: Result) -> list[str]:
@@ -309,13 +307,11 @@ def run(options: argparse.Namespace, lang: Lang) -> int:
 
 def _backends(wanted: str | None) -> tuple[str, ...]:
     """The backends to use: those that can be, unless some are asked for."""
-    from copydesk.app.soak.processes import REDIS
-
     if wanted == "sqlite":
         return ("sqlite",)
-    if wanted is None and (REDIS is None or importlib.util.find_spec("redis") is None):
+    if wanted is None and (processes.REDIS is None or importlib.util.find_spec("redis") is None):
         return ("sqlite",)
-    if REDIS is None:
+    if processes.REDIS is None:
         hint = "apt-get install redis-server installs it; --backend sqlite does without."
         raise UsageError("there is no redis-server on this machine", hint)
     import redis as _  # noqa: F401  # where it is missing the command says what installs it

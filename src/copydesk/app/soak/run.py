@@ -25,7 +25,6 @@ from copydesk.app.soak.processes import (
     Faults,
     ForeignProgram,
     HttpServer,
-    NotStarted,
     RedisServer,
     StdioServer,
     command,
@@ -178,7 +177,8 @@ class Soak:
             loop.add_signal_handler(number, self._interrupt)
         try:
             await self._work()
-            self._stop_servers()
+            for server in self.http:
+                server.end()
             await self._end()
         finally:
             for program in (*self.foreign, *self.http):
@@ -261,10 +261,6 @@ class Soak:
         if self.redis is not None:
             total += self.redis.used()
         return total
-
-    def _stop_servers(self) -> None:
-        for server in self.http:
-            server.end()
 
     # the end
 
@@ -449,9 +445,6 @@ class Soak:
         if state > _STATE_BASE + edits * _STATE_OF_EDIT:
             words = f"{state >> 20} MiB for {edits} edits"
             self.result.findings.append(Violation("state", words))
-
-
-__all__ = ["NotStarted", "Result", "SoakOptions", "machine", "soak"]
 
 
 def _files(root: Path, *, own: bool = True) -> Iterator[tuple[str, bytes]]:

@@ -16,8 +16,9 @@ from copydesk.app.web.pages import DiffOptions, PlanFilter, shows_all
 from copydesk.app.web.reviewer import Reviewer, words_of
 from copydesk.app.web.security import Session
 from copydesk.desk.backends.api import Decision
+from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
-from copydesk.desk.review import Seen
+from copydesk.desk.review import Review, Seen
 from copydesk.errors import ContentChanged, Refusal
 from copydesk.tools.answers import saved_words
 
@@ -37,6 +38,16 @@ class RequestContext:
     is_partial: bool = False
 
     @property
+    def member(self) -> Member:
+        """The member as whom the person decides."""
+        return self.reviewer.member
+
+    @property
+    def review(self) -> Review:
+        """The desk's decisions on plans."""
+        return self.reviewer.review
+
+    @property
     def edit_id(self) -> int:
         """The edit id in the address; -1, which no edit has, if it is not a number."""
         text = self.path_params["edit_id"]
@@ -54,7 +65,7 @@ def approve(ctx: RequestContext) -> Location:
     if not _was_shown(ctx, seen):
         return _here(ctx)
     try:
-        decision = ctx.reviewer.approve(seen)
+        decision = ctx.review.approve(ctx.member, *seen)
     except Refusal as refusal:
         return _refused(ctx, refusal)
     ctx.session.notify(
@@ -69,7 +80,7 @@ def apply(ctx: RequestContext) -> Location:
     if not _was_shown(ctx, seen):
         return _here(ctx)
     try:
-        outcome = ctx.reviewer.apply([seen])
+        outcome = ctx.review.apply(ctx.member, [seen])
     except Refusal as refusal:
         return _refused(ctx, refusal)
     if isinstance(outcome, Rejected):
@@ -100,7 +111,8 @@ def comment(ctx: RequestContext) -> Location:
     number = int(line) if line.isascii() and line.isdigit() and len(line) < _MOST_DIGITS else 0
     number = -number if _field(ctx, "side") == "old" else number
     try:
-        said = ctx.reviewer.comment(ctx.path_params["hunk_id"], _field(ctx, "text"), number)
+        hunk_id, text = ctx.path_params["hunk_id"], _field(ctx, "text")
+        said = ctx.review.comment(ctx.member, hunk_id, text, number)
     except Refusal as refusal:
         return _refused(ctx, refusal)
     ctx.session.notify("plain", f"{said.owner} is told your comment with its next call.")
@@ -110,13 +122,15 @@ def comment(ctx: RequestContext) -> Location:
 def withdraw(ctx: RequestContext) -> Location:
     """Withdraw the reviewer's own decision."""
     hunk_id = ctx.path_params["hunk_id"]
-    return _stay(ctx, "Your decision is withdrawn.", lambda: ctx.reviewer.withdraw(hunk_id))
+    return _stay(
+        ctx, "Your decision is withdrawn.", lambda: ctx.review.withdraw(ctx.member, hunk_id)
+    )
 
 
 def extend(ctx: RequestContext) -> Location:
     """Let the plan wait longer."""
     hunk_id = ctx.path_params["hunk_id"]
-    return _stay(ctx, "The plan waits longer now.", lambda: ctx.reviewer.extend(hunk_id))
+    return _stay(ctx, "The plan waits longer now.", lambda: ctx.review.extend(ctx.member, hunk_id))
 
 
 def extend_all(ctx: RequestContext) -> Location:
@@ -126,7 +140,7 @@ def extend_all(ctx: RequestContext) -> Location:
     extended = 0
     for item in soon:
         try:
-            ctx.reviewer.extend(item.plan.id)
+            ctx.review.extend(ctx.member, item.plan.id)
             extended += 1
         except Refusal as refusal:
             ctx.session.notify("bad", f"{item.path}: {words_of(refusal)}")
@@ -148,13 +162,13 @@ def replan(ctx: RequestContext) -> Location:
     hunk_id = ctx.path_params["hunk_id"]
     given = (_field(ctx, name) for name in ("now", "range", "content"))
     words = "This is the new plan, with your text. It is not approved yet."
-    return _stay(ctx, words, lambda: ctx.reviewer.replan(hunk_id, *given))
+    return _stay(ctx, words, lambda: ctx.review.replan(ctx.member, hunk_id, *given))
 
 
 def split(ctx: RequestContext) -> Location:
     """Make one plan of each part that the plan changes."""
     try:
-        made = ctx.reviewer.split(ctx.path_params["hunk_id"])
+        made = ctx.review.split(ctx.member, ctx.path_params["hunk_id"])
     except Refusal as refusal:
         return _refused(ctx, refusal)
     ctx.session.notify(
@@ -170,7 +184,7 @@ def apply_all(ctx: RequestContext) -> Location:
     if not _was_shown(ctx, *seen):
         return back
     try:
-        outcome = ctx.reviewer.apply(seen)
+        outcome = ctx.review.apply(ctx.member, seen)
     except Refusal as refusal:
         ctx.session.notify("bad", f"Nothing was written: {words_of(refusal)}")
         return back
@@ -192,7 +206,9 @@ def approve_all(ctx: RequestContext) -> Location:
     if not _was_shown(ctx, *seen):
         return _together(ctx, [one.hunk_id for one in seen])
     return _each(
-        ctx, "approved", [(one.hunk_id, partial(ctx.reviewer.approve, one)) for one in seen]
+        ctx,
+        "approved",
+        [(one.hunk_id, partial(ctx.review.approve, ctx.member, *one)) for one in seen],
     )
 
 
@@ -250,7 +266,8 @@ def _each(
 
 def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
     wants_changes = _field(ctx, "verdict") == "changes_requested"
-    return ctx.reviewer.reject(hunk_id, _field(ctx, "reason"), wants_changes=wants_changes)
+    reason = _field(ctx, "reason")
+    return ctx.review.reject(ctx.member, hunk_id, reason, wants_changes=wants_changes)
 
 
 def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:

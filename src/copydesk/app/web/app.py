@@ -233,8 +233,8 @@ class ReviewApp:
         wanted = pages.PlanFilter.of(ctx.query)
         listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
         neighbours = _neighbours(listed, hunk_id)
-        rights = ctx.reviewer.rights(shown)
-        comments = ctx.reviewer.comments(shown)
+        rights = ctx.review.rights(ctx.member, shown)
+        comments = ctx.review.comments(shown)
         page = pages.review(
             frame, shown, rights, _options(ctx), neighbours, wanted, comments, unseen
         )
@@ -279,7 +279,7 @@ class ReviewApp:
             elif shown.decision is not None and shown.decision.verdict != "approved":
                 verdict = shown.decision.verdict.replace("_", " ")
                 refused.append((path, f"{verdict} by {shown.decision.by}"))
-            elif (barred := ctx.reviewer.rights(shown, len(chosen)).apply) is not None:
+            elif (barred := ctx.review.rights(ctx.member, shown, len(chosen)).apply) is not None:
                 refused.append((path, words_of(barred)))
             was_shown = _remember_shown(ctx, shown) == 0 or ctx.session.was_shown(shown)
             can = can and was_shown
@@ -294,7 +294,7 @@ class ReviewApp:
         can_approve = can and all(
             one.refusal is None
             and one.decision is None
-            and ctx.reviewer.rights(one).approve is None
+            and ctx.review.rights(ctx.member, one).approve is None
             for one in found
         )
         return _page(
@@ -398,29 +398,18 @@ class ReviewApp:
             session = self.login.session(request)
             if session is None:
                 return RedirectResponse(address_of(request.url.path, request.url.query), 303)
-            many = tuple(request.query_params.getlist("hunk"))
-            try:
-                person = self._person(session)
-            except Refusal as refusal:
-                return _unavailable(refusal)
-            ctx = RequestContext(
-                session,
-                person,
-                request.query_params,
-                _path_params(request),
-                many,
-                is_partial="x-copydesk-part" in request.headers,
-            )
-            try:
-                return await anyio.to_thread.run_sync(view, ctx)
-            except Refusal as refusal:
-                return _unavailable(refusal)
+            return await self._called(view, request, session, {})
 
         return endpoint
 
     def _action(
         self, action: Callable[[RequestContext], Location]
     ) -> Callable[[Request], Awaitable[Response]]:
+        def done(ctx: RequestContext) -> Response:
+            location = action(ctx)
+            self.news.ring()
+            return RedirectResponse(location, 303)
+
         async def endpoint(request: Request) -> Response:
             session = self.login.session(request)
             if session is None:
@@ -431,24 +420,27 @@ class ReviewApp:
                 return PlainTextResponse(str(bad), bad.status)
             if not session.is_form(one_of(form, "csrf")):
                 return forged()
-            try:
-                person = self._person(session)
-            except Refusal as refusal:
-                return _unavailable(refusal)
-            ctx = RequestContext(
-                session, person, request.query_params, _path_params(request), form=form
-            )
-            try:
-                done = await anyio.to_thread.run_sync(action, ctx)
-            except Refusal as refusal:
-                return _unavailable(refusal)
-            self.news.ring()
-            return RedirectResponse(done, 303)
+            return await self._called(done, request, session, form)
 
         return endpoint
 
-    def _person(self, session: Session) -> Reviewer:
-        return Reviewer(self._opened, self._counted, session.name, is_member=session.fixed)
+    async def _called(
+        self, view: View, request: Request, session: Session, form: Mapping[str, list[str]]
+    ) -> Response:
+        """The response of a view, in a thread; 503 where no page can be made of the workspace."""
+        try:
+            ctx = RequestContext(
+                session,
+                Reviewer(self._opened, self._counted, session.name, is_member=session.fixed),
+                request.query_params,
+                {name: str(value) for name, value in request.path_params.items()},
+                tuple(request.query_params.getlist("hunk")),
+                form,
+                is_partial="x-copydesk-part" in request.headers,
+            )
+            return await anyio.to_thread.run_sync(view, ctx)
+        except Refusal as refusal:  # the configuration or the state cannot be used
+            return PlainTextResponse(words_of(refusal), 503)
 
     def _items(self, person: Reviewer) -> tuple[Item, ...]:
         items = person.items()
@@ -526,17 +518,8 @@ def _undecided(plans: Iterable[Item | Waiting]) -> int:
     return sum(one.decision is None for one in plans)
 
 
-def _path_params(request: Request) -> dict[str, str]:
-    return {name: str(value) for name, value in request.path_params.items()}
-
-
 def _page(made: Markup, status: int = 200) -> Response:
     return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
-
-
-def _unavailable(refusal: Refusal) -> Response:
-    """The answer where the configuration or the state cannot be used: no page can be made."""
-    return PlainTextResponse(words_of(refusal), 503)
 
 
 def _file(data: bytes, name: str) -> Response:

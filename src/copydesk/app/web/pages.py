@@ -334,7 +334,15 @@ def review(
 ) -> Markup:
     """The page of one plan of a list; `unseen`: the part of "Show all" to open first, or 0."""
     view = _plan_view(one, options, wanted, unseen=unseen)
-    content = _editable(one)
+    draft, content = one.draft, text_of(one.plan.request)
+    if (
+        content is None
+        or one.state == "conflict"
+        or len(content) > _MOST_EDITED
+        or "\r" in content.replace("\r\n", "\n")
+    ):
+        content = None
+    is_whole = isinstance(draft.base, Snapshot) and not isinstance(one.plan.request, BlockDiff)
     return render(
         "review.html",
         **around(frame, view.path.rpartition("/")[2], "pending", wide=True),
@@ -348,7 +356,7 @@ def review(
         neighbours=neighbours,
         comments=comments,
         query=wanted.query,
-        splits=_splits(one),
+        splits=not draft.created and is_whole and len(draft.regions_apart) > 1,
         conflict=conflict_of(one),
         content=content,
         hidden_count=hidden_in(content or ""),
@@ -599,21 +607,6 @@ def _note(every: int, found: Sequence[Item], start: int) -> str:
 def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
     """The next larger number of lines around a change; None where nothing is left out."""
     return next((each for each in CONTEXTS if each > options.context), None) if has_gaps else None
-
-
-def _splits(one: Shown) -> bool:
-    """Whether there are several parts that can be decided on alone."""
-    draft = one.draft
-    is_whole = isinstance(draft.base, Snapshot) and not isinstance(one.plan.request, BlockDiff)
-    return not draft.created and is_whole and len(draft.regions_apart) > 1
-
-
-def _editable(one: Shown) -> str | None:
-    """The new text, where a field of a form can hold it."""
-    content = text_of(one.plan.request)
-    if content is None or one.state == "conflict" or len(content) > _MOST_EDITED:
-        return None
-    return None if "\r" in content.replace("\r\n", "\n") else content
 
 
 def _colours(

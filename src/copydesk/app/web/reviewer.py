@@ -14,8 +14,8 @@ from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
-from copydesk.desk.outcome import Applied, NotUndone, Rejected, Saved, Transacted, Undone, Withheld
-from copydesk.desk.review import Rights, Seen, Shown, State, Waiting
+from copydesk.desk.outcome import NotUndone, Saved, Undone
+from copydesk.desk.review import Seen, Shown, State, Waiting
 from copydesk.edit.draft import Plan, checked_id
 from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines
 from copydesk.errors import (
@@ -98,7 +98,9 @@ class Reviewer:
     ) -> None:
         self._opened, self._counted = opened, counted
         self.name, self._is_member = name, is_member
-        self._as = self._member()
+        self.member = self._member()
+        self.review = opened.desk.review
+        """The desk's decisions on plans; `member` takes them."""
 
     def _member(self) -> Member:
         config = self._opened.config
@@ -115,7 +117,7 @@ class Reviewer:
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
         """The pending plans by member and task, the last begun first; lines counted for so long."""
         listed = _arranged(self.waiting())
-        states = self._opened.desk.review.states([one for _, one in listed])
+        states = self.review.states([one for _, one in listed])
         until = time.monotonic() + patience
         now_ms = self._opened.clock()
         found: list[Item] = []
@@ -138,61 +140,19 @@ class Reviewer:
 
     def show(self, hunk_id: str) -> Shown:
         """A plan on the file as it is now; raises Refusal."""
-        shown = self._opened.desk.review.show(self._as, hunk_id)
+        shown = self.review.show(self.member, hunk_id)
         self._counted.keep(shown)
         return shown
-
-    def rights(self, shown: Shown, together: int = 1) -> Rights:
-        """What the person may do with a plan that was shown, of so many."""
-        return self._opened.desk.review.rights(self._as, shown, together)
-
-    def approve(self, seen: Seen) -> Decision:
-        """Approve what was seen; raises Refusal."""
-        return self._opened.desk.review.approve(self._as, *seen)
-
-    def reject(self, hunk_id: str, reason: str, *, wants_changes: bool = False) -> Decision:
-        """Reject a plan, or ask for a changed one; raises Refusal."""
-        return self._opened.desk.review.reject(
-            self._as, hunk_id, reason, wants_changes=wants_changes
-        )
-
-    def comment(self, hunk_id: str, text: str, line: int) -> Decision:
-        """Comment on a plan or a line; raises Refusal."""
-        return self._opened.desk.review.comment(self._as, hunk_id, text, line)
-
-    def comments(self, shown: Shown) -> tuple[Decision, ...]:
-        """The comments on a plan that was shown."""
-        return self._opened.desk.review.comments(shown)
-
-    def extend(self, hunk_id: str) -> Plan:
-        """Let a plan wait longer; raises Refusal."""
-        return self._opened.desk.review.extend(self._as, hunk_id)
-
-    def withdraw(self, hunk_id: str) -> None:
-        """Withdraw the reviewer's own decision; raises Refusal."""
-        self._opened.desk.review.withdraw(self._as, hunk_id)
-
-    def apply(self, seen: Sequence[Seen]) -> Applied | Rejected | Transacted | Withheld:
-        """Approve and write, all or none; raises Refusal."""
-        return self._opened.desk.review.apply(self._as, seen)
 
     def amend(self, seen: Seen, content: str) -> Shown:
         """Replace the text of the plan that was shown; raises Refusal."""
         shown = self.show(seen.hunk_id)
         if (shown.before, shown.after) != (seen.before, seen.after):
             raise ContentChanged("the file or the plan changed since it was shown")
-        return self._opened.desk.review.amend(self._as, seen.hunk_id, content)
-
-    def replan(self, hunk_id: str, digest: str, range_text: str, content: str) -> Shown:
-        """Replace the plan by one of lines of the file as it was shown; raises Refusal."""
-        return self._opened.desk.review.replan(self._as, hunk_id, digest, range_text, content)
-
-    def split(self, hunk_id: str) -> tuple[Plan, ...]:
-        """Make one plan of each part; raises Refusal."""
-        return self._opened.desk.review.split(self._as, hunk_id)
+        return self.review.amend(self.member, seen.hunk_id, content)
 
     def waiting(self) -> tuple[Waiting, ...]:
-        return self._opened.desk.review.pending(self._as)
+        return self.review.pending(self.member)
 
     def waits(self, hunk_id: str) -> bool:
         try:
@@ -204,7 +164,7 @@ class Reviewer:
     def past(self) -> tuple[tuple[Entry, ...], tuple[PlanResult, ...]]:
         """The last edits, and the results of plans."""
         entries = self._opened.journal.entries(most=_MOST_PAST)
-        may = self._as.permission.allows_read
+        may = self.member.permission.allows_read
         found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         try:
             noted = self._opened.tally.noted()
@@ -226,27 +186,27 @@ class Reviewer:
     def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
         """Edits of the past, the newest first; raises Refusal for a path that is none."""
         wanted = None if path is None else RelPath.parse(path)
-        return self._opened.desk.history.page(self._as, wanted, by, most, before)
+        return self._opened.desk.history.page(self.member, wanted, by, most, before)
 
     def edit(self, edit_id: int) -> Entry:
         """One edit of the past; raises EditNotFound and AccessDenied."""
-        return self._opened.desk.history.entry(self._as, edit_id)
+        return self._opened.desk.history.entry(self.member, edit_id)
 
     def undo(self, edit_id: int) -> Undone | NotUndone:
         """Undo an edit; raises Refusal."""
-        return self._opened.desk.undo(self._as, UNDO, edit_id)
+        return self._opened.desk.undo(self.member, UNDO, edit_id)
 
     def may_undo(self, entry: Entry) -> bool:
         """Whether the person may write there, and needs nobody for it."""
         try:
-            self._as.permission.check("write", entry.path)
+            self.member.permission.check("write", entry.path)
         except AccessDenied:
             return False
-        return self._as.policy.why_human(entry.path, 0) is None
+        return self.member.policy.why_human(entry.path, 0) is None
 
     def saved(self) -> tuple[Saved, ...]:
         """What other programs wrote that was saved as an edit, and nobody was told of yet."""
-        return self._opened.desk.foreign.told(self._as)
+        return self._opened.desk.foreign.told(self.member)
 
     def _count(self, plan: Plan) -> Counts | None:
         try:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import anyio.to_thread
@@ -206,6 +206,8 @@ MOST_SESSIONS: Final = 200
 MOST_NAME: Final = 60
 _MOST_NOTICES: Final = 5
 _MOST_SEEN: Final = 10_000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +244,7 @@ class Session:
         """Remember that one of so many parts was shown; the first that was not, 0 for none."""
         key = one, context
         shown = self.parts.get(key, frozenset()) | {min(part, count)}
-        self.parts[key] = shown
-        while len(self.parts) > _MOST_SEEN:
-            with suppress(KeyError):  # another thread did it
-                self.parts.popitem(last=False)
+        _remember(self.parts, key, shown)
         unseen = next((each for each in range(1, count + 1) if each not in shown), 0)
         if not unseen:
             self.remember(one)
@@ -253,17 +252,11 @@ class Session:
 
     def remember(self, one: Seen) -> None:
         """Remember that a plan was shown in full in this session."""
-        self.seen[one] = None
-        while len(self.seen) > _MOST_SEEN:
-            with suppress(KeyError):  # another thread did it
-                self.seen.popitem(last=False)
+        _remember(self.seen, one, None)
 
     def view(self, plan: Version, state: State) -> None:
         """Mark a plan as looked at, as it stands in its file."""
-        self.viewed[plan, state] = None
-        while len(self.viewed) > _MOST_SEEN:
-            with suppress(KeyError):  # another thread did it
-                self.viewed.popitem(last=False)
+        _remember(self.viewed, (plan, state), None)
 
     def notify(self, kind: str, words: str) -> None:
         """Add a notice to the next page."""
@@ -277,6 +270,13 @@ class Session:
     def is_form(self, csrf: str) -> bool:
         """Whether the CSRF token is this session's."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
+
+
+def _remember(found: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    found[key] = value
+    while len(found) > _MOST_SEEN:
+        with suppress(KeyError):  # another thread did it
+            found.popitem(last=False)
 
 
 class NameRefused(Exception):
@@ -350,7 +350,11 @@ class SessionStore:
             session_id = secrets.token_urlsafe(32)
             self._sessions[_digest(session_id)] = made
             if len(self._sessions) > MOST_SESSIONS:
-                self._end_one()
+                # The oldest of the token that has most, so that nobody ends another's.
+                tokens = Counter(one.token for one in self._sessions.values())
+                ((most, _),) = tokens.most_common(1)
+                oldest = next(key for key, one in self._sessions.items() if one.token == most)
+                del self._sessions[oldest]
         if known is None:
             self.new_token()
         return session_id, made
@@ -368,12 +372,6 @@ class SessionStore:
             found.used_ms = now_ms
             self._sessions.move_to_end(key)
             return found
-
-    def _end_one(self) -> None:
-        """End the oldest session of the token that has most, so that nobody ends another's."""
-        tokens = Counter(one.token for one in self._sessions.values())
-        ((most, _),) = tokens.most_common(1)
-        del self._sessions[next(key for key, one in self._sessions.items() if one.token == most)]
 
     def _owner(self, given: bytes) -> str | None:
         """The owner of a lasting token; compares with all of them, in constant time."""
