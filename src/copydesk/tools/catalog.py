@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Findings, telling
@@ -271,8 +271,11 @@ class Catalog:
             refusal = Crashed(secrets.token_hex(4))
             _log.exception("call %s of %s", refusal.log_id, name)
         if answer is None:
-            path = given.get("path") if isinstance(given, Mapping) else None
-            path = path.encode("utf-8", "backslashreplace").decode() if type(path) is str else None
+            path = None
+            if isinstance(given, Mapping):
+                asked = cast("Mapping[str, object]", given).get("path")
+                if isinstance(asked, str):
+                    path = asked.encode("utf-8", "backslashreplace").decode()
             if path is not None and tool.in_full:
                 path = context.relative(path)
             answer = tool.refused(arguments, path, refusal, context.lang)

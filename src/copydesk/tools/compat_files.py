@@ -249,7 +249,9 @@ def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     name = refusal.argument
     wanted = found[1] or ("array" if name in ("edits", "paths") else "string")
     wanted = "number" if wanted == "integer" else wanted
-    given = cast("Mapping[str, object]", arguments) if isinstance(arguments, Mapping) else {}
+    given: Mapping[str, object] = {}
+    if isinstance(arguments, Mapping):
+        given = cast("Mapping[str, object]", arguments)
     received = _js_type(given.get(name, ...))
     return f"Invalid input: expected {wanted}, received {received} at {name}"
 

@@ -127,7 +127,7 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
     Older names of those that stand for another server's tools are in it, as in that server's list.
     """
     convert = DIALECTS[dialect]
-    found = [
+    found: list[Definition] = [
         {**convert(tool, lang), "name": name} if name != tool.name else convert(tool, lang)
         for name, tool in by_name(tools).items()
         if name == tool.name or tool.output is not None
@@ -137,8 +137,10 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
         # leave out the text of an argument that is as the last one of its name in the list
         outer: dict[str, Definition] = one["inputSchema"]["properties"]
         kinds = (kind for form in outer.values() for kind in form.get("anyOf", (form,)))
-        items = (kind.get("items", {}) for kind in kinds)
-        for forms in (outer, *(item["properties"] for item in items if "properties" in item)):
+        items: list[Definition] = [kind.get("items", {}) for kind in kinds]
+        inner: list[dict[str, Definition]]
+        inner = [item["properties"] for item in items if "properties" in item]
+        for forms in (outer, *inner):
             for name, form in forms.items():
                 said = form.get("description", "")
                 if said and said == told.get(name):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.text.encoding import Encoding
@@ -27,7 +27,8 @@ _LONGEST = 16  # characters a token: a text with more than this is too long in a
 _LEAST = 3  # lines of a hunk that are always shown
 
 
-class Words(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Words:
     """The words for what is left out: lines, from the first to the last, and characters."""
 
     lines: Callable[[int, int], str]
