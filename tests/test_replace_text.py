@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.search import Searches
+from copydesk.desk.reading import Searches
 from copydesk.edit.draft import Place, compose, locate
 from copydesk.edit.relocate import check_not_there, relocate
 from copydesk.edit.request import RangeEdit, RangeEdits, ReplaceText, StringEdit

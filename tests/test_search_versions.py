@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.search import lines_shown
+from copydesk.desk.reading import lines_shown
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
 from copydesk.store.rg_args import parse_rg_args

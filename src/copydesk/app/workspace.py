@@ -31,8 +31,8 @@ from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import ForeignWrites
+from copydesk.desk.reading import FileSearch
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
-from copydesk.desk.search import FileSearch
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (

@@ -1,15 +1,46 @@
-"""Reading a file: some of its lines, with what a later edit needs to know of it.
+"""Reading, listing and searching the files of a workspace, limited to what a member may see.
 
-Invariant: no more than asked for and allowed is shown, and what was cut is said.
+Invariant: no more than requested and allowed is shown, and an answer says what was cut.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from copydesk.desk.backends.snapshots import Note, ShownLines, Snapshots
+from copydesk.desk.member import Member, authorized, check_look, is_dir
 from copydesk.desk.outcome import Reading
 from copydesk.edit.draft import first_line_of, resolve_range, tail_count
-from copydesk.errors import Failed, RangeOutOfBounds
+from copydesk.errors import (
+    AccessDenied,
+    ApprovalRequired,
+    Failed,
+    FileExists,
+    InvalidPath,
+    RangeOutOfBounds,
+    Refusal,
+)
+from copydesk.store import ripgrep
 from copydesk.store.files import Files
-from copydesk.store.protocol import Stamp
+from copydesk.store.protocol import DirEntry, FileInfo, Named, Stamp
+from copydesk.store.rg_args import parse_rg_args
+from copydesk.store.rg_process import (
+    FoundFiles,
+    FoundLine,
+    Lines,
+    MatchCounts,
+    Query,
+    Raw,
+    Rg,
+    SearchedFile,
+    SearchResult,
+    Snippets,
+    find_rg,
+)
+from copydesk.store.ripgrep import Search
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.sizes import tokens
@@ -139,3 +170,255 @@ def _wanted(text: str, total: int) -> tuple[int, int]:
     if start == stop and total:
         raise RangeOutOfBounds(text, total)
     return start, stop
+
+
+MOST_ROWS = 200
+
+Progress = Callable[[int], None]
+"""Told how many files a search has seen so far."""
+
+__all__ = [
+    "DirEntry",
+    "FileInfo",
+    "FileSearch",
+    "FoundFiles",
+    "FoundLine",
+    "Lines",
+    "MatchCounts",
+    "Progress",
+    "Query",
+    "SearchResult",
+    "SearchedFile",
+    "Snippets",
+]
+
+
+class FileSearch:
+    """Lists and searches for members; raises AccessDenied for a place that may not be read."""
+
+    def __init__(
+        self, files: Files, named: Named = lambda path: None, bases: Snapshots | None = None
+    ) -> None:
+        self.files, self.named, self.bases = files, named, bases
+        self._found: Rg | None = None
+
+    @property
+    def rg(self) -> Rg | None:
+        """The ripgrep to use; searched for when needed, and again until one is found."""
+        if self._found is None:
+            self._found = find_rg()
+        return self._found
+
+    def list_dir(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
+        """A directory's entries the member may read; links by target, none outside."""
+        check_look(self.files, member, path)
+        real, entries = self.files.list_dir(path)
+        if not member.permission.allows_read(real):
+            member.permission.check_walk(real)  # it may have changed since
+        shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
+        return tuple(entry for entry in shown if entry is not None)
+
+    def in_order(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
+        """The entries of a directory sorted by the bytes of their names."""
+        found = self.list_dir(member, path)
+        return tuple(sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogatepass")))
+
+    def walk(
+        self,
+        member: Member,
+        top: RelPath,
+        is_left_out: Callable[[RelPath, str, DirEntry], bool],
+        *,
+        skip_refused: bool = False,
+    ) -> Iterator[tuple[int, str, DirEntry]]:
+        """Everything below a directory, a directory before its entries: depth, path and entry.
+
+        However deep it is. `skip_refused`: of directories that cannot be listed nothing more
+        is told.
+        """
+        waiting = [(top, "", iter(self.in_order(member, top)))]
+        while waiting:
+            place, prefix, entries = waiting[-1]
+            entry = next(entries, None)
+            if entry is None:
+                waiting.pop()
+                continue
+            name, inner = prefix + entry.name, place / entry.name
+            if is_left_out(inner, name, entry):
+                continue
+            yield len(waiting), name, entry
+            if entry.kind == "dir":
+                try:
+                    waiting.append((inner, f"{name}/", iter(self.in_order(member, inner))))
+                except Refusal:
+                    if not skip_refused:
+                        raise
+
+    def is_directory(self, member: Member, path: RelPath) -> bool:
+        """Whether a directory stands at the path; AccessDenied."""
+        return is_dir(self.files, check_look(self.files, member, path))
+
+    def info(self, member: Member, path: RelPath) -> FileInfo:
+        """What is known of a file or a directory without its content; AccessDenied."""
+        return self.files.info(check_look(self.files, member, path))
+
+    def make_directory(self, member: Member, path: RelPath) -> None:
+        """Make directories; AccessDenied, NotAFile, ApprovalRequired if a person has to approve."""
+        real = authorized(self.files, member, path, "write", "read")
+        why = member.now().policy.why_human(real, 0)
+        if why is not None:
+            raise ApprovalRequired(why)
+        self.files.make_dir(real)
+
+    def tree(self, member: Member, top: RelPath, most: int) -> tuple[list[RelPath], list[RelPath]]:
+        """Directories from `top` on, and up to `most` + 1 files; AccessDenied if one is denied."""
+        directories, files = [top], list[RelPath]()
+        for directory in directories:
+            seen = {entry.name: entry for entry in self.list_dir(member, directory)}
+            for entry in self.files.list_dir(directory)[1]:
+                if entry.name not in seen:
+                    raise AccessDenied("read", "something below it may not be read")
+                kept = directories if entry.kind == "dir" else files
+                kept.append(directory / entry.name)
+                if len(files) + len(directories) > most:
+                    return directories, files
+        return directories, files
+
+    def check_directories(
+        self, member: Member, moved: Mapping[RelPath, RelPath], *, alone: bool
+    ) -> None:
+        """Raise unless the directories may be made and removed: AccessDenied, FileExists.
+
+        `alone`: no file is moved with them, which a person could see as a plan; then
+        ApprovalRequired where one has to.
+        """
+        for source, target in moved.items():
+            real = authorized(self.files, member, target, "write", "read")
+            if is_dir(self.files, real):
+                raise FileExists(0)
+            authorized(self.files, member, source, "write")
+            why = member.now().policy.why_human(real, 0) if alone else None
+            if why is not None:
+                raise ApprovalRequired(why)
+
+    def move_directories(
+        self, member: Member, moved: Mapping[RelPath, RelPath]
+    ) -> tuple[RelPath, ...]:
+        """Make a moved tree's directories, remove empty old ones; those that failed."""
+        left: list[RelPath] = []
+        for target in moved.values():
+            try:
+                self.files.make_dir(authorized(self.files, member, target, "write", "read"))
+            except Refusal:
+                left.append(target)
+        for source in reversed(tuple(moved)):
+            with suppress(Refusal):
+                self.files.remove_dir(authorized(self.files, member, source, "write"))
+            if is_dir(self.files, source):
+                left.append(source)
+        return tuple(left)
+
+    def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
+        """The searches of a member; `cancelled` is asked whether to stop."""
+        return Searches(self, member, progress, cancelled)
+
+    def _shown(
+        self, member: Member, entry: DirEntry, spelled: RelPath, standing: RelPath
+    ) -> DirEntry | None:
+        """The entry as the member may see it; `standing` is its real path."""
+        if entry.kind != "symlink":
+            seen = _visible(member, entry.kind == "dir", spelled, standing)
+            return entry if seen else None
+        try:
+            real = self.files.resolve(standing, partial(_check_link, member))
+        except InvalidPath:
+            real = standing  # it leads out of the workspace
+        except Refusal:
+            return None
+        if not _visible(member, is_dir(self.files, real), spelled, standing, real):
+            return None
+        # A link that leads to itself was not found under this spelling of its name.
+        return replace(entry, link_target=None) if real == standing else entry
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """The searches of one member; AccessDenied for a path or a glob that it may not read."""
+
+    looking: FileSearch
+    member: Member
+    progress: Progress
+    cancelled: Callable[[], bool]
+
+    def files(self, query: Query, most: int) -> FoundFiles:
+        """List the files with a match."""
+        return ripgrep.search_files(self._allowed(query.path, query.globs), query, most)
+
+    def counts(self, query: Query, most: int) -> MatchCounts:
+        """Count lines and matches per file."""
+        return ripgrep.count_matches(self._allowed(query.path, query.globs), query, most)
+
+    def snippets(self, query: Query, most: int, before: int, after: int) -> Snippets:
+        """Find the lines with a match, with lines around them."""
+        search = self._allowed(query.path, query.globs)
+        return ripgrep.search_snippets(search, query, most, before, after)
+
+    def raw(
+        self, pattern: str, path: RelPath, rg_args: tuple[str, ...], meant: Callable[[str], str]
+    ) -> Raw:
+        """Search with safe options of ripgrep; `meant` makes a glob relative to the root."""
+        args = parse_rg_args(rg_args, meant)
+        search = self._allowed(path, args.globs, fold=args.folds)
+        return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
+
+    def note_shown(self, found: SearchResult, lines: Iterable[FoundLine]) -> None:
+        """Remember what the member was shown, as bases of edits by these line numbers."""
+        bases = self.looking.bases
+        if bases is None:
+            return
+        for file, runs in lines_shown(found, lines):
+            shown = partial(_shown_lines, file.text, runs)
+            bases.keep(file.text, file.real, [Note(self.member.name, file.real, shown)])
+
+    def _allowed(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
+        permission = self.member.permission
+        check_look(self.looking.files, self.member, path)
+        for glob in globs:
+            permission.check_glob(glob, fold=fold)
+        looking, readable = self.looking, permission.allows_read
+        return Search(
+            looking.rg, looking.files, readable, self.progress, self.cancelled, named=looking.named
+        )
+
+
+def _shown_lines(text: Snapshot, runs: tuple[tuple[int, int], ...]) -> ShownLines:
+    return ShownLines(text.version, text.line_count, runs, read=False)
+
+
+def lines_shown(
+    found: SearchResult, lines: Iterable[FoundLine]
+) -> Iterator[tuple[SearchedFile, tuple[tuple[int, int], ...]]]:
+    """The lines of each known text that an answer shows whole: runs [start, stop), from 0."""
+    numbers: dict[str, set[int]] = {}
+    for line in lines:
+        whole = {line.line - 1} if not (line.cut or line.is_part) else set[int]()
+        numbers.setdefault(line.path, set()).update(whole)
+    for file in found.searched:
+        if file.path not in numbers:
+            continue
+        runs: list[tuple[int, int]] = []
+        for number in sorted(numbers[file.path]):
+            joins = runs and runs[-1][1] == number
+            start = runs.pop()[0] if joins else number
+            runs.append((start, number + 1))
+        yield file, tuple(runs)
+
+
+def _check_link(member: Member, link: RelPath) -> None:
+    if not member.permission.allows_read(link):
+        member.permission.check_walk(link)
+
+
+def _visible(member: Member, is_dir: bool, *paths: RelPath) -> bool:
+    allowed = member.permission.allows_walk if is_dir else member.permission.allows_read
+    return all(map(allowed, paths))

@@ -20,7 +20,7 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Findings, telling
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.member import Member
-from copydesk.desk.search import FileSearch, Progress, Searches
+from copydesk.desk.reading import FileSearch, Progress, Searches
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, reports

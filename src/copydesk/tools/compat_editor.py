@@ -15,7 +15,7 @@ from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import NotUndone
-from copydesk.desk.search import DirEntry
+from copydesk.desk.reading import DirEntry
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import Refusal
 from copydesk.text.snapshot import Snapshot

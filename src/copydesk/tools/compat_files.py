@@ -20,7 +20,7 @@ from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Planned, Withheld
-from copydesk.desk.search import DirEntry
+from copydesk.desk.reading import DirEntry
 from copydesk.edit.request import MoveFile, Preconditions
 from copydesk.errors import Refusal
 from copydesk.text.diff import patch

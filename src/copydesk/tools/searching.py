@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Literal
 
-from copydesk.desk.search import DirEntry, FoundFiles, FoundLine, MatchCounts, Query, SearchResult
+from copydesk.desk.reading import DirEntry, FoundFiles, FoundLine, MatchCounts, Query, SearchResult
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import Applied, NotUndone, Planned, Rejected, Transacted, Withheld
-from copydesk.desk.reading import MOST_LINES
-from copydesk.desk.search import Query
+from copydesk.desk.reading import MOST_LINES, Query
 from copydesk.edit.draft import Plan, cut, resolve_range
 from copydesk.edit.request import (
     Anchor,
