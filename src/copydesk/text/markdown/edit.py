@@ -511,7 +511,8 @@ def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tup
         tail += 1
     if behind:
         tail = 0
-    newline = tree.data[old[0].end : old[1].at] if len(old) > 1 else tree.newline
+    first, *others = old
+    newline = tree.data[first.end : others[0].at] if others else tree.newline
     prefix = prefix_within(tree, block)
     new = lines[head : len(lines) - tail]
     last = old[len(old) - tail - 1]
