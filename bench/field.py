@@ -32,6 +32,8 @@ PROGRAM = str(Path(sys.executable).with_name("copydesk"))
 
 RENAME = "limit: write + rename"
 FSYNC = "limit: write + fsync + rename"
+JOURNALLED = "limit: three commits, write + three flushes"
+JOURNALLED_FAST = "limit: three commits, write + rename"
 COPY = "limit: cp + fsync"
 COPY_FAST = "limit: cp, no flush"
 COUNT = "limit: count lines over mmap"
@@ -60,6 +62,8 @@ def entrants(found: Installed) -> dict[str, Entrant]:
         Entrant(EMPTY_TWO, "limit", "bench.peers.mcp_stdio:EmptyServer", {"calls": "2"}),
         Entrant(RENAME, "limit", "bench.limits:Rewrite", {"fsync": "no"}),
         Entrant(FSYNC, "limit", "bench.limits:Rewrite", {"fsync": "yes"}),
+        Entrant(JOURNALLED, "limit", "bench.limits:Journalled", {"fsync": "yes"}),
+        Entrant(JOURNALLED_FAST, "limit", "bench.limits:Journalled", {"fsync": "no"}),
         Entrant(COPY, "limit", "bench.limits:Copy", {"fsync": "yes"}),
         Entrant(COPY_FAST, "limit", "bench.limits:Copy", {"fsync": "no"}),
         Entrant(COUNT, "limit", "bench.limits:CountLines"),

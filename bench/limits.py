@@ -11,6 +11,8 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from bench.contestant import FILE, Contestant, Job
 
@@ -37,6 +39,67 @@ class Rewrite(Contestant):
             os.rename(temp, path)
 
         return call
+
+
+class Journalled(Contestant):
+    """What is promised of an edit, done bare: three commits of SQLite and one file replaced.
+
+    A plan is kept; an entry of the journal is on the disk before the file is touched; the file is
+    replaced; the plan is ended. Option `fsync`: entry, file and folder are flushed, in this order.
+    The rows have the size and the indexes of the real ones. No lock, no check, no diff, no report.
+    """
+
+    def open(self, root: Path) -> None:
+        """Make both databases."""
+        super().open(root)
+        folder = root / ".bare"
+        folder.mkdir(exist_ok=True)
+        flushed = "FULL" if self.options["fsync"] == "yes" else "OFF"
+        self._plans = _database(folder / "plans", "OFF", ("age",), "WITHOUT ROWID")
+        self._entries = _database(folder / "entries", flushed, ("path", "member", "plan"))
+        self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        """Close them."""
+        self._plans.close()
+        self._entries.close()
+        os.close(self._folder)
+
+    def edit(self, job: Job) -> Callable[[], object]:
+        """The same bytes again, with a plan and an entry of their own."""
+        path, temp = self.root / FILE, self.root / "f.tmp"
+        data, flush = path.read_bytes(), self.options["fsync"] == "yes"
+        name = os.urandom(4).hex()
+
+        def call() -> None:
+            self._plans.execute("INSERT INTO kept VALUES (?, ?, ?)", (name, name, b"p" * 550))
+            fd = os.open(temp, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+            os.write(fd, data)
+            entry = (name, FILE, "local", name, b"e" * 800)
+            self._entries.execute("INSERT INTO kept VALUES (?, ?, ?, ?, ?)", entry)
+            if flush:
+                os.fsync(fd)
+            os.close(fd)
+            os.rename(temp, path)
+            if flush:
+                os.fsync(self._folder)
+            self._plans.execute("UPDATE kept SET record = NULL WHERE id = ?", (name,))
+
+        return call
+
+
+def _database(path: Path, synchronous: str, columns: tuple[str, ...], kind: str = "") -> Any:
+    """A table of records by id, with an index for each of the columns."""
+    import apsw  # the peers' environments have none
+
+    made: Any = apsw.Connection(str(path))
+    made.execute("PRAGMA journal_mode = WAL")
+    made.execute(f"PRAGMA synchronous = {synchronous}")
+    named = ", ".join(f"{column} TEXT" for column in columns)
+    made.execute(f"CREATE TABLE IF NOT EXISTS kept (id TEXT PRIMARY KEY, {named}, record) {kind}")
+    for column in columns:
+        made.execute(f"CREATE INDEX IF NOT EXISTS by_{column} ON kept ({column})")
+    return made
 
 
 class Copy(Contestant):

@@ -19,6 +19,8 @@ def run(bench: Setting) -> Section:
     rows = bench.rows(
         names.RENAME,
         names.FSYNC,
+        names.JOURNALLED,
+        names.JOURNALLED_FAST,
         names.FULL,
         names.FAST,
         names.EMPTY,
@@ -33,6 +35,11 @@ def run(bench: Setting) -> Section:
     section.notes.append(
         "Prepare and apply, the journal included. The peers flush nothing; commands pay for "
         "their process, servers for their pipe."
+    )
+    section.notes.append(
+        "Three commits: a plan kept, an entry of the journal on the disk before the file is "
+        "touched, the plan ended. Done bare they are the limit of what is promised, beside that "
+        "of a file alone."
     )
     section.tables.append(Table("10 KB, by line number", cells, names.FSYNC))
     section.bars = [

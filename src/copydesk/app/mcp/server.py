@@ -35,7 +35,6 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
-import anyio.to_thread
 import mcp_types as t
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
