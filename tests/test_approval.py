@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,25 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.checks import before_of
+from copydesk.desk.checks import Approving, before_of
+from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval
-from copydesk.errors import AccessDenied, HunkNotFound, InvalidArgs, Refusal, StateDamaged
+from copydesk.errors import (
+    AccessDenied,
+    ApprovalRequired,
+    HunkNotFound,
+    InvalidArgs,
+    Refusal,
+    StateDamaged,
+)
 from copydesk.store import access
+from copydesk.store.access import Rules
 from copydesk.store.checks import Rule
+from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -292,6 +305,65 @@ def test_a_move_is_asked_for_at_either_end(
     answer = call(desk, "bob", APPLY, hunk_id=hunk)
     assert (answer["status"], answer.get("why")) == ("pending" if why else "ok", why)
     assert (tmp_path / to).exists() is (why is None)
+
+
+def _guards(name: str) -> Policy:
+    return Policy().guarding(lambda path: str(path) == name)
+
+
+@pytest.mark.parametrize(
+    ("later", "created", "error", "words"),
+    [
+        ({}, False, None, ""),
+        ({"permission": Rules(no_write_dirs=("a.txt",))}, False, AccessDenied, "write no_write_dirs"),
+        ({"permission": Rules(no_write_dirs=("b.txt",))}, False, AccessDenied, "write no_write_dirs"),
+        ({"permission": Rules(no_write_dirs=("c.txt",))}, False, AccessDenied, "write no_write_dirs"),
+        ({"permission": Rules(no_read_dirs=("a.txt",))}, False, AccessDenied, "read no_read_dirs"),
+        ({"permission": Rules(no_read_dirs=("b.txt",))}, False, AccessDenied, "read no_read_dirs"),
+        ({"permission": Rules(no_read_dirs=("c.txt",))}, False, AccessDenied, "read no_read_dirs"),
+        ({"permission": Rules(no_read_dirs=("a.txt", "b.txt"))}, True, None, ""),
+        ({"policy": Policy("human")}, False, ApprovalRequired, "member"),
+        ({"policy": _guards("a.txt")}, False, ApprovalRequired, "path"),
+        ({"policy": _guards("b.txt")}, False, ApprovalRequired, "path"),
+        ({"policy": _guards("c.txt")}, False, ApprovalRequired, "path"),
+        ({"policy": Policy(most_lines=0)}, False, ApprovalRequired, "lines"),
+        ({"policy": Policy(most_lines=1, most_files=1)}, False, ApprovalRequired, "files"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rights_and_policy_of_the_moment_of_the_write_count(
+    desk: OpenWorkspace,
+    later: dict[str, Any],
+    created: bool,
+    error: type[Refusal] | None,
+    words: str,
+    swapped: bool,
+) -> None:
+    """Of the file, of others with the same text, and where it is moved; a policy of before too."""
+    member = Member("dan", Rules())
+    now = replace(member, **later)
+    member = replace(member, refresh=lambda: now)
+    if swapped and "policy" in later:
+        member = replace(now, refresh=lambda: Member("dan", Rules()))
+    a, b, c = (RelPath.parse(f"{name}.txt") for name in "abc")
+    base = Snapshot.of(b"a\n")
+    made = FileEdit(a, base, ChangeSet.of(2, [Edit(0, 1, b"b")]))
+    approving = Approving(desk.desk._set.decisions, desk.clock)
+
+    def check() -> object:
+        return approving.check(member, None, a, made, created=created, files=2, others=[b], to=c)
+
+    if error is None:
+        assert check() is None
+        return
+    with pytest.raises(error) as refused:
+        check()
+    found = refused.value
+    if isinstance(found, AccessDenied):
+        assert f"{found.operation} {found.rule}".startswith(words)
+    else:
+        assert isinstance(found, ApprovalRequired)
+        assert found.why == words
 
 
 @pytest.mark.parametrize(("by", "status"), [("eve", "ok"), ("ann", "error")])
