@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, pairwise
 
 import pytest
@@ -195,3 +196,53 @@ def test_large_texts_in_bounded_time(name: str) -> None:
 
 def test_an_alignment_says_its_runs() -> None:
     assert align("abc", "axc") == Alignment(3, 3, (Run(0, 0, 1), Run(2, 2, 1)))
+
+
+TEXTS = st.tuples(st.lists(st.sampled_from(["a\n", "b\n", "c\n"]), max_size=24), st.booleans()).map(
+    lambda drawn: "".join(drawn[0]) + "z" * drawn[1]
+)
+LONG = "".join(f"{i}\n" for i in range(30))
+
+
+@pytest.mark.parametrize("most", [None, 2])
+@example("", "z")
+@example("a\n", "a")
+@example(LONG, LONG)
+@example(LONG, LONG.replace("\n4\n", "\n").replace("\n13\n", "\nx\n").replace("29\n", "29"))
+@example(LONG, LONG.replace("\n4\n", "\n").replace("\n14\n", "\nx\n").replace("\n20\n", "\n"))
+@given(TEXTS, TEXTS)
+def test_a_patch_tells_the_fewest_lines_that_differ(most: int | None, old: str, new: str) -> None:
+    """Its hunks make the new text of the old one; four lines of context, shared by near changes."""
+    with pytest.MonkeyPatch.context() as patched:
+        if most is not None:  # beyond so many the lines are aligned, perhaps not by the fewest
+            patched.setattr(diff, "MOST_CHANGES", most)
+        text = diff.patch(old, new, "n")
+    head, *parts = re.split(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@\n", text, flags=re.MULTILINE)
+    assert head == f"Index: n\n{'=' * 67}\n--- n\toriginal\n+++ n\tmodified\n"
+    ours, theirs = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    made, at, changes = list[str](), 0, 0
+    for part in range(0, len(parts), 5):
+        start, size, to, new_size = map(int, parts[part : part + 4])
+        rows = list[str]()
+        for row in parts[part + 4].splitlines(keepends=True):
+            if row == "\\ No newline at end of file\n":
+                rows[-1] = rows[-1].removesuffix("\n")
+            else:
+                rows.append(row)
+        kinds = "".join(row[0] for row in rows)
+        first = start - (size > 0)
+        made += ours[at:first]
+        assert to - (new_size > 0) == len(made)
+        assert [row[1:] for row in rows if row[0] != "+"] == ours[first : first + size]
+        added = [row[1:] for row in rows if row[0] != "-"]
+        assert len(added) == new_size
+        made += added
+        contexts = [len(each) for each in re.split("[-+]+", kinds)]
+        assert contexts[0] == min(first + contexts[0], 4)
+        assert contexts[-1] == min(len(ours) - first - size + contexts[-1], 4)
+        assert max(contexts[1:-1], default=0) <= 8
+        assert not part or first > at, "else they were one"
+        at, changes = first + size, changes + kinds.count("+") + kinds.count("-")
+    assert "".join(made + ours[at:]) == new
+    fewest = len(ours) + len(theirs) - 2 * common_length([*ours], [*theirs])
+    assert changes == fewest if most is None else changes >= fewest
