@@ -118,12 +118,12 @@ class Envelope:
     original: Original | None = None
 
     def timed(self, milliseconds: int) -> Envelope:
-        """The same, with how long it took."""
+        """The envelope with the time that the call took."""
         return replace(self, stats={"time_ms": milliseconds, **self.stats})
 
     @property
     def is_error(self) -> bool:
-        """Whether nothing was done."""
+        """Whether the call failed."""
         return self.status == "error"
 
     @property
@@ -336,14 +336,14 @@ the `diff` that the text shows, and `is_error`."""
 
 
 def note_answered(fields: Fields, text: str, diff: str = "") -> NoteAnswer:
-    """An answer that what was asked for is done."""
+    """A successful answer."""
     return NoteAnswer({"status": "success", **fields}, text, diff)
 
 
 def note_shown(
     kept: LongTexts, member: str, tool: str, fields: Fields, text: str, lang: Lang
 ) -> NoteAnswer:
-    """A text that was asked for, as `content` besides the fields; a long one is cut."""
+    """A requested text as `content` after the fields; a long one is cut."""
     if not kept.is_long(text):
         return note_answered({**fields, "content": text}, text)
     name = kept.keep(member, tool, text)
@@ -375,7 +375,7 @@ MOST_NEWS = 5  # decisions reported with one answer; the others with the next on
 
 
 def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Report:
-    """The report of an apply that a person has to approve first: the plan waits on."""
+    """The report of an apply that a person has to approve first: the plan stays pending."""
     return Report(
         {
             "status": "pending",
@@ -397,7 +397,7 @@ def with_news(
     lang: Lang,
     apply: Callable[[str], str],
 ) -> Answer:
-    """The answer, and what was decided meanwhile; True: the plan was written already.
+    """The answer with decisions made meanwhile; True: the plan was already written.
 
     A report has `decisions` as its last field, an envelope among its data. `apply` is how a
     plan is written, in words.
@@ -411,7 +411,7 @@ def with_news(
 
 
 def with_notices(answer: Answer, name: str, value: list[Value], words: Sequence[str]) -> Answer:
-    """The answer with one more field, and what it says in words."""
+    """The answer with one more field, and its words."""
     if isinstance(answer, Envelope):
         data: Fields = {**answer.data_fields, name: value}
         line = answer.line and "".join((answer.line, *(f"{one}\n" for one in words)))
@@ -433,7 +433,7 @@ def with_saved(
     lang: Lang,
     undo: Callable[[int], str],
 ) -> Answer:
-    """The answer, and what other programs wrote that is in the journal and not in its file.
+    """The answer with writes of other programs that were saved in the journal.
 
     A report has `foreign_writes` as its last field, an envelope among its data. `undo` is how
     an edit is undone, in words.
@@ -458,12 +458,12 @@ def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang)
 
 
 def saved_data(saved: Saved) -> Fields:
-    """A write of another program that was saved, for a program."""
+    """A saved write of another program as data."""
     return {"code": FOREIGN_WRITE, "path": str(saved.path), "edit_id": saved.edit_id}
 
 
 def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
-    """The same for a person or a model; `undo` is how the edit is undone."""
+    """A saved write of another program in words; `undo` is how to undo the edit."""
     return say(FOREIGN_WRITE, lang, {"path": path, "edit_id": edit_id, "undo": undo})
 
 

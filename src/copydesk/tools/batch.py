@@ -32,7 +32,7 @@ _was_on = False
 
 @contextmanager
 def put_off() -> Generator[None]:
-    """No collection within; after the last of several at once it is as it was before the first."""
+    """Pause garbage collection; after the last of several callers it is as before the first."""
     global _inside, _was_on
     with _lock:
         if not _inside:
@@ -176,7 +176,7 @@ class _ExpectedCall(ToolCall):
     expected_sha256: str | None = None
 
     def expected(self) -> Preconditions:
-        """How the file has to be."""
+        """The preconditions on the file."""
         return Preconditions(self.expected_mtime_ms, self.expected_size_bytes, self.expected_sha256)
 
 
@@ -260,7 +260,7 @@ class _BatchCall(_ExpectedCall, _DryRunCall):
     edits: tuple[EditPair, ...]
 
     def request(self, context: Context) -> BatchEdit:
-        """The batch, each edit checked with its index named."""
+        """The batch; a refusal of an edit names its index."""
         pairs = ((one["old_string"], one["new_string"]) for one in self.edits)
         return BatchEdit.of(context.path(self.path), pairs)
 
@@ -305,7 +305,7 @@ def batch() -> tuple[Tool, ...]:
 
 
 def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
-    """What `make` wrote; where a person has to approve it first, what its plan wrote.
+    """The result of `make`; if a person has to approve it first, that of its plan.
 
     `make` is called with true for what it would write. The plan is made by the first call; the same
     call on the same text applies it. Until it is approved, raises ApprovalRequired with its id.
@@ -344,7 +344,7 @@ def made(
     dry: bool,
     everywhere: StringEdit | None = None,
 ) -> Rewrite:
-    """What the desk makes of it; a missing file is refused with the names close to its own."""
+    """The result of the edit; a missing file is refused with similar names."""
     batches, member = context.batches, context.member
 
     def make(dry: bool) -> Rewrite:

@@ -46,7 +46,7 @@ _log = logging.getLogger("copydesk")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a call has at hand: the desk, who calls, in which language the answer is.
+    """The context of a call: the desk, the member, the language of the answer.
 
     `member` has the permission of the tool's own toolset. `progress` is told
     how many files a long search has seen; `cancelled` whether to stop. `kept`
@@ -73,7 +73,7 @@ class Context:
 
     @property
     def shown_tokens(self) -> int | None:
-        """How much of a file's text is shown to those who are given no data; None: no limit."""
+        """Tokens of a file's text in an answer without data; None: no limit."""
         return max(self.budget - reports.HEAD_TOKENS, 1) if self.text_only and self.budget else None
 
     @property
@@ -87,7 +87,7 @@ class Context:
         return self.looking.search(self.member, self.progress, self.cancelled)
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
-        """The workspace path that a member's toolset means; `folder`: the toolset's root may be."""
+        """The workspace path of an argument; `folder`: the root of the toolset is allowed."""
         if self.member.toolset != "team_mgmt":
             return RelPath.parse(text)
         if not text:
@@ -102,7 +102,7 @@ class Context:
         return RelPath((MINDS, *inner.parts))
 
     def path_below(self, text: str, *, folder: bool = False) -> RelPath:
-        """The path of a caller who may write it in full; InvalidPath if not below the root."""
+        """The path of an argument that may be absolute; InvalidPath if it is outside the root."""
         below = self.relative(text)
         if below.startswith("/"):
             RelPath.parse(below.lstrip("/") or ".")  # what is wrong with any path comes first
@@ -110,7 +110,7 @@ class Context:
         return self.path(below, folder=folder)
 
     def relative(self, text: str) -> str:
-        """A path in full, which stands below the root, from there on; any other as it is."""
+        """Strip the workspace root from an absolute path; return any other unchanged."""
         if not text.startswith("/"):
             return text
         try:
@@ -136,13 +136,13 @@ class Context:
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
 
     def apply_call(self, hunk_id: str) -> str:
-        """How the caller writes a plan."""
+        """The call that applies a plan."""
         if self.in_shell:
             return f"copydesk apply {hunk_id}"
         return f'{self.tool("apply_file_modification")}({{"hunk_id": "{hunk_id}"}})'
 
     def undo_call(self, edit_id: int) -> str:
-        """How the caller takes an edit back."""
+        """The call that undoes an edit."""
         if self.in_shell:
             return f"copydesk undo {edit_id}"
         return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
@@ -153,11 +153,11 @@ class ToolCall(Arguments, ABC):
 
     @abstractmethod
     def run(self, context: Context, name: str) -> Answer:
-        """Do it; `name` is the tool's own, which a mirror toolset prefixes."""
+        """Run the call; `name` is the tool's own, which a mirror toolset prefixes."""
 
 
 class EditingCall(ToolCall):
-    """A call that plans or writes; what it is for is kept with that."""
+    """A call that plans or writes; `why` is kept with the edit."""
 
     why: Why = ""
 
@@ -204,12 +204,12 @@ class Tool:
         return self._texts(lang).title
 
     def described_schema(self, lang: Lang) -> dict[str, Any]:
-        """The schema with what each argument is."""
+        """The schema with a description of each argument."""
         special = self._texts(lang).arguments
         return described(self.schema, {**texts(lang).arguments, **special})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
-        """The same as clients are sent it."""
+        """The schema as clients are sent it."""
         return listed(with_null(self.described_schema(lang)))
 
     def refused(self, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -238,11 +238,11 @@ class Catalog:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.tools = {tool.name: tool for tool in tools}
-        self._aliases = by_name(self.tools.values())
+        self._by_name = by_name(self.tools.values())
 
     def named(self, name: str) -> Tool:
         """The tool of a name, or of an older one; KeyError."""
-        return self.tools.get(name) or self._aliases[name]
+        return self._by_name[name]
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""

@@ -24,15 +24,7 @@ from copydesk.tools.answers import Answer
 from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
 from copydesk.tools.catalog import Context, Tool
-from copydesk.tools.compat_files import (
-    ClientPath,
-    CompatCall,
-    Told,
-    answered,
-    near_miss,
-    refused,
-    whole,
-)
+from copydesk.tools.compat_files import ClientPath, CompatCall, Told
 from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Lang
 
@@ -113,7 +105,9 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
         given = cast("Mapping[str, object]", arguments).get("command")
         allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMAND_NAMES)}"
         words = f"Unrecognized command {given}. {allowed}"
-    return refused(arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True)
+    return compat_files.refused(
+        arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True
+    )
 
 
 def _numbered(text: str, described: str, first: int = 1) -> str:
@@ -202,9 +196,9 @@ def _visible(context: Context, place: ClientPath) -> list[DirEntry]:
 
 def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     call.require("file_text")
-    done = whole(context, name, place.path, call.file_text, overwrite=False)
+    done = compat_files.whole(context, name, place.path, call.file_text, overwrite=False)
     said = f"File created successfully at: {place.given}"
-    return answered(context, call, done, said)
+    return compat_files.answered(context, call, done, said)
 
 
 def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
@@ -219,7 +213,7 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
             lines = _lines_with(context, place, call.old_str.replace("\r\n", "\n"))
             words = _several(call.old_str, lines or list(failure.failures[0].lines))
             raise Told(f"No replacement was performed{words}", failure) from None
-        remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
+        remarks = compat_files.near_miss(failure, refusal_words(failure, context.lang, _VOICES))
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     text = _text_of(done.base)
     first = text[: max(text.find(call.old_str.replace("\r\n", "\n")), 0)].count("\n")
@@ -282,7 +276,7 @@ def _edited(
     said = (
         f"The file {place.given} has been edited. {shown}{check} Edit the file again if necessary."
     )
-    return answered(context, call, done, said)
+    return compat_files.answered(context, call, done, said)
 
 
 def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:

@@ -87,7 +87,7 @@ def root_of(context: Context) -> str:
 
 
 def allowed(context: Context) -> list[str]:
-    """The paths of the root, as it was given and as it really is."""
+    """The paths of the root, as configured and resolved."""
     real = root_of(context)
     spelled = [f"/{root}" for root in context.roots]
     return [*(one for one in spelled if one != real), real]
@@ -157,7 +157,7 @@ def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPa
 
 
 class CompatCall(ToolCall):
-    """A call of a tool that stands for another program's, in the words of that one."""
+    """A call of a tool of another program, answered in that program's words."""
 
     system_call = "open"
     """What Node calls, in its words for a failure."""
@@ -180,10 +180,10 @@ class CompatCall(ToolCall):
 
     @abstractmethod
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        """Do it; `place` is where `path` leads, or the root without one."""
+        """Run the call; `place` is where `path` leads, or the root without a path."""
 
     def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
-        """What the other program says where it refuses this too; None where it does not."""
+        """The other program's message for the refusal; None if it has none."""
         if place is None:
             return None
         return _system_words(context, refusal, self.system_call, place)
@@ -211,7 +211,7 @@ def refused(
     voices: Sequence[str] = VOICES,
     only_text: bool = False,
 ) -> Envelope:
-    """A refusal, in these words and remarks; without any in ours, with the code."""
+    """A refusal in these words and remarks; without words, in ours with the code."""
     found = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
     if words is None:
         words = f"{answers.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
@@ -399,7 +399,7 @@ MOST_TOGETHER = 16 << 20  # bytes of text in one answer about several files
 
 
 class WriteFileCall(CompatCall):
-    """A whole file, over what is there if there is something."""
+    """A whole file; an existing one is replaced."""
 
     path: str
     content: str
@@ -567,7 +567,7 @@ _RANKS = {char: rank for rank, char in enumerate(_ORDER, 1)}
 
 
 def collation_key(name: str) -> tuple[object, ...]:
-    """How names are ordered for people: punctuation, digits, letters; accents, then case, last."""
+    """The sort key of names for people: punctuation, digits, letters; accents, then case, last."""
     plain = unicodedata.normalize("NFD", name)
     letters = [char for char in plain if not unicodedata.combining(char)]
     ranks = [_RANKS.get(char.lower(), len(_RANKS) + 1 + ord(char.lower()[0])) for char in letters]

@@ -61,7 +61,7 @@ Marks = tuple[Sequence[Span], Sequence[Span]]
 
 
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
-    """Indices from 0 of lines that stand side by side, None for a line that is alone."""
+    """Indices from 0 of old and new lines to show side by side, None for a line alone."""
     if len(old) == len(new) or not old or not new or len(old) * len(new) > _MOST_CELLS:
         return _in_order(len(old), len(new))
     ours, theirs = (
@@ -530,7 +530,7 @@ class View:
     real: RelPath | None = None
 
     def lines(self, files: Sequence[FileLines], *, fields: bool) -> ShownLines:
-        """The lines, when the diff shows those of `files`; `fields`: these are shown."""
+        """The lines shown if the diff shows those of `files`; `fields`: the fields are shown."""
         runs = [*self.evidence()] if fields else []
         if self.side and self.file < len(files):
             runs += files[self.file].old if self.side == "old" else files[self.file].new
