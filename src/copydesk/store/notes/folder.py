@@ -269,13 +269,16 @@ class FolderStore:
             raise InvalidArgs("query", "has no words")
         self._update_index(words)
         found: list[NoteBlock] = []
-        if most > 0:
-            for path, at in self._documents.index.search(words):
-                block = self._found(path_of(path), at, words)
-                if block is not None:
-                    found.append(block)
-                    if len(found) >= most:
-                        break
+        for path, at in self._documents.index.search(words) if most > 0 else ():
+            document = self._documents.look(path_of(path))
+            if document is None or at >= len(document.order):
+                continue
+            block = next(self._blocks(document, (document.order[at],)))
+            text = _folded(block.content, block.markdown)
+            if all(word in text for word in words):
+                found.append(block)
+                if len(found) >= most:
+                    break
         return tuple(found)
 
     @locked
@@ -303,16 +306,56 @@ class FolderStore:
 
     @locked
     def located(self, address: str) -> str:
-        """The id of `^name` or `note#^name`; raises InvalidBlockId, BlockNotFound, InvalidArgs."""
-        return address if is_id(address) else located(self._documents, address)
+        if is_id(address):
+            return address
+        found = _ADDRESS.fullmatch(address)
+        if found is None:
+            raise InvalidBlockId(address)
+        note, name = found["note"], found["name"]
+        self._documents.scan()
+        self._learn(f"^{name}")
+        ids: dict[str, RelPath] = {}
+        for text in self._documents.index.anchored(name):
+            path = path_of(text)
+            document = self._documents.look(path) if note is None or _means(note, path) else None
+            block = document.tree.anchors.get(name) if document is not None else None
+            if document is not None and block is not None:
+                ids[document.name(block)] = path
+        if not ids:
+            raise BlockNotFound(address)
+        if len(ids) > 1:
+            raise InvalidArgs("block_id", ambiguous(address, [str(path) for path in ids.values()]))
+        return next(iter(ids))
 
     @locked
     def check_links(self, prepared: Prepared) -> None:
-        """Raise AnchorLinked if what was prepared would remove a name that links lead to."""
         held = prepared.held
-        if isinstance(held, HeldFiles) and held.lost:
-            after = {file.path: file.change.apply(file.base.data) for file in prepared.files}
-            check_links(self._documents, held.lost, after.get)
+        if not isinstance(held, HeldFiles) or not held.lost:
+            return
+        after = {file.path: file.change.apply(file.base.data) for file in prepared.files}
+        lost = held.lost
+        sought = f"#^{lost[0][1]}" if len(lost) == 1 else "#^"  # one search, however many there are
+        self._learn(sought)
+        wanted: dict[str, list[FolderDocument]] = {}
+        for document, name in lost:
+            wanted.setdefault(name.casefold(), []).append(document)
+        linked, linking = set[tuple[RelPath, str]](), list[str]()
+        paths = {path_of(text) for text, _ in self._documents.index.search([sought.casefold()])}
+        for path in sorted(paths):
+            now = self._documents.look(path) if path not in after else None
+            found = [
+                (target.path, name)
+                for note, name in _links(after.get(path, now.data if now is not None else b""))
+                for target in wanted.get(name, ())
+                if (_means(note, target.path) if note else path == target.path)
+            ]
+            linked.update(found)
+            linking += [str(path)] * bool(found)
+        anchors = [
+            f"{one.path}#^{name}" for one, name in lost if (one.path, name.casefold()) in linked
+        ]
+        if anchors:
+            raise AnchorLinked(tuple(anchors[:MOST_TOLD]), tuple(linking[:MOST_TOLD]))
 
     @locked
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
@@ -371,14 +414,6 @@ class FolderStore:
         with self.lock:
             self._index.close()
             self._sidecars.close()
-
-    def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
-        document = self._documents.look(path)
-        if document is None or at >= len(document.order):
-            return None
-        block = next(self._blocks(document, (document.order[at],)))
-        there = _folded(block.content, block.markdown)
-        return block if all(word in there for word in words) else None
 
     def _update_index(self, words: Sequence[str], *, whole: bool = False) -> None:
         """Bring the index up to date.
@@ -690,69 +725,14 @@ def _safe(title: str) -> str:
 _ADDRESS = re.compile(r"(?:(?P<note>[^\[\]|#^@\n]+)#)?\^(?P<name>[A-Za-z0-9-]+)")
 
 
-def located(documents: DocumentCache, address: str) -> str:
-    """The id of the block at an address; InvalidBlockId, BlockNotFound, InvalidArgs for several."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
-        raise InvalidBlockId(address)
-    note, name = found["note"], found["name"]
-    documents.scan()
-    documents.learn_anchors(f"^{name}")
-    ids: dict[str, RelPath] = {}
-    for text in documents.index.anchored(name):
-        path = path_of(text)
-        document = documents.look(path) if note is None or _means(note, path) else None
-        block = document.tree.anchors.get(name) if document is not None else None
-        if document is not None and block is not None:
-            ids[document.name(block)] = path
-    if not ids:
-        raise BlockNotFound(address)
-    if len(ids) > 1:
-        raise InvalidArgs("block_id", ambiguous(address, [str(path) for path in ids.values()]))
-    return next(iter(ids))
-
-
-def check_links(
-    documents: DocumentCache,
-    lost: Sequence[tuple[FolderDocument, str]],
-    after: Callable[[RelPath], bytes | None],
-) -> None:
-    """Raise AnchorLinked if a document links to a name that is `lost`; `after` gives new texts."""
-    sought = f"#^{lost[0][1]}" if len(lost) == 1 else "#^"  # one search, however many there are
-    documents.learn_anchors(sought)
-    paths = {path_of(text) for text, _ in documents.index.search([sought.casefold()])}
-    wanted: dict[str, list[FolderDocument]] = {}
-    for document, name in lost:
-        wanted.setdefault(name.casefold(), []).append(document)
-    linked, linking = set[tuple[RelPath, str]](), list[str]()
-    for path in sorted(paths):
-        found = [
-            (target.path, name)
-            for note, name in _links(documents, path, after)
-            for target in wanted.get(name, ())
-            if (_means(note, target.path) if note else path == target.path)
-        ]
-        linked.update(found)
-        linking += [str(path)] * bool(found)
-    anchors = [f"{one.path}#^{name}" for one, name in lost if (one.path, name.casefold()) in linked]
-    if anchors:
-        raise AnchorLinked(tuple(anchors[:MOST_TOLD]), tuple(linking[:MOST_TOLD]))
-
-
 _LINKS = (
     re.compile(r"\[\[([^\[\]|#\n]*)#\^([A-Za-z0-9-]+)[ \t]*(?:\||\]\])"),
     re.compile(r"\]\(<?([^()#<>\n]*)#\^([A-Za-z0-9-]+)>?[ \t]*[)\"]"),
 )
 
 
-def _links(
-    documents: DocumentCache, path: RelPath, after: Callable[[RelPath], bytes | None]
-) -> set[tuple[str, str]]:
-    """The notes, empty for its own, and names, case folded, that a document will link to."""
-    data = after(path)
-    if data is None:
-        document = documents.look(path)
-        data = document.data if document is not None else b""
+def _links(data: bytes) -> set[tuple[str, str]]:
+    """The notes, empty for its own, and names, case folded, that a document links to."""
     text = data.decode("utf-8", "replace")
     wiki, inline = (one.findall(text) for one in _LINKS)
     found = {(note.strip(), name.casefold()) for note, name in wiki}
