@@ -151,7 +151,9 @@ class FileDesk:
                 refusal = outcome.refusal
                 declined = refusal.code
         if not isinstance(plan.request, MoveFile | ChangeMode):
-            self._drafting.remember_planned(draft.base, plan.request.path)
+            is_block = isinstance(plan.request, BlockDiff)
+            at = real(plan.request.path) if is_block else drafted.real
+            self._drafting.remember_planned(draft.base, at)
         return Planned(plan, draft, declined, refusal, drafted.real, checks)
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:

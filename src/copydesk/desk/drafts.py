@@ -281,9 +281,8 @@ class Drafting:
         if text is not None:
             self._set.bases.keep(text, to, notes)
 
-    def remember_planned(self, text: Text, path: RelPath) -> None:
+    def remember_planned(self, text: Text, real: RelPath) -> None:
         """Keep the text that was planned on; a large one beside the work, from its file."""
-        real = self.real(path)
         if isinstance(text, Snapshot) and text.size <= sizes.LARGE:
             self._set.bases.keep(text, real)
         else:

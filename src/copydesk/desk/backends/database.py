@@ -207,14 +207,37 @@ class Database:
 
     def change(self, statement: str, values: Sequence[Value]) -> int:
         """A transaction of one statement; how many rows it changed."""
-        with _Locked(self), _Reading(self) as connection:
-            connection.execute(statement, values)
-            return connection.changes()
+        self.take()
+        try:
+            connection, _ = self._done(statement, values)
+            changed = connection.changes()
+        except BaseException as error:
+            self.give(type(error), error, error.__traceback__)
+            raise
+        self.give()
+        return changed
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement that reads."""
-        with _Reading(self) as connection:
-            return connection.execute(statement, values).fetchall()
+        if self._most_bytes is None:
+            with self._lock:
+                return self._done(statement, values)[1]
+        with _Locked(self):
+            return self._done(statement, values)[1]
+
+    def _done(
+        self, statement: str, values: Sequence[Value]
+    ) -> tuple[Connection, list[tuple[Any, ...]]]:
+        """The connection and all rows of a statement; call it with the lock held."""
+        try:
+            connection = self._connection
+            if connection is None or not (self._inside or self._is_in_place()):
+                connection = self._connected()
+            return connection, connection.execute(statement, values).fetchall()
+        except (apsw.Error, UnicodeDecodeError) as error:
+            if not self._inside and not _name_of(error).startswith(_TRANSIENT):
+                self._let_go()
+            raise self._refused(error) from error
 
     def reading(self) -> AbstractContextManager[Connection]:
         """The connection, for statements that read; others may write meanwhile if it has a log."""
