@@ -35,7 +35,7 @@ FILES = ("copydesk.toml", "pyproject.toml")
 TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
 
 PERSON, AGENT = "local", "agent"
-"""The members that call where nothing says it: at a terminal, and for an agent's client."""
+"""The default members: at a terminal, and for an agent's client."""
 
 _LONGEST_NAME = 100
 _log = logging.getLogger("copydesk")
@@ -72,7 +72,7 @@ class MemberConfig:
 
     @property
     def policy(self) -> Policy:
-        """Who approves, in the form that the desk uses."""
+        """The approval policy in the form that the desk uses."""
         return Policy(
             self.approval,
             tuple(
@@ -171,7 +171,7 @@ class Config:
         return found[-1] if found else None
 
 
-_FROM_ENVIRONMENT = tuple(
+_FROM_ENVIRONMENT: tuple[str, ...] = tuple(
     each.name
     for each in fields(Config)
     if each.name == "toolsets" or (isinstance(each.default, str | int) and each.name != "source")

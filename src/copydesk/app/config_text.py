@@ -56,7 +56,7 @@ def newline_of(text: str) -> str:
 
 
 def dig(value: Value, keys: Sequence[str]) -> Value:
-    """What stands under the keys; None where there is nothing."""
+    """The value under the keys; None if there is none."""
     for key in keys:
         if not isinstance(value, Mapping):
             return None
@@ -105,7 +105,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Member:
-    """A member of an object; `comma` is where the one after it stands, -1 for none."""
+    """A member of an object; `comma` is the position of the comma after it, -1 for none."""
 
     key: str
     start: int

@@ -352,7 +352,7 @@ def _edit(root: str) -> Iterator[Finding]:
 
 
 def _policy(root: str) -> Iterator[Finding]:
-    """Who approves what, and whether git keeps a token."""
+    """The approval policy of each member, and whether git tracks a token."""
     config = _loaded(root)
     if config is None:
         return
@@ -481,7 +481,7 @@ def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
 
 
 def _checks(root: str) -> Iterator[Finding]:
-    """What checks an edit: parsers that are not installed, and commands that cannot run."""
+    """The checks of edits: parsers that are not installed, commands that cannot run."""
     from copydesk.store.checks import Trust, missing_parsers, program_of
 
     without = missing_parsers()

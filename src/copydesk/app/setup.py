@@ -99,7 +99,7 @@ class Client:
     def entry(
         self, root: Path, machine: Machine, member: str, *, portable: bool = False
     ) -> dict[str, Value]:
-        """What the client has to know to start the server; `member` "" for the configured one."""
+        """The client's entry that starts the server; `member` "" for the configured one."""
         words = ["mcp", "--root", str(root), *(("--member", member) if member else ())]
         command, first = machine.command, machine.first
         if portable and self.shared:
@@ -287,10 +287,10 @@ class Setup:
         self._record = _Record(self.root, config.state)
         is_limited = config.member in config.members and AGENT not in config.members
         self._member = "" if is_limited else AGENT
-        """Who clients call as: the configured caller (empty) where its rights are listed."""
+        """The member of the clients; empty for the configured caller if its rights are listed."""
 
     def used(self) -> list[Client]:
-        """The clients of which there is something here."""
+        """The clients that left traces on this machine or in the workspace."""
         return [client for client in CLIENTS if client.is_used(self.root, self._machine)]
 
     def file(self, client: Client) -> Path:
@@ -320,7 +320,7 @@ class Setup:
     def adding(
         self, clients: Sequence[Client], approval: str, globs: Sequence[str], *, portable: bool
     ) -> list[Step]:
-        """What is to be done to set these clients up, with a policy unless `approval` is empty."""
+        """The steps that set these clients up, with a policy unless `approval` is empty."""
         steps = [self._client(client, portable=portable) for client in clients]
         if approval:
             steps.append(self._policy(approval, globs))
@@ -329,7 +329,7 @@ class Setup:
         return steps
 
     def removing(self, clients: Sequence[Client] | None) -> list[Step]:
-        """What is to be done to take it all back, or what was done for these clients."""
+        """The steps that undo all of the setup, or that of these clients."""
         chosen = CLIENTS if clients is None else clients
         steps = [self._without(client) for client in chosen]
         if clients is None:
@@ -498,7 +498,7 @@ class Setup:
         return Step(what, title, path, "remove", now, None if was_made else before)
 
     def _only(self, client: Client, now: bytes, before: bytes) -> bool:
-        """Whether nothing but our entry goes: the state folder may have come from elsewhere."""
+        """Whether only our entry is removed: the state folder may come from elsewhere."""
         old, new = _value(client, before), _value(client, now)
         if any(self._is_ours(client, *one) for one in _servers(client, old).items()):
             return False
@@ -509,7 +509,7 @@ class Setup:
 
 
 class _Record:
-    """What was written, by file: each time the texts that came and those that went for them."""
+    """The record of written steps, by file: each with its new text and the text it replaced."""
 
     def __init__(self, root: Path, state: str) -> None:
         self._root, self._folder = root, StateFolder(str(root), state)

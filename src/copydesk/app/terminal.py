@@ -289,7 +289,7 @@ def short(report: Answer) -> None:
 
 
 def notices(answer: Answer) -> tuple[str, ...]:
-    """What a report says besides, of other things than the call."""
+    """The notices of a report, which are not about the call itself."""
     return answer.notices if isinstance(answer, Report) else ()
 
 
@@ -301,11 +301,11 @@ def saved(found: Sequence[Saved], lang: Lang) -> None:
 
 
 SPLIT_COLUMNS: Final = 140
-"""A screen of so many columns shows both sides beside one another."""
+"""The least columns of a screen that shows both sides beside one another."""
 
 _ROW_STYLES: Final = {"-": "31", "+": "32", " ": ""}
 _FEWEST: Final = 8
-"""So many columns a text has in any case."""
+"""The least columns that a text is given."""
 
 _HANG: Final = 2
 _TAB: Final = 4
@@ -322,7 +322,7 @@ class Look:
 
 
 class _Piece(NamedTuple):
-    """Characters that stay together, the columns they take, and how they are told."""
+    """Characters that stay together, their columns, and whether they are marked as changed."""
 
     text: str
     columns: int
@@ -330,7 +330,7 @@ class _Piece(NamedTuple):
 
 
 def diff_rows(model: DiffModel, look: Look, left_out: Callable[[int], str]) -> Iterator[str]:
-    """The rows of a change, made as they are asked for; `left_out` says a number of characters."""
+    """The rows of a change, lazily; `left_out` words a number of omitted characters."""
     numbers = [line.number for hunk in model.hunks for line in _ends(hunk.blocks)]
     digits = len(str(max(numbers, default=0)))
     if (look.columns - 3) // 2 - digits - 3 < _FEWEST:
@@ -466,7 +466,7 @@ def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
 
 
 def _wrapped(pieces: Iterator[_Piece] | Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
-    """The pieces in rows of so many columns; all but the first one hang."""
+    """The pieces wrapped at `room` columns; all rows but the first are indented."""
     row: list[_Piece] = []
     used = 0
     for piece in pieces:

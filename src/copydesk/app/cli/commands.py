@@ -1,4 +1,4 @@
-"""What each command does: from the options to the open workspace, and to what is printed."""
+"""The commands: each reads its options, opens the workspace, and prints a result."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ _Open = Callable[[], OpenWorkspace]
 
 
 def candidates(words: Sequence[str], opened: _Open) -> Iterator[str]:
-    """What may stand for the last of the words, which may be empty; ids are those that wait now."""
+    """Candidates for the last word, which may be empty; ids are those of pending plans."""
     *before, last = words or [""]
     try:
         found = list(_candidates(before, last, opened))

@@ -36,7 +36,7 @@ def run(opened: OpenWorkspace) -> int:
 
 
 def call_for(root: str, tool: str, arguments: object) -> Call | None:
-    """What does the same here; None for a call that is left to the client."""
+    """The equivalent tool call; None for a call that is left to the client."""
     if not isinstance(arguments, dict):
         return None
     asked = cast("dict[str, Any]", arguments)

@@ -64,7 +64,7 @@ def _named(names: Sequence[str]) -> list[Client]:
 
 
 class _InitRun:
-    """One run: what is done with each step, and what is said of it."""
+    """One run: does the steps and prints the result of each."""
 
     def __init__(
         self, options: argparse.Namespace, setup: Setup, steps: Sequence[Step], config: Config

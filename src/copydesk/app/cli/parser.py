@@ -42,7 +42,7 @@ copydesk: agents' edits are prepared, shown, checked, applied once, and can be t
 
 copydesk --help shows all commands, copydesk help COMMAND one of them.
 """
-"""What to do first, for who typed nothing else."""
+"""Printed when `copydesk` is called without a command."""
 
 _EPILOG = """\
 a first edit:
@@ -358,7 +358,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class ToolWords:
-    """What follows a tool's name: `text` is JSON, `-` or None; `named` are arguments by name."""
+    """The words after a tool's name: `text` is JSON, `-` or None; `named` are arguments by name."""
 
     tool: str
     text: str | None

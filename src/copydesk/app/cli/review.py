@@ -46,11 +46,11 @@ from copydesk.tools.reports import short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _SEEN = 8
-"""So many digits of a digest nobody types who has not seen them."""
+"""Digits of a digest that nobody types without having seen them."""
 
 
 def reviewer(opened: OpenWorkspace) -> Member:
-    """Who decides: the member, or the person at a terminal whose agent needs a person."""
+    """The deciding member, or the person at a terminal if the agent's edits need a person."""
     name = opened.settings.member
     member = opened.member(name)
     alone = not member.policy.asks_nobody and terminal.has_person()
@@ -165,7 +165,7 @@ def _approved(opened: OpenWorkspace) -> list[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What can be taken back: the decision on some plans, and the edits that were written."""
+    """An action that can be undone: the decision on some plans, and the edits written."""
 
     kind: str
     plans: tuple[Plan, ...]
@@ -182,7 +182,7 @@ class _Pager:
         self.is_seen = False
 
     def on(self, count: int = sys.maxsize) -> list[str]:
-        """So many rows more."""
+        """The next rows, at most `count`."""
         start = self._stop
         self._drawn += islice(self._rows, max(start + count + 1 - len(self._drawn), 0))
         self._stop = min(start + count, len(self._drawn))
@@ -337,7 +337,7 @@ class _Review:
                 self._complain(all_[0].plan.id, refusal)
 
     def _ask_at_end(self) -> bool:
-        """Wait for a new plan, or for a key that goes back; False to stop."""
+        """Wait for a new plan, or for a key that returns to an earlier one; False to stop."""
         if self._queue:
             self._say("cli.all_seen")
         while self._at >= len(self._queue):
@@ -473,7 +473,7 @@ class _Review:
         return True
 
     def _take_back(self) -> None:
-        """Undo the last decision of this run; what was written waits to be decided on again."""
+        """Undo the last decision of this run; undone writes become pending plans again."""
         last, person = self._done[-1], self._reviewer
         try:
             for edit_id in reversed(last.edit_ids):
@@ -598,7 +598,7 @@ class _Review:
         return say("left_out.characters", self._lang, {"count": count})
 
     def _about(self, one: Shown) -> Iterator[str]:
-        """What is said of a plan before its change."""
+        """The lines that are printed above a plan's diff."""
         plan = one.plan
         facts = {
             "at": self._queue.index(plan.id) + 1,
@@ -653,7 +653,7 @@ class _Review:
 
 @dataclass(slots=True)
 class _View:
-    """What is shown, one plan or several of a file, and how.
+    """The plans on the screen, one or several of a file, and how they are drawn.
 
     `is_cut`: a part of it that changes is not in its rows. `is_asked`: there was a prompt since.
     """

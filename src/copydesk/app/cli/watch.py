@@ -34,7 +34,7 @@ _SAID = {
 
 
 def watch(opened: OpenWorkspace, seconds: int | None, *, as_json: bool) -> int:
-    """Print what waits, and then what happens, until Ctrl-C or for so many seconds."""
+    """Print pending plans, then events, until Ctrl-C or for `seconds`."""
     lang, end = opened.config.lang, None if seconds is None else time.monotonic() + seconds
     seen = _Seen(opened)
     if not as_json:
@@ -52,7 +52,7 @@ def watch(opened: OpenWorkspace, seconds: int | None, *, as_json: bool) -> int:
 
 
 class _Seen:
-    """What was printed already."""
+    """Remembers the events that were printed."""
 
     def __init__(self, opened: OpenWorkspace) -> None:
         self._opened = opened
@@ -61,7 +61,7 @@ class _Seen:
         self._edit = edits[0].edit_id if edits else 0
 
     def news(self) -> Iterator[_Event]:
-        """What happened since the last call; at first what waits."""
+        """The events since the last call; on the first call the pending plans."""
         opened = self._opened
         try:
             name = opened.config.member
@@ -86,7 +86,7 @@ class _Seen:
 
 
 def _of_plan(was: Waiting | None, now: Waiting) -> Iterator[_Event]:
-    """What happened to a plan that waits."""
+    """The events of a pending plan since the last call."""
     if was is None:
         yield _event("planned", now)
     elif was.plan != now.plan:

@@ -190,11 +190,6 @@ def member_of(request: object, default: str) -> str:
     return token.client_id if isinstance(token, AccessToken) else default
 
 
-def bodies(app: ASGIApp, most: int) -> ASGIApp:
-    """The app behind a limit of the body size and the repair of unparsable messages."""
-    return RequestBodyLimitMiddleware(MessageRepair(app), most)
-
-
 class MessageRepair:
     """Repairs or answers the messages that the protocol library cannot parse."""
 
@@ -326,8 +321,8 @@ def build_app(
         # The guard in front knows more: addresses, other names, several headers.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    endpoint: ASGIApp = bodies(StreamableHTTPASGIApp(manager), body_bytes)
-    endpoint = TokenGuard(endpoint, known)
+    repaired = MessageRepair(StreamableHTTPASGIApp(manager))
+    endpoint = TokenGuard(RequestBodyLimitMiddleware(repaired, body_bytes), known)
     site = ReviewApp(opened, known, body_bytes, announce)
 
     @asynccontextmanager

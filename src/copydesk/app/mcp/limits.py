@@ -45,7 +45,7 @@ _MOST_ADDRESSES: Final = 10_000
 
 
 def network_of(address: str) -> str:
-    """What counts as one address: for IPv6 the /64 network that one customer has."""
+    """The unit that limits count: an address, for IPv6 the /64 network of one customer."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -31,7 +31,7 @@ _LONG: Final = 70
 """A file of more lines is made shorter."""
 
 _MOST_MOVING: Final = 40
-"""So many files are made, moved and deleted at most at one time."""
+"""The most files at one time of those that are made, moved and deleted."""
 
 _RANK: Final[Mapping[Status, int]] = {"sent": 0, "waiting": 1, "refused": 2, "unsure": 3, "ok": 4}
 IN_DOUBT: Final = ("UNSETTLED", "INTERNAL_ERROR")
@@ -51,7 +51,7 @@ class Call(NamedTuple):
 
 @dataclass
 class World:
-    """What agents and people share: the files there are, and the book of what was said."""
+    """The state that agents and people share: the files, and the ledger of all answers."""
 
     root: Path
     files: dict[str, list[str]]
@@ -98,12 +98,8 @@ class Agent:
         seed: str,
         connect: Callable[[], AbstractAsyncContextManager[Client]],
     ) -> None:
-        self.name, self.world, self.random, self._connect = (
-            name,
-            world,
-            random.Random(seed),
-            connect,
-        )
+        self.name, self.world, self._connect = name, world, connect
+        self.random = random.Random(seed)
         self._writer = name.upper()
         self._client: Client | None = None
         self._flight: list[Token] = []
@@ -194,7 +190,7 @@ class Agent:
     # what it writes
 
     def _note(self, answer: Fields, tokens: Sequence[Token] | None = None) -> None:
-        """Note what an answer says of tokens, those under way by default."""
+        """Record what an answer reports of tokens, by default those in flight."""
         mine = list(self._flight if tokens is None else tokens)
         inner = cast("Fields", answer.get("data") or answer)
         rows = cast("Sequence[Fields]", inner.get("hunks") or [inner])
@@ -289,7 +285,7 @@ class Agent:
             self._note(await self._call("BatchEdit", path=path, edits=edits))
 
     async def _two_heads(self) -> list[tuple[str, str, int]]:
-        """Two files, each with a heading as it stands there and its place."""
+        """Two files, each with one of its headings and the line of that."""
         found: dict[str, tuple[str, str, int]] = {}
         for _ in range(2):
             if one := await self._text():
@@ -298,35 +294,29 @@ class Agent:
                 found[path] = (path, lines[at].rstrip("\n"), at)
         return list(found.values())
 
-    async def _patch(self) -> None:
+    async def _insert_twice(self, tool: str, argument: str, form: str, part: str) -> None:
+        """Insert a line in two files by one call; `form` is the text, with a `part` a file."""
         operation = self._operation()
         parts = [
-            f"*** Update File: {path}\n@@\n {head}\n+{self._line(head, operation)}\n"
-            for path, head, _ in await self._two_heads()
-        ]
-        if parts:
-            patch = f"*** Begin Patch\n{''.join(parts)}*** End Patch\n"
-            self._note(await self._call("apply_patch", patch=patch, apply="auto"))
-
-    async def _diff(self) -> None:
-        operation = self._operation()
-        parts = [
-            f"--- a/{path}\n+++ b/{path}\n@@ -{at + 1},1 +{at + 1},2 @@\n {head}\n"
-            f"+{self._line(head, operation)}\n"
+            part.format(path=path, head=head, at=at + 1, line=self._line(head, operation))
             for path, head, at in await self._two_heads()
         ]
         if parts:
-            self._note(await self._call("apply_diff", diff="".join(parts), apply="auto"))
+            text = form.format("".join(parts))
+            self._note(await self._call(tool, **{argument: text, "apply": "auto"}))
+
+    async def _patch(self) -> None:
+        part = "*** Update File: {path}\n@@\n {head}\n+{line}\n"
+        form = "*** Begin Patch\n{}*** End Patch\n"
+        await self._insert_twice("apply_patch", "patch", form, part)
+
+    async def _diff(self) -> None:
+        part = "--- a/{path}\n+++ b/{path}\n@@ -{at},1 +{at},2 @@\n {head}\n+{line}\n"
+        await self._insert_twice("apply_diff", "diff", "{}", part)
 
     async def _blocks(self) -> None:
-        operation = self._operation()
-        parts = [
-            f"{path}\n<<<<<<< SEARCH\n{head}\n=======\n{head}\n"
-            f"{self._line(head, operation)}\n>>>>>>> REPLACE\n"
-            for path, head, _ in await self._two_heads()
-        ]
-        if parts:
-            self._note(await self._call("apply_blocks", text="\n".join(parts), apply="auto"))
+        part = "{path}\n<<<<<<< SEARCH\n{head}\n=======\n{head}\n{line}\n>>>>>>> REPLACE\n\n"
+        await self._insert_twice("apply_blocks", "text", "{}", part)
 
     async def _together(self) -> None:
         """Two plans, written in one transaction."""
@@ -441,7 +431,7 @@ _OPERATIONS: Final = {
     "blocks": 4, "together": 6, "create": 4, "move": 5, "delete": 3, "undo": 7, "cancel": 5,
     "search": 2, "review": 9, "finish": 8,
 }  # fmt: skip
-"""What an agent does, and how often."""
+"""The operations of an agent, weighted."""
 
 
 class Person:
@@ -530,7 +520,7 @@ class Person:
         return await self._get(http, response.headers["location"])
 
     def _note(self, action: str, page: str, shown: Sequence[Token], amended: Token | None) -> None:
-        """Note what the page says that was done; a page that says nothing leaves it in doubt."""
+        """Record what the page reports; if it reports nothing the outcome is unsure."""
         written = re.search(r"is written, as edit ([0-9]+)", page)
         if action == "apply":
             if written is not None:
@@ -555,7 +545,7 @@ def _below(head: str, line: str) -> dict[str, str]:
 
 
 def _name_of(error: BaseException) -> str:
-    """What broke a session: the first error of a group of them."""
+    """The error that ended a session: the first one of a group."""
     while isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         error = group.exceptions[0]

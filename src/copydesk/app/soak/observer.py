@@ -1,4 +1,4 @@
-"""The observer of a soak: what each writer was told, and what stands in the files and the journal.
+"""The observer of a soak compares the answers that writers got with the files and the journal.
 
 Invariant: nothing here calls copydesk. Diffs are applied, digests are made and states are
 compared by this module alone, on data that was read elsewhere.
@@ -38,7 +38,7 @@ class Token:
 
 
 class Ledger:
-    """What the writers know. An operation may have several tokens: all are written, or none."""
+    """The tokens of all writers. The tokens of one operation are all written, or none."""
 
     def __init__(self) -> None:
         self.tokens: dict[str, Token] = {}
@@ -73,7 +73,7 @@ class LoggedEdit:
 
 @dataclass(frozen=True, slots=True)
 class ForeignWrite:
-    """What a foreign program says that it did: logged before (`begun`) and after it was done.
+    """A write of a foreign program, which logs it before and after it is `done`.
 
     `text` is the whole new content of a save, or what was appended; `dropped` are tokens that
     it took out itself.
@@ -98,7 +98,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Judgement:
-    """What the observer found, and what it looked at."""
+    """The findings of the observer, and counts of what it checked."""
 
     findings: list[Violation] = field(default_factory=list[Violation])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -152,7 +152,7 @@ def apply_diff(before: bytes | None, diff: str) -> bytes | None:
 
 
 def undone(current: bytes, edit: LoggedEdit) -> bytes | None:
-    """What a text is without an edit whose new lines stand in it in one piece, and in one place.
+    """The text without an edit whose new lines occur in it once, in one piece.
 
     None where that cannot be said from the diff alone.
     """
@@ -354,7 +354,7 @@ class _Judge:
     # one state of a file
 
     def _look(self, path: str, state: bytes) -> None:
-        """Note which tokens are there, and whether each is where its line says, and once."""
+        """Record the tokens of a state; each must be in the section its line names, and once."""
         key = digest(state)
         if key in self.looked:
             return

@@ -1,4 +1,4 @@
-"""The processes of a soak: servers, foreign programs, a Redis server; and what befalls them.
+"""The processes of a soak: servers, foreign programs, a Redis server, and their faults.
 
 Invariant: a signal is sent to children of this process alone.
 """
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,7 +40,7 @@ class NotStarted(Exception):
 
 
 class Fault(NamedTuple):
-    """Something that was done to a process, and when."""
+    """One injected fault: when, its kind, and its target."""
 
     at: float
     kind: str
@@ -75,11 +75,25 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Its number, 0 where it does not run."""
+        """The process id, 0 while the process does not run."""
         return self.process.pid if self.process and self.process.poll() is None else 0
 
+    def answers(self) -> bool:
+        """Whether the process accepts requests; may raise OSError."""
+        return True
+
+    async def ready(self) -> None:
+        """Wait until the process accepts requests; raises NotStarted."""
+        until = time.monotonic() + _START
+        while time.monotonic() < until:
+            with suppress(OSError):
+                if self.answers():
+                    return
+            await asyncio.sleep(0.05)
+        raise NotStarted(f"{self.name} did not start; its log is {self.log}")
+
     def start(self) -> None:
-        """Start it; its output is appended to its log."""
+        """Start the process; its output is appended to its log."""
         with open(self.log, "ab") as out:
             self.process = subprocess.Popen(
                 self.words,
@@ -113,34 +127,25 @@ class HttpServer(Program):
 
     @property
     def address(self) -> str:
-        """Where it answers."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
-    async def ready(self) -> None:
-        """Wait until it accepts connections."""
-        until = time.monotonic() + _START
-        while time.monotonic() < until:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
-            await asyncio.sleep(0.05)
-        raise NotStarted(f"{self.name} did not start; its log is {self.log}")
+    def answers(self) -> bool:
+        with socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
 
-    def client(self, token: str) -> AbstractAsyncContextManager[Client]:
-        """An MCP client of it for the member with that token."""
+    @asynccontextmanager
+    async def client(self, token: str) -> AsyncGenerator[Client]:
+        """An MCP client of the server for the member with that token."""
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
 
-        @asynccontextmanager
-        async def connected() -> AsyncGenerator[Client]:
-            import httpx2
-            from mcp import Client
-            from mcp.client.streamable_http import streamable_http_client
-
-            headers = {"Authorization": f"Bearer {token}"}
-            async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
-                transport = streamable_http_client(f"{self.address}/mcp", http_client=http)
-                async with Client(transport, read_timeout_seconds=PATIENCE) as client:
-                    yield client
-
-        return connected()
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
+            transport = streamable_http_client(f"{self.address}/mcp", http_client=http)
+            async with Client(transport, read_timeout_seconds=PATIENCE) as client:
+                yield client
 
 
 @dataclass
@@ -162,21 +167,17 @@ class StdioServer:
             return 0
         return pid if is_child(pid) else 0
 
-    def client(self) -> AbstractAsyncContextManager[Client]:
-        """An MCP client with a server of its own."""
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[Client]:
+        """An MCP client with a server process of its own."""
+        from mcp import Client, StdioServerParameters
 
-        @asynccontextmanager
-        async def connected() -> AsyncGenerator[Client]:
-            from mcp import Client, StdioServerParameters
-
-            shell = 'echo $$ >"$0"; log="$1"; shift; exec "$@" 2>>"$log"'
-            words = ["-c", shell, str(self.pid_file), str(self.log), *self.words]
-            env = {**os.environ, **self.env}
-            started = StdioServerParameters(command="/bin/sh", args=words, env=env)
-            async with Client(started, read_timeout_seconds=PATIENCE) as client:
-                yield client
-
-        return connected()
+        shell = 'echo $$ >"$0"; log="$1"; shift; exec "$@" 2>>"$log"'
+        words = ["-c", shell, str(self.pid_file), str(self.log), *self.words]
+        env = {**os.environ, **self.env}
+        started = StdioServerParameters(command="/bin/sh", args=words, env=env)
+        async with Client(started, read_timeout_seconds=PATIENCE) as client:
+            yield client
 
 
 class RedisServer(Program):
@@ -188,30 +189,23 @@ class RedisServer(Program):
         options = {"port": "0", "unixsocket": f"{self.folder}/socket", "dir": self.folder}
         options |= {"save": "", "appendonly": "yes", "appendfsync": "always"}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        super().__init__("redis", [REDIS, *words], log)
+        super().__init__("redis-server", [REDIS, *words], log)
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The URL of the server, of its socket."""
         return f"unix://{self.folder}/socket"
 
-    async def ready(self) -> None:
-        """Wait until it answers."""
-        until = time.monotonic() + _START
-        while time.monotonic() < until:
-            with suppress(OSError):
-                if self._told("PING").startswith("+PONG"):
-                    return
-            await asyncio.sleep(0.05)
-        raise NotStarted(f"redis-server did not start; its log is {self.log}")
+    def answers(self) -> bool:
+        return self._reply("PING").startswith("+PONG")
 
     def used(self) -> int:
         """How many bytes it holds in memory; 0 while it does not answer."""
         with suppress(OSError, IndexError):
-            return int(self._told("INFO memory").split("used_memory:")[1].split()[0])
+            return int(self._reply("INFO memory").split("used_memory:")[1].split()[0])
         return 0
 
-    def _told(self, command: str) -> str:
+    def _reply(self, command: str) -> str:
         """The answer to an inline command."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(1)
@@ -242,7 +236,7 @@ class ForeignProgram(Program):
         super().start()
 
     def writes(self) -> list[ForeignWrite]:
-        """What it logged; of a write that was done the two records are one."""
+        """The logged writes; the two records of a completed write are one."""
         found: list[ForeignWrite] = []
         lines = self.facts.read_text("utf-8").split("\n") if self.facts.exists() else []
         for line in lines[:-1]:  # a line that was cut short by a kill announced nothing yet
@@ -256,7 +250,7 @@ class ForeignProgram(Program):
 
 @dataclass
 class Faults:
-    """What befalls the processes, one after the other, each kind in turn in an order by chance."""
+    """Injects one fault after the other, each kind in turn in random order."""
 
     http: list[HttpServer]
     stdio: list[StdioServer]
@@ -268,7 +262,7 @@ class Faults:
     failed: list[str] = field(default_factory=list[str])
 
     async def run(self, until: float) -> None:
-        """Go on until that moment; what was paused or limited is let go in any case."""
+        """Inject faults until that moment; every pause and limit is lifted in any case."""
         chance = random.Random(self.seed)
         kinds = ["kill server", "kill stdio", "kill foreign", "pause", "full disk", "drop session"]
         if self.redis is not None:

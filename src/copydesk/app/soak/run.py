@@ -1,4 +1,4 @@
-"""One soak on one backend: the workspace, the processes, the end, and what the observer says."""
+"""One soak on one backend: the workspace, the processes, the end, and the verdict."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STATE_BASE, _STATE_OF_EDIT = 64 << 20, 32 << 10
 
 
 class Sample(NamedTuple):
-    """What the servers held at one moment, in bytes: the largest one, all, the state folders."""
+    """Bytes at one moment: memory of the largest server, of all, and the state folders."""
 
     at: float
     largest: int
@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class SoakOptions:
-    """What was asked for."""
+    """The options of a run."""
 
     seconds: float
     agents: int = 8
@@ -66,7 +66,7 @@ class SoakOptions:
 
 @dataclass
 class Result:
-    """What one soak came to."""
+    """The result of one soak."""
 
     backend: str
     setting: SoakOptions
@@ -343,7 +343,7 @@ class Soak:
         return (pair for pair in _files(self.root) if pair[0] != "copydesk.toml")
 
     async def _wait_for_leftovers(self, strange: set[str]) -> None:
-        """What is nobody's file has to go by recovery, when it is old enough to be a leftover."""
+        """Recovery must remove unknown files once they are old enough to be leftovers."""
         self.result.counts["left by kills"] = len(strange)
         newest = max((self.root / path).stat().st_mtime for path in strange)
         wait = newest + _LEFTOVER_SECONDS - time.time()
@@ -355,7 +355,7 @@ class Soak:
             self.result.findings.append(Violation("left over", f"{path} stayed after recovery"))
 
     async def _undo_some(self, edits: Sequence[LoggedEdit]) -> None:
-        """Undo a random tenth of the edits that stand, and undo that: the bytes are as before."""
+        """Undo a random tenth of the edits, then undo that: the bytes must be as before."""
         undone_ids = {edit.undoes for edit in edits}
         standing = [
             edit
@@ -413,7 +413,7 @@ class Soak:
                     counts["given back"] += 1
 
     def _compare(self, edit: LoggedEdit, before: dict[str, bytes], after: dict[str, bytes]) -> None:
-        """What an undo did: to its own file alone, and what its diff says backwards."""
+        """Check that an undo changed only its own file, and as its diff reversed says."""
         changed = {path for path in before | after if before.get(path) != after.get(path)}
         here = before.get(edit.path)
         expected = None if here is None else undone(here, edit)

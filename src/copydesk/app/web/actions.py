@@ -1,4 +1,4 @@
-"""What each form of the page does, and which page follows.
+"""The forms of the page: what each does, and which page follows.
 
 Invariant: an action is one call of the desk; a refusal is shown on the next page, with
 what is there now.
@@ -310,7 +310,7 @@ def _seen(ctx: RequestContext) -> Seen:
 
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
-    """Whether this session was shown each plan in full; if not, the next page says so."""
+    """Whether this session was shown each plan in full; if not, the next page has a notice."""
     if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
         return True
     ctx.session.notify(

@@ -58,7 +58,7 @@ from copydesk.tools.diff_model import of_diff
 MOST_LISTENERS: Final = 100
 PERIOD_SECONDS: Final = 0.25
 _FILES_EVERY: Final = 3
-"""The files of pending plans are checked once in so many periods."""
+"""The files of pending plans are checked once in this many periods."""
 
 _log = logging.getLogger("copydesk")
 

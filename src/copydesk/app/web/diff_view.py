@@ -274,7 +274,7 @@ class _Line(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One of the three texts at a place; `rest`: so many lines more are not shown."""
+    """One of the three texts at a place; `rest`: how many more lines are not shown."""
 
     title: str
     lines: list[_Line]
@@ -282,7 +282,7 @@ class _Way(NamedTuple):
 
 
 class NewPlan(NamedTuple):
-    """What can be planned instead: lines [start, stop] of the text now, from 1, and a new text."""
+    """A plan to make instead: lines [start, stop] of the current text, from 1, and a new text."""
 
     start: int
     stop: int
@@ -290,7 +290,7 @@ class NewPlan(NamedTuple):
 
 
 class MergeConflict(NamedTuple):
-    """The places of a plan that cannot be made; `elsewhere`: so many others have changed."""
+    """The places of a plan that cannot be made; `elsewhere`: how many others have changed."""
 
     places: list[list[_Way]]
     elsewhere: int
@@ -298,7 +298,7 @@ class MergeConflict(NamedTuple):
 
 
 class _Edit(NamedTuple):
-    """Lines [start, stop) of the base, and how many stand there on another side."""
+    """Lines [start, stop) of the base, and how many replace them on another side."""
 
     start: int
     stop: int
@@ -306,7 +306,7 @@ class _Edit(NamedTuple):
 
 
 def conflict_of(one: Shown) -> MergeConflict | None:
-    """The plan three ways; None where it is in no conflict, or a text is not at hand."""
+    """The plan three ways; None without a conflict, or if a text is not available."""
     base, planned, now = one.draft.base, one.draft.after, one.now
     if not (isinstance(base, Snapshot) and isinstance(planned, Snapshot) and now is not None):
         return None
@@ -389,7 +389,7 @@ def _widened(span: tuple[int, int], most: int, edits: Sequence[_Edit]) -> tuple[
 
 
 def _run(part: tuple[int, int], span: tuple[int, int], edits: Sequence[_Edit]) -> range:
-    """The lines that stand after the edits where `part` stood, which has the span in it."""
+    """The lines after the edits that correspond to `part`, which contains the span."""
     low, high = part
     return range(
         _moved(low, edits, after=low < span[0]), _moved(high, edits, after=high == span[1])
@@ -397,7 +397,7 @@ def _run(part: tuple[int, int], span: tuple[int, int], edits: Sequence[_Edit]) -
 
 
 def _moved(line: int, edits: Sequence[_Edit], *, after: bool) -> int:
-    """Where a line of the base stands after the edits; `after` what is inserted right there."""
+    """The line of the base after the edits; `after`: behind text inserted right there."""
     ahead = (one for one in edits if one.stop <= line and (after or one.start < line))
     return line + sum(one.lines - (one.stop - one.start) for one in ahead)
 

@@ -38,20 +38,20 @@ MOST_ROWS: Final = 2_000
 """A diff of more rows is shown in part."""
 
 MOST_LISTED: Final = 100
-"""A page of the list has so many plans."""
+"""Plans on one page of the list."""
 
 _PART_ROWS: Final = 5_000
-"""All of a diff is shown by so many rows at a time."""
+"""Rows of one part of "Show all"."""
 
 MOST_EDITS: Final = 100
-"""A page of the history has so many."""
+"""Edits on one page of the history."""
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
 _MOST_COLOURED: Final = 40_000
-"""A page colours so many bytes of whole texts; of more, only the lines that it shows."""
+"""The most bytes of whole texts that a page colours; above, only the lines shown."""
 
 _COLOURED_BEFORE: Final = 30
-"""With so many lines before them, in which a string or a comment may begin."""
+"""Lines before those shown that are read too: a string or a comment may begin there."""
 
 _MOST_EDITED: Final = 1_000_000
 _EXPIRING: Final = "expiring"
@@ -74,7 +74,7 @@ MOST_TOGETHER: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is around every page; `waiting`: how many plans to decide; `csrf`: the forms' token."""
+    """The frame of every page; `waiting`: how many plans to decide; `csrf`: the forms' token."""
 
     name: str
     csrf: str
@@ -171,7 +171,7 @@ class _Parts(NamedTuple):
 
 
 class _PlanView(NamedTuple):
-    """What the templates show of one plan, its diff rendered."""
+    """The values that the templates show of one plan, its diff rendered."""
 
     shown: Shown
     plan: Plan
@@ -195,7 +195,7 @@ def shows_all(one: Shown, options: DiffOptions) -> bool:
 
 
 def parts_of(rows: int) -> int:
-    """In how many parts "Show all" has so many rows."""
+    """The number of parts of "Show all" for so many rows."""
     return max(-(-rows // _PART_ROWS), 1)
 
 
@@ -453,7 +453,7 @@ def edit(
 
 
 def described(plan: Plan) -> str:
-    """What the plan does, in words."""
+    """The effect of the plan, in words."""
     place, action = plan.place, plan.action
     old = place.stop - place.start
     lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
@@ -499,7 +499,7 @@ _TOOL_WORDS: Final = {
 
 
 def tool_words(tool: str) -> str:
-    """What a tool does, in words: its name where it says so itself."""
+    """A tool's action in words; by default the words of its name."""
     name = tool.removeprefix("team_mgmt_")
     words = _TOOL_WORDS.get(name)
     if words is None:
@@ -508,7 +508,7 @@ def tool_words(tool: str) -> str:
 
 
 def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[str, object]:
-    """What `page.html` shows; `here` is which entry of the bar the page belongs to."""
+    """The values of `page.html`; `here` is the page's entry in the navigation bar."""
     return {"frame": frame, "title": title, "here": here, "wide": wide}
 
 
@@ -649,7 +649,7 @@ _STEPS: Final = (
 )
 _MOST_COLUMNS: Final = 60
 _MOST_SERIES: Final = 6
-_MOST_FILES_of_trends: Final = 15
+_MOST_IN_TRENDS: Final = 15
 _LEFT, _WIDTH, _FLOOR, _HEIGHT = 32, 732, 176, 166
 """The plotting area within the drawing of `trends.html`, which is 800 by 200."""
 
@@ -702,7 +702,7 @@ def trends(
         edits=len(entries),
         plot=_over_time(entries, now_ms) if entries else None,
         members=_shares("member", results, 100),
-        files=_shares("path", results, _MOST_FILES_of_trends),
+        files=_shares("path", results, _MOST_IN_TRENDS),
     )
 
 

@@ -1,10 +1,10 @@
-"""What a person at the page sees of the desk and does there; the desk decides and writes."""
+"""The desk as one person at the review page sees it; the desk decides and writes."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final, NamedTuple
@@ -45,7 +45,7 @@ Counts = tuple[int, int]
 
 
 class Task(NamedTuple):
-    """What plans are listed together by: their member, and a label or else a transaction."""
+    """The key of plans that are listed together: their member, a label or else a transaction."""
 
     owner: str
     label: str = ""
@@ -205,7 +205,7 @@ class Reviewer:
         return self.member.policy.why_human(entry.path, 0) is None
 
     def saved(self) -> tuple[Saved, ...]:
-        """What other programs wrote that was saved as an edit, and nobody was told of yet."""
+        """Writes of other programs that were saved as edits and not yet reported."""
         return self._opened.desk.foreign.told(self.member)
 
     def _count(self, plan: Plan) -> Counts | None:
@@ -224,13 +224,7 @@ class _Either:
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied unless one of them allows the operation on every one of the paths."""
-        try:
-            self._one.check(operation, *paths)
-        except AccessDenied as denied:
-            try:
-                self._other.check(operation, *paths)
-            except AccessDenied:
-                raise denied from None
+        self._allowed(lambda one: one.check(operation, *paths))
 
     def check_walk(self, *paths: RelPath) -> None:
         if not all(map(self.allows_walk, paths)):
@@ -238,11 +232,14 @@ class _Either:
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
         """Raise AccessDenied for a glob that names what neither of them allows to read."""
+        self._allowed(lambda one: one.check_glob(glob, fold=fold))
+
+    def _allowed(self, check: Callable[[Permission], None]) -> None:
         try:
-            self._one.check_glob(glob, fold=fold)
+            check(self._one)
         except AccessDenied as denied:
             try:
-                self._other.check_glob(glob, fold=fold)
+                check(self._other)
             except AccessDenied:
                 raise denied from None
 

@@ -193,7 +193,7 @@ def fault_of(name: str, members: Iterable[str]) -> Fault | None:
 
 
 def _skeleton(name: str) -> str:
-    """What is left of a name to the eye: no case, no accents, one letter for its look-alikes."""
+    """The name as the eye reads it: no case, no accents, one letter for its look-alikes."""
     plain = _normal("NFKD", name.casefold()).translate(_LOOK_ALIKES)
     kept = "".join(each for each in plain if each.isalnum())
     return kept.replace("rn", "m").replace("vv", "w").replace("i", "l") or name
