@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,15 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Undone
-from copydesk.edit.relocate import Drift, carried, drift_of
+from copydesk.edit.draft import Place, Plan, span_of
+from copydesk.edit.relocate import Drift, carried, drift_of, place_of
+from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Collision, Edit, Followed, Met, follow
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Excerpt
+from copydesk.text.source import Excerpt, Whole
 from support.cost import examples, first, spread
 from support.texts import changes, files
 
@@ -767,6 +770,37 @@ def test_lines_that_are_followed_are_the_same_lines(text: bytes) -> None:
             assert low >= 0 or by == 0
             assert high <= base.line_count or high + by == now.line_count + 1
     assert followed > 2 * len(feet)
+
+
+@pytest.mark.parametrize("text", [b"t", b"t\n", b"t\ntt\nt", b"tt\n\nt\n", b"\xef\xbb\xbft\nt\n"])
+def test_a_plan_without_its_base_is_placed_on_the_same_lines(text: bytes) -> None:
+    """Where only the changes since are known, as of a large file: whole lines, not bytes in them."""
+    base, placed = Snapshot.of(text), 0
+    mark = len(base.encoding.bom)
+    plans: list[Plan] = []
+    for low, high in combinations(range(base.line_count + 1), 2):
+        request = RangeEdit(RelPath.parse("a.txt"), f"{low + 1}~{high}", "new\n")
+        place, span = Place(low, high, (low, high)), span_of(base, low, high)
+        names = ("1", "me", "ws_mod", "tool")
+        facts = (base.digest, "0" * 64, 1, 2, span)
+        plans.append(Plan(*names, request, place, "replace", *facts))
+    for start, stop, new in product(
+        range(mark, len(text) + 1), (0, 1), (b"", b"t", b"\n", b"t\n", b"\nt")
+    ):
+        edit = Edit(start, min(start + stop, len(text)), new)
+        change = ChangeSet.of(len(text), [edit])
+        now = Snapshot.of(change.apply(text))
+        for plan in plans:
+            low, high = plan.place.start, plan.place.stop
+            try:
+                found = place_of(plan, Whole(now), known=(change.invert(text),))
+            except ContentChanged:
+                is_above = edit.start == edit.stop <= base.start(low)
+                assert not (is_above and new.endswith(b"\n")), "lines put above are in no way"
+                continue
+            placed += 1
+            assert now.texts(found.start, found.stop) == base.texts(low, high)
+    assert placed > 5 * len(plans)
 
 
 @given(st.data())
