@@ -128,6 +128,10 @@ class Member:
         """The same member, which gives this reason if it has none of its own."""
         return self if self.why or not why else replace(self, why=why)
 
+    def accepting(self, checks: tuple[str, ...]) -> Member:
+        """The same member, which accepts the findings of these checks."""
+        return self if self.accept == checks else replace(self, accept=checks)
+
     def at_once(self) -> Member:
         """The same member in a call that may make several plans."""
         return replace(self, transaction=token_hex(4))

@@ -286,7 +286,8 @@ class Catalog:
         answer = answers.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if isinstance(answer, Report):
-            answer = replace(answer, budget=context.budget, lang=context.lang)
+            if (answer.budget, answer.lang) != (context.budget, context.lang):
+                answer = replace(answer, budget=context.budget, lang=context.lang)
             if not context.cancelled():
                 for view in answer.views:
                     lines = partial(answer.lines_shown, view)

@@ -492,7 +492,8 @@ class RangeEditCall(PrepareEditCall):
         terms = super().terms(context)
         olds = tuple(one.get("expected_old") for one in self._edits())
         if len(olds) == 1:
-            return replace(terms, expected_old=olds[0])
+            same = terms.expected_old == olds[0]
+            return terms if same else replace(terms, expected_old=olds[0])
         return replace(terms, expected_old=None, expected_olds=olds)
 
     def _edits(self) -> tuple[LineEdit, ...]:
@@ -685,7 +686,7 @@ class ApplyCall(EditingCall):
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
-        member = replace(context.member, accept=self.accept)
+        member = context.member.accepting(self.accept)
         outcome = context.desk.apply(member, name, self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
@@ -702,7 +703,7 @@ class ApplyTogetherCall(EditingCall):
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
-        member = replace(context.member, accept=self.accept)
+        member = context.member.accepting(self.accept)
         outcome = context.desk.apply_all(member, name, self.hunk_ids)
         if isinstance(outcome, Withheld):
             return reports.withheld(name, outcome, context.lang)
