@@ -17,7 +17,17 @@ from copydesk.edit.draft import Draft
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import counts, quoted, read_diff, regions, unified, unified_start
+from copydesk.text.unified import (
+    counts,
+    deleted,
+    mode_changed,
+    quoted,
+    read_diff,
+    regions,
+    renamed,
+    unified,
+    unified_start,
+)
 from support.texts import changes, drafts, narrow, wide
 
 _GIT = ("git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-")
@@ -392,3 +402,42 @@ def test_the_counts_end_a_hunk(diff: str, lines: list[str]) -> None:
         for each in read_diff(diff.split("\n"))
     ]
     assert found == lines
+
+
+@pytest.mark.parametrize("data", [b"", b"a\n", b"a\nb", b"a\0b\n"])
+def test_git_removes_the_file_and_changes_its_mode(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x y"
+    path.write_bytes(data)
+    path.chmod(0o644)
+    assert git_apply(tmp_path, mode_changed("x y", 0o100644, 0o100755)).returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o755
+    base = Snapshot(data, UTF8)
+    change = ChangeSet.of(len(data), [Edit(0, len(data), b"")])
+    diff = deleted(base, change, "x y", 0o100755)
+    assert (b"GIT binary patch" in diff) == (b"\0" in data)
+    assert (b"index e69de29..0000000" in diff) == (not data)
+    found = git_apply(tmp_path, diff)
+    assert (found.returncode, found.stdout, path.exists()) == (0, b"", False)
+
+
+def test_a_text_with_nul_bytes_is_no_binary_file() -> None:
+    base = Snapshot.of("é\n".encode("utf-16"))
+    change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
+    assert deleted(base, change, "a", 0o100644).endswith("\n-\ufeffé\n".encode())
+
+
+def test_a_file_that_is_moved_and_changed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(NUMBERED)
+    base = Snapshot.of(NUMBERED)
+    change = ChangeSet.of(base.size, [Edit(0, 4, b"x")])
+    same = ChangeSet.of(base.size, [Edit(0, 1, b"l")])
+    only = renamed("a", "b c")
+    assert renamed("a", "b c", (base, same)) == only
+    assert b"similarity index 100%" in only
+    assert b"---" not in only
+    diff = renamed("a", "b c", (base, change))
+    assert b"similarity" not in diff
+    found = git_apply(tmp_path, diff)
+    assert (found.returncode, found.stdout) == (0, b"")
+    assert (tmp_path / "b c").read_bytes() == change.apply(NUMBERED)
+    assert not (tmp_path / "a").exists()
