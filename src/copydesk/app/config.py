@@ -14,7 +14,7 @@ import shlex
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -171,11 +171,15 @@ class Config:
         return found[-1] if found else None
 
 
-_FROM_ENVIRONMENT: tuple[str, ...] = tuple(
-    each.name
-    for each in fields(Config)
-    if each.name == "toolsets" or (isinstance(each.default, str | int) and each.name != "source")
-)
+def _of_one_value() -> Iterator[str]:
+    """The settings that the environment can have: those of one value, and `toolsets`."""
+    for each in fields(Config):
+        one_value = isinstance(each.default, str | int) and each.name != "source"
+        if one_value or each.name == "toolsets":
+            yield each.name
+
+
+_FROM_ENVIRONMENT = tuple(_of_one_value())
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The environment variables that are settings."""
 

@@ -64,10 +64,7 @@ def approve(ctx: RequestContext) -> Location:
     seen = _seen(ctx)
     if not _was_shown(ctx, seen):
         return _here(ctx)
-    try:
-        decision = ctx.review.approve(ctx.member, *seen)
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
+    decision = ctx.review.approve(ctx.member, *seen)
     ctx.session.notify(
         "good", f"{decision.path} is approved. {decision.owner} is told with its next call."
     )
@@ -79,10 +76,7 @@ def apply(ctx: RequestContext) -> Location:
     seen = _seen(ctx)
     if not _was_shown(ctx, seen):
         return _here(ctx)
-    try:
-        outcome = ctx.review.apply(ctx.member, [seen])
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
+    outcome = ctx.review.apply(ctx.member, [seen])
     if isinstance(outcome, Rejected):
         ctx.session.notify("bad", f"Nothing was written: {words_of(outcome.refusal)}")
         return _here(ctx)
@@ -94,10 +88,7 @@ def apply(ctx: RequestContext) -> Location:
 
 def reject(ctx: RequestContext) -> Location:
     """Reject the plan with a reason, or ask for a changed one."""
-    try:
-        decision = _reject(ctx, ctx.path_params["hunk_id"])
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
+    decision = _reject(ctx, ctx.path_params["hunk_id"])
     done = "is rejected" if decision.verdict == "rejected" else "needs changes"
     ctx.session.notify(
         "plain", f"{decision.path} {done}. {decision.owner} is told with its next call."
@@ -110,27 +101,22 @@ def comment(ctx: RequestContext) -> Location:
     line = _field(ctx, "line").strip()
     number = int(line) if line.isascii() and line.isdigit() and len(line) < _MOST_DIGITS else 0
     number = -number if _field(ctx, "side") == "old" else number
-    try:
-        hunk_id, text = ctx.path_params["hunk_id"], _field(ctx, "text")
-        said = ctx.review.comment(ctx.member, hunk_id, text, number)
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
+    hunk_id, text = ctx.path_params["hunk_id"], _field(ctx, "text")
+    said = ctx.review.comment(ctx.member, hunk_id, text, number)
     ctx.session.notify("plain", f"{said.owner} is told your comment with its next call.")
     return _here(ctx)
 
 
 def withdraw(ctx: RequestContext) -> Location:
     """Withdraw the reviewer's own decision."""
-    hunk_id = ctx.path_params["hunk_id"]
-    return _stay(
-        ctx, "Your decision is withdrawn.", lambda: ctx.review.withdraw(ctx.member, hunk_id)
-    )
+    ctx.review.withdraw(ctx.member, ctx.path_params["hunk_id"])
+    return _here(ctx, "Your decision is withdrawn.")
 
 
 def extend(ctx: RequestContext) -> Location:
     """Let the plan wait longer."""
-    hunk_id = ctx.path_params["hunk_id"]
-    return _stay(ctx, "The plan waits longer now.", lambda: ctx.review.extend(ctx.member, hunk_id))
+    ctx.review.extend(ctx.member, ctx.path_params["hunk_id"])
+    return _here(ctx, "The plan waits longer now.")
 
 
 def extend_all(ctx: RequestContext) -> Location:
@@ -153,24 +139,20 @@ def extend_all(ctx: RequestContext) -> Location:
 
 def amend(ctx: RequestContext) -> Location:
     """Replace the plan's text; the next page shows it, not yet approved."""
-    words = "This is the change with your text. It is not approved yet."
-    return _stay(ctx, words, lambda: ctx.reviewer.amend(_seen(ctx), _field(ctx, "content")))
+    ctx.reviewer.amend(_seen(ctx), _field(ctx, "content"))
+    return _here(ctx, "This is the change with your text. It is not approved yet.")
 
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one on the file as it was shown; the next page shows it."""
-    hunk_id = ctx.path_params["hunk_id"]
     given = (_field(ctx, name) for name in ("now", "range", "content"))
-    words = "This is the new plan, with your text. It is not approved yet."
-    return _stay(ctx, words, lambda: ctx.review.replan(ctx.member, hunk_id, *given))
+    ctx.review.replan(ctx.member, ctx.path_params["hunk_id"], *given)
+    return _here(ctx, "This is the new plan, with your text. It is not approved yet.")
 
 
 def split(ctx: RequestContext) -> Location:
     """Make one plan of each part that the plan changes."""
-    try:
-        made = ctx.review.split(ctx.member, ctx.path_params["hunk_id"])
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
+    made = ctx.review.split(ctx.member, ctx.path_params["hunk_id"])
     ctx.session.notify(
         "plain", f"It is {named(len(made), 'plan')} now, each to be decided on alone."
     )
@@ -286,16 +268,32 @@ def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestC
     return act
 
 
+def _of_plan(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
+    """The action; after a refusal the next page is the plan's, with a notice of the reason."""
+
+    def act(ctx: RequestContext) -> Location:
+        try:
+            return action(ctx)
+        except ContentChanged:
+            words = "The file or the plan changed after it was shown to you. This is how it is now."
+            ctx.session.notify("bad", f"Nothing was decided. {words}")
+        except Refusal as refusal:
+            ctx.session.notify("bad", words_of(refusal))
+        return _here(ctx)
+
+    return act
+
+
 ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
-    "/hunk/{hunk_id}/approve": approve,
-    "/hunk/{hunk_id}/apply": _writing(apply),
-    "/hunk/{hunk_id}/reject": reject,
-    "/hunk/{hunk_id}/comment": comment,
-    "/hunk/{hunk_id}/withdraw": withdraw,
-    "/hunk/{hunk_id}/extend": extend,
-    "/hunk/{hunk_id}/amend": amend,
-    "/hunk/{hunk_id}/replan": replan,
-    "/hunk/{hunk_id}/split": split,
+    "/hunk/{hunk_id}/approve": _of_plan(approve),
+    "/hunk/{hunk_id}/apply": _writing(_of_plan(apply)),
+    "/hunk/{hunk_id}/reject": _of_plan(reject),
+    "/hunk/{hunk_id}/comment": _of_plan(comment),
+    "/hunk/{hunk_id}/withdraw": _of_plan(withdraw),
+    "/hunk/{hunk_id}/extend": _of_plan(extend),
+    "/hunk/{hunk_id}/amend": _of_plan(amend),
+    "/hunk/{hunk_id}/replan": _of_plan(replan),
+    "/hunk/{hunk_id}/split": _of_plan(split),
     "/apply": _writing(apply_all),
     "/approve": approve_all,
     "/extend": extend_all,
@@ -332,33 +330,16 @@ def _field(ctx: RequestContext, name: str) -> str:
     return ctx.form.get(name, [""])[0]
 
 
-def _here(ctx: RequestContext) -> Location:
+def _here(ctx: RequestContext, words: str = "") -> Location:
+    """The page of the same plan, with a notice."""
+    if words:
+        ctx.session.notify("plain", words)
     return address("hunk", ctx.path_params["hunk_id"], **_filter(ctx))
-
-
-def _stay(ctx: RequestContext, words: str, act: Callable[[], object]) -> Location:
-    """Do it, and stay at the plan, which the next page shows as it is then."""
-    try:
-        act()
-    except Refusal as refusal:
-        return _refused(ctx, refusal)
-    ctx.session.notify("plain", words)
-    return _here(ctx)
 
 
 def _filter(ctx: RequestContext) -> dict[str, str]:
     """The filter of the list that the person came from."""
     return PlanFilter.of(ctx.query).query
-
-
-def _refused(ctx: RequestContext, refusal: Refusal) -> Location:
-    """Back to the plan as it is now, with a notice that says what was wrong."""
-    if isinstance(refusal, ContentChanged):
-        words = "The file or the plan changed after it was shown to you. This is how it is now."
-        ctx.session.notify("bad", f"Nothing was decided. {words}")
-    else:
-        ctx.session.notify("bad", words_of(refusal))
-    return _here(ctx)
 
 
 def _next(ctx: RequestContext) -> Location:
