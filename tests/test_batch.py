@@ -152,9 +152,11 @@ def test_duplicates(pairs: list[Pair], indices: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("pairs", [[("a", "a")], [("no", "no"), ("a\n", "a\r\n")]])
 def test_a_batch_of_nothing(pairs: list[Pair]) -> None:
-    with pytest.raises(InvalidArgs) as refused:
-        made(b"a b c", *pairs)
-    assert refused.value.argument == "edits"
+    base, (one, *_) = Snapshot.of(b"a b c"), edits_of(pairs)
+    for make in (lambda: made(b"a b c", *pairs), lambda: replace_everywhere(base, one)):
+        with pytest.raises(InvalidArgs) as refused:
+            make()
+        assert refused.value.argument == "edits"
 
 
 def test_what_changes_nothing_is_counted_and_has_its_place() -> None:
