@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from copydesk.text import diff
-from copydesk.text.diff import Alignment, Common, Run, align, longest, weigh
+from copydesk.text.diff import Alignment, Common, Run, align, common_ends, longest, weigh
 from support.cost import bounded, spread
 
 FEW = st.lists(st.sampled_from("abc"), max_size=12)
@@ -246,3 +246,12 @@ def test_a_patch_tells_the_fewest_lines_that_differ(most: int | None, old: str, 
     assert "".join(made + ours[at:]) == new
     fewest = len(ours) + len(theirs) - 2 * common_length([*ours], [*theirs])
     assert changes == fewest if most is None else changes >= fewest
+
+
+@pytest.mark.parametrize("size", range(1, 18))
+def test_common_ends_are_counted_to_the_last_line(size: int) -> None:
+    for same in range(size + 1):
+        ours = list(range(size))
+        theirs = ours[:same] + [-1] * (size - same)
+        assert common_ends(ours, theirs) == (same, 0)
+        assert common_ends(ours[::-1], theirs[::-1]) == ((0, same) if same < size else (size, 0))

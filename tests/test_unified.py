@@ -192,6 +192,8 @@ ONE_BY_ONE: dict[str, tuple[bytes, int, int, bytes]] = {
     "last line": (NUMBERED, len(NUMBERED) - 8, len(NUMBERED), b"x\n"),
     "last line, no end": (NUMBERED, len(NUMBERED) - 8, len(NUMBERED), b"x"),
     "an empty line put above, the line changed": (b"a\n", 0, 1, b"\nb"),
+    "one of two equal lines taken": (b"a\na\n", 0, 4, b"a\n"),
+    "a line put to one that is equal": (b"a\n", 0, 2, b"a\na\n"),
     "same lines put in their own place": (b"a\nb\nc\n", 0, 6, b"a\nx\nc\n"),
 }
 """What is edited, from which byte to which, and the new bytes."""
@@ -346,19 +348,20 @@ def test_a_large_region_is_not_compared() -> None:
 @pytest.mark.parametrize(
     ("between", "heads"),
     [
-        (0, ["-1,4 +1,4"]),
-        (5, ["-1,10 +1,10"]),
-        (6, ["-1,11 +1,11"]),
-        (7, ["-1,4 +1,4", "-6,7 +6,7"]),
-        (20, ["-1,4 +1,4", "-19,7 +19,7"]),
+        (0, ["-1,5 +1,6"]),
+        (5, ["-1,10 +1,11"]),
+        (6, ["-1,11 +1,12"]),
+        (7, ["-1,4 +1,5", "-6,7 +7,7"]),
+        (20, ["-1,4 +1,5", "-19,7 +20,7"]),
     ],
 )
 def test_changes_whose_contexts_meet_share_a_hunk(between: int, heads: list[str]) -> None:
     lines = NUMBERED.splitlines(keepends=True)
     starts = [sum(map(len, lines[:line])) for line in (0, between + 1)]
-    change = ChangeSet.of(len(NUMBERED), [Edit(at, at + 1, b"x") for at in starts])
+    edits = [Edit(at, at + 1, new) for at, new in zip(starts, (b"x\ny", b"x"), strict=True)]
+    change = ChangeSet.of(len(NUMBERED), edits)
     diff = unified(Snapshot.of(NUMBERED), change, "a").decode()
-    assert re.findall(r"^@@ (.*) @@$", diff, re.MULTILINE) == (heads if between else ["-1,5 +1,5"])
+    assert re.findall(r"^@@ (.*) @@$", diff, re.MULTILINE) == heads
 
 
 @pytest.mark.parametrize(
