@@ -147,17 +147,17 @@ def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
 
 HANGS = """
 import sys, threading
-from copydesk.app.mcp import stdio
+from copydesk.app.mcp import server
 from copydesk.app.workspace import open_workspace
 
 def hang(*given, **options):
     print("began", flush=True)  # to standard error: the wire is not for prints
     threading.Event().wait()
 
-stdio.GRACE_SECONDS = 0.2
+server.GRACE_SECONDS = 0.2
 with open_workspace(sys.argv[1], shared=False) as opened:
     opened.call = hang
-    stdio.run_stdio(opened, "local", ("ws_mod",), "en", True)
+    server.run_stdio(opened, "local", ("ws_mod",), "en", True)
 """
 
 
