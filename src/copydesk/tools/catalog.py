@@ -242,7 +242,7 @@ class Catalog:
 
     def named(self, name: str) -> Tool:
         """The tool of a name, or of an older one; KeyError."""
-        return self._by_name[name]
+        return self.tools.get(name) or self._by_name[name]
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""
