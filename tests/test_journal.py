@@ -9,8 +9,11 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -479,3 +482,56 @@ def test_edits_elsewhere_cost_nothing() -> None:
 
     few, many = steps(30), steps(600)
     assert {name: (few[name], n) for name, n in many.items() if n > few[name] + 20} == {}
+
+
+def test_ctrl_c_anywhere_leaves_the_database_to_others() -> None:
+    """Wherever Python looks for signals in a change, a transaction and a reading."""
+    point = interrupted = 0
+    while interrupted == point:
+        point += 1
+        database = Database()
+        database.define("CREATE TABLE IF NOT EXISTS t (a)")
+        database.change("INSERT INTO t VALUES (?)", (1,))
+        interrupted += _interrupt(partial(_use, database), point)
+        with ThreadPoolExecutor() as pool:
+            rows = pool.submit(_count, database).result(10)
+        assert rows in (1, 2, 3), point
+    assert point > 30
+
+
+def _use(database: Database) -> None:
+    database.change("INSERT INTO t VALUES (?)", (2,))
+    with database.writing() as connection:
+        connection.execute("INSERT INTO t VALUES (3)")
+    with database.reading() as connection:
+        connection.execute("SELECT * FROM t").fetchall()
+
+
+def _count(database: Database) -> int:
+    # One that still counts as in use, or as locked, is not looked at again when it is replaced.
+    assert database._lock.acquire(timeout=1)
+    database._lock.release()
+    assert (database._inside, database._depth) == (False, 0)
+    return len(database.rows("SELECT * FROM t"))
+
+
+def _interrupt(work: Callable[[], None], point: int) -> bool:
+    """Raise KeyboardInterrupt at so many calls of the work; whether it has as many."""
+    seen = 0
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        nonlocal seen
+        if event in ("call", "c_return"):
+            seen += 1
+            if seen == point:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    try:
+        sys.setprofile(look)
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False

@@ -353,3 +353,12 @@ def test_an_anchor_of_a_block_is_called_by_its_name(desk: Desk) -> None:
         with pytest.raises(AnchorNotFound) as caught:
             desk.prepare(BlockReplace(A, Anchor(start), Anchor(end), "x"))
         assert caught.value.argument == argument
+
+
+def test_a_list_of_edits_is_stored_as_other_processes_read_it(root: Path) -> None:
+    edits: list[StringEdit] = [StringEdit("two", "2")]
+    with Desk(root, shared=True) as desk, Desk(root, shared=True) as other:
+        plan = desk.prepare(BatchEdit(A, edits))  # type: ignore[arg-type]  # as without a type checker
+        assert [one.id for one in other.pending()] == [plan.id]
+        other.apply(plan.id)
+    assert (root / "a.txt").read_text() == "one\n2\nthree\n"

@@ -654,6 +654,7 @@ def _end(
     """End the contexts, the last first, and all of them whatever is raised."""
     if held:
         try:
-            held.pop().__exit__(kind, error, trace)
+            held[-1].__exit__(kind, error, trace)
         finally:
+            held.pop()
             _end(held, kind, error, trace)

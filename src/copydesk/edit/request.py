@@ -94,6 +94,9 @@ class RangeEdits:
     path: RelPath
     edits: tuple[RangeEdit, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+
 
 @dataclass(frozen=True, slots=True)
 class Append:
@@ -164,6 +167,9 @@ class BatchEdit:
 
     path: RelPath
     edits: tuple[StringEdit, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
 
     @staticmethod
     def of(path: RelPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:

@@ -163,10 +163,13 @@ class FileLocks:
         `forked`: this is a child of the process that took it, and has no handle any more.
         """
         fd, mine = handle
-        self._held.locks.remove(mine)
+        try:
+            self._held.locks.remove(mine)
+        finally:
+            if not forked:
+                _unlock(fd)
         if forked:
             return
-        _unlock(fd)
         queue = self._paths(key)[1]
         if os.path.lexists(queue):
             _wake(queue)
@@ -511,22 +514,25 @@ class Lanes:
                 lane = self._lanes[key] = _Lane()
             self._count += 1
             mine = (ticket, self._count)
-            heapq.heappush(lane.waiting, mine)
             lane.users += 1
             try:
+                heapq.heappush(lane.waiting, mine)
                 while lane.holder or lane.waiting[0] != mine:
                     if not deadline.left:
                         raise (lane.holder or Holder()).busy(key, deadline.seconds)
                     self._free.wait(min(deadline.left, poll_seconds() or deadline.left))
                     check_cancelled()
+                held = self._exclusion.hold(key, deadline.left, caller)
+                holder = Holder.here(caller)
             except BaseException:  # cancelled, Ctrl-C: nobody must wait for one who has gone
-                lane.waiting.remove(mine)
-                heapq.heapify(lane.waiting)
+                if mine in lane.waiting:
+                    lane.waiting.remove(mine)
+                    heapq.heapify(lane.waiting)
                 self._leave(key, lane)
                 raise
             heapq.heappop(lane.waiting)
-            lane.holder = Holder.here(caller)
-        return self._exclusion.hold(key, deadline.left, caller)
+            lane.holder = holder
+        return held
 
     def give(self, key: str) -> None:
         """Give the lock to the thread of this process that waits with the smallest ticket."""

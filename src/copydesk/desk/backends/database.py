@@ -13,10 +13,9 @@ time; so who writes holds a lock of ours, and who waits for it is woken.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from threading import Event, RLock, local
-from types import TracebackType
 from typing import Any, Literal, Protocol, cast
 
 import apsw
@@ -143,7 +142,6 @@ class Database:
         self._exclusion = exclusion or NoExclusion()
         self._key = f"\0database {self.path}"  # no path of a document holds a NUL
         self._inside, self._depth = False, 0
-        self._held: AbstractContextManager[None] = nullcontext()
         self._connection: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._log: tuple[int, int] | None = None
@@ -158,71 +156,64 @@ class Database:
         if on_new is not None:
             self._on_new.append(on_new)
 
-    def locked(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def locked(self) -> Generator[None]:
         """Nobody else writes within it; a lock within a lock is the same one."""
-        return _Locked(self)
-
-    def take(self) -> None:
-        """Exclude other threads and processes; each call needs one of `give`."""
-        self._lock.acquire()
-        try:
-            if not self._depth:
-                held = self._exclusion.hold(self._key)
-                held.__enter__()
-                self._held = held
-            self._depth += 1
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def give(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
-        """End what `take` began; the exception that ended it, if one did."""
-        try:
-            self._depth -= 1
-            if not self._depth:
-                self._held.__exit__(kind, error, trace)
-        finally:
-            self._lock.release()
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            with self._exclusion.hold(self._key):
+                self._depth = 1
+                try:
+                    yield
+                finally:
+                    self._depth = 0
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
         """A transaction that writes; committed at the end, rolled back by an exception."""
-        with _Locked(self), _Reading(self) as connection:
+        with self._lock, nullcontext() if self._depth else self._exclusion.hold(self._key):
+            outer, self._depth = self._inside, self._depth + 1
             try:
-                connection.execute("BEGIN IMMEDIATE")
-                self._used.file = self._count
-                yield connection
-                if self._file and self._file.identity() != self._identity:
-                    raise StateFailed(_OPERATION, _MOVED, self.path)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # SQLite may have rolled back by itself
-                    connection.execute("ROLLBACK")
-                raise
+                connection = self._connected()
+                self._inside = True
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    self._used.file = self._count
+                    yield connection
+                    if self._file and self._file.identity() != self._identity:
+                        raise StateFailed(_OPERATION, _MOVED, self.path)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:  # SQLite may have rolled back by itself
+                        connection.execute("ROLLBACK")
+                    raise
+            except (apsw.Error, UnicodeDecodeError) as error:
+                if not outer and not _name_of(error).startswith(_TRANSIENT):
+                    self._let_go()
+                raise self._refused(error) from error
+            finally:
+                self._inside, self._depth = outer, self._depth - 1
 
     def change(self, statement: str, values: Sequence[Value]) -> int:
         """A transaction of one statement; how many rows it changed."""
-        self.take()
-        try:
-            connection, _ = self._done(statement, values)
-            changed = connection.changes()
-        except BaseException as error:
-            self.give(type(error), error, error.__traceback__)
-            raise
-        self.give()
-        return changed
+        with self._lock:
+            if self._depth:
+                return self._done(statement, values)[0].changes()
+            with self._exclusion.hold(self._key):
+                self._depth = 1
+                try:
+                    return self._done(statement, values)[0].changes()
+                finally:
+                    self._depth = 0
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement that reads."""
         if self._most_bytes is None:
             with self._lock:
                 return self._done(statement, values)[1]
-        with _Locked(self):
+        with self.locked():
             return self._done(statement, values)[1]
 
     def _done(
@@ -239,38 +230,21 @@ class Database:
                 self._let_go()
             raise self._refused(error) from error
 
-    def reading(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
         """The connection, for statements that read; others may write meanwhile if it has a log."""
-        return _Reading(self)
-
-    def begin(self) -> tuple[Connection, bool]:
-        """The connection in the place of its file, and whether this thread is using it already."""
-        if self._most_bytes is None:
-            self._lock.acquire()
-        else:
-            self.take()
-        outer = self._inside
-        try:
-            connection = self._connected()
-        except BaseException as error:
-            self.end(error, outer=outer)
-            raise
-        self._inside = True
-        return connection, outer
-
-    def end(self, error: BaseException | None, *, outer: bool) -> None:
-        """End what `begin` began; raises what an error of SQLite means."""
-        try:
-            self._inside = outer
-            if isinstance(error, (apsw.Error, UnicodeDecodeError)):
+        with self._lock if self._most_bytes is None else self.locked():
+            outer = self._inside
+            try:
+                connection = self._connected()
+                self._inside = True
+                yield connection
+            except (apsw.Error, UnicodeDecodeError) as error:
                 if not outer and not _name_of(error).startswith(_TRANSIENT):
                     self._let_go()
                 raise self._refused(error) from error
-        finally:
-            if self._most_bytes is None:
-                self._lock.release()
-            else:
-                self.give(type(error) if error else None, error)
+            finally:
+                self._inside = outer
 
     @contextmanager
     def decoding(self) -> Generator[None, None, None]:
@@ -456,47 +430,6 @@ class Database:
         if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
             return StateDamaged(_OPERATION, words, self.path)
         return StateFailed(_OPERATION, words, self.path)
-
-
-class _Locked:
-    """A database that nobody else writes, within a `with`."""
-
-    __slots__ = ("_database",)
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        self._database.take()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._database.give(kind, error, trace)
-
-
-class _Reading:
-    """A connection that one thread uses, within a `with`."""
-
-    __slots__ = ("_database", "_outer")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> Connection:
-        connection, self._outer = self._database.begin()
-        return connection
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._database.end(error, outer=self._outer)
 
 
 def _name_of(error: Exception) -> str:

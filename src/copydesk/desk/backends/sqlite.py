@@ -475,6 +475,7 @@ class SqliteJournal:
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
+        ended = dict(self._ended)  # before the rows: what ends in between is in them
         rows = self._db.rows(
             "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # few are open
             " WHERE state = 'open' AND group_id <> '' AND path = ? ORDER BY edit_id",
@@ -482,7 +483,7 @@ class SqliteJournal:
         )
         if not rows:
             return ()
-        return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in self._ended))
+        return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in ended))
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
         with self._db.reading() as db:
