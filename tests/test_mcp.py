@@ -305,3 +305,35 @@ async def test_a_large_result_is_no_crash(opened: OpenWorkspace) -> None:
         result = await client.call_tool("large", {})
         assert len(text_of(result)) < 12_000
         assert "characters]…" in text_of(result)
+
+
+async def test_a_cancelled_call_that_still_runs_takes_the_place_of_another(
+    opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("copydesk.app.mcp.server.THREADS", 1)
+    begun, go, order = threading.Event(), threading.Event(), list[str]()
+
+    def cancelled(context: Context) -> Report:
+        begun.set()
+        assert go.wait(60)
+        order.append("cancelled")
+        return Report({"status": "ok"})
+
+    def later(context: Context) -> Report:
+        order.append("later")
+        return Report({"status": "ok"})
+
+    add_tool(opened, "cancelled", cancelled)
+    add_tool(opened, "later", later)
+    async with Client(server_of(opened), mode="legacy") as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "cancelled", {})
+            assert await anyio.to_thread.run_sync(begun.wait, 60)
+            group.cancel_scope.cancel()
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "later", {})
+            with anyio.move_on_after(0.1):  # a call that waits for no other has answered by then
+                while not order:
+                    await anyio.sleep(0.01)
+            go.set()
+    assert order == ["cancelled", "later"]

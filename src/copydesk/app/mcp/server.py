@@ -425,13 +425,15 @@ class _Tools:
                     task=task,
                 )
 
-        try:
-            answer = await to_thread(call, abandon_on_cancel=True, limiter=self.limiter)
-        except anyio.get_cancelled_exc_class():
-            if state.cancel():
-                with anyio.CancelScope(shield=True):  # a write that has begun is finished
-                    await to_thread(state.ended.wait)
-            raise
+        own = anyio.CapacityLimiter(1)
+        async with self.limiter:  # also while a cancelled call still runs
+            try:
+                answer = await to_thread(call, abandon_on_cancel=True, limiter=own)
+            except anyio.get_cancelled_exc_class():
+                if state.cancel():
+                    with anyio.CancelScope(shield=True):  # a write that has begun is finished
+                        await to_thread(state.ended.wait, limiter=own)
+                raise
         await progress.sent()
         return answer
 
