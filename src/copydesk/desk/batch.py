@@ -27,6 +27,9 @@ from copydesk.text.unified import counts, line_counts, unified, unified_start
 SHOWN_DIFF = 16 << 10
 """Of a diff of more bytes only the start is made before the answer; the journal gets all."""
 
+SHOWN_LINES = 200
+"""The same of a diff of more lines."""
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -58,6 +61,8 @@ class Rewrite:
         """The same, now that it is written."""
         made = replace(self, edit_id=edit_id, digest=digest)
         made.__dict__["_shown"] = self._shown
+        if "_after" in self.__dict__:
+            made.__dict__["_after"] = replace(self._after, told=lambda: digest)
         return made
 
     @property
@@ -100,7 +105,8 @@ class Rewrite:
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
         """All that is told of the change: what is asked for while it is written costs no time."""
         path = str(self.path)
-        diff, whole = unified_start(self.base, self.change, path, SHOWN_DIFF, created=self.created)
+        most, created = (SHOWN_DIFF, SHOWN_LINES), self.created
+        diff, whole = unified_start(self.base, self.change, path, *most, created=created)
         return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
 
 

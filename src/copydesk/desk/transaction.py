@@ -444,6 +444,8 @@ class Rewriting:
         base = self.steps[0][1].base
         if self.in_parts or not isinstance(base, Snapshot):
             return kept_and_new(self.change)
+        if base.size <= sizes.JOINED:
+            return (whole(self.steps[-1][1].after).data,)
         return self.change.pieces(memoryview(base.data))
 
     @property

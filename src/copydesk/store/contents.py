@@ -21,7 +21,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from mmap import mmap
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from copydesk.errors import BinaryFile, FileTooLarge, NotAFile
@@ -139,7 +138,7 @@ class _Out:
             write_all(self.fd, gathered[0] if len(gathered) == 1 else b"".join(gathered))
         else:
             done = _os.write_many(self.fd, gathered)
-            for part in gathered:  # those that the one call has not written
+            for part in gathered if done < size else ():  # what the one call has not written
                 write_all(self.fd, memoryview(part)[done:])
                 done = max(done - len(part), 0)
         self.wrote(size)
@@ -295,7 +294,26 @@ def _skip(block: bytes, nth: int) -> int:
 
 
 _STEP = 4 << 20
-_JOINED = 2 << 20
+_ROOMS = 2
+_free_rooms: list[memoryview] = []
+
+
+@contextmanager
+def _room() -> Generator[memoryview]:
+    """`_STEP` bytes to read into; a few are kept, since the system is slow to give new memory."""
+    try:
+        room = _free_rooms.pop()
+    except IndexError:
+        room = memoryview(bytearray(_STEP))
+    try:
+        yield room
+    finally:
+        if len(_free_rooms) < _ROOMS:
+            _free_rooms.append(room)
+
+
+_APART = 64 << 10
+"""Of so many bytes or more, a piece is digested where it is; smaller ones are put together."""
 
 
 class State(Protocol):
@@ -355,16 +373,15 @@ class DigestOfFile(_InThread[tuple[str, States]]):
     def _digest(self, fd: int, size: int) -> tuple[str, States]:
         state: State = hashlib.sha256()
         states: list[tuple[int, State]] = []
-        # its pages are filled without Python's lock, which a bytearray is zeroed under
-        room = memoryview(mmap(-1, max(min(size, _STEP), 1)))
         at = 0
-        while at < size and not self._stopped:
-            count = _os.pread_into(fd, room[: size - at], at)
-            if not count:
-                break
-            state.update(room[:count])
-            at += count
-            states.append((at, state.copy()))
+        with _room() as room:
+            while at < size and not self._stopped:
+                count = _os.pread_into(fd, room[: size - at], at)
+                if not count:
+                    break
+                state.update(room[:count])
+                at += count
+                states.append((at, state.copy()))
         return state.hexdigest(), states
 
 
@@ -382,42 +399,44 @@ class DigestOfPieces(_InThread[str]):
             if index:  # the last state that is one of the new content too
                 done, known = states[index - 1]
                 state = known.copy()
-        for data in _bytes_from(pieces, old_fd, done):
-            if self._stopped:
-                break
-            state.update(data)
+        with _room() as room:
+            for data in _bytes_from(pieces, old_fd, done, room):
+                if self._stopped:
+                    break
+                state.update(data)
         return state.hexdigest()
 
 
-def _bytes_from(pieces: Sequence[Piece], old_fd: int, done: int) -> Iterator[bytes | memoryview]:
+def _bytes_from(
+    pieces: Sequence[Piece], old_fd: int, done: int, room: memoryview
+) -> Iterator[bytes | memoryview]:
     """The bytes of the pieces after the first `done`; each value is valid until the next."""
-    given = sum(len(piece) for piece in pieces if not isinstance(piece, Kept))
-    room = memoryview(bytearray(min(given, _JOINED)))
     size = 0
     for piece in pieces:
-        if size and (isinstance(piece, Kept) or size + len(piece) > len(room)):
+        count = 0 if isinstance(piece, Kept) or len(piece) >= _APART else len(piece)
+        if size and not 0 < count <= len(room) - size:
             yield room[:size]
             size = 0
         if isinstance(piece, Kept):
-            yield from _kept(piece, old_fd, done)
+            yield from _kept(piece, old_fd, done, room)
             done = 0
-        elif len(piece) > len(room):
-            yield piece
+        elif count:
+            room[size : size + count] = piece
+            size += count
         else:
-            room[size : size + len(piece)] = piece
-            size += len(piece)
+            yield piece
     if size:
         yield room[:size]
 
 
-def _kept(piece: Kept, old_fd: int, done: int) -> Iterator[bytes]:
+def _kept(piece: Kept, old_fd: int, done: int, room: memoryview) -> Iterator[memoryview]:
     at = piece.start + done
     while at < piece.stop:
-        data = read_at(old_fd, min(_CHUNK, piece.stop - at), at)
-        if not data:
+        count = _os.pread_into(old_fd, room[: piece.stop - at], at)
+        if not count:
             raise TargetMoved("the old file has become shorter")
-        yield data
-        at += len(data)
+        yield room[:count]
+        at += count
 
 
 class OpenContent:

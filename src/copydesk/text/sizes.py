@@ -13,6 +13,9 @@ LARGE = 8 << 20
 BESIDE = 512 << 10
 """Of so many bytes or more, digests and copies are made in threads beside the work."""
 
+JOINED = 2 << 20
+"""A text of at most so many bytes is written and digested as one piece, without other threads."""
+
 WHOLE = 256 << 20
 """A file of more bytes is never held as a whole."""
 

@@ -122,16 +122,23 @@ def unified(
 
 
 def unified_start(
-    old: Text, change: ChangeSet, path: str, most: int, *, created: bool = False
+    old: Text,
+    change: ChangeSet,
+    path: str,
+    most_bytes: int,
+    most_lines: int,
+    *,
+    created: bool = False,
 ) -> tuple[bytes, bool]:
-    """The diff up to the first hunk that ends beyond `most` bytes; whether it is complete."""
+    """The diff up to the first hunk that ends beyond a limit; whether it is complete."""
     parts: list[bytes] = []
-    size = 0
+    size = lines = 0
     for part in _parts(old, change, path, created=created):
-        if size > most:
+        if size > most_bytes or lines > most_lines:
             return b"".join(parts), False
         parts.append(part)
         size += len(part)
+        lines += part.count(b"\n")
     return b"".join(parts), True
 
 

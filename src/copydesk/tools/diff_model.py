@@ -188,6 +188,9 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
     `left_out` gives the words for a number of characters. `marks_whole`: a line whose change
     is too long to be shown in parts is kept; else both ends of the change are.
     """
+    rows = diff.split("\n")
+    if max(map(len, rows)) <= LONG:
+        return diff
     made: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -209,7 +212,7 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
                 made.append(sign + (line if cut else _parts(line, marked, left_out)))
             lines.clear()
 
-    for sign, line, _, _ in read_diff(diff.split("\n")):
+    for sign, line, _, _ in read_diff(rows):
         if sign in ("-", "+"):
             (old if sign == "-" else new).append(line[1:])
         elif sign == "\\" and (old or new):
