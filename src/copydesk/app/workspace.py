@@ -473,9 +473,9 @@ class OpenWorkspace(Closing):
             rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
             words = tuple(refusals.check_words(one, lang) for one in shown.checks)
             fields: Fields = {**report.fields, "checks": rows}
-            report = replace(report, fields=fields, notices=words)
+            report = replace(report, made=fields, notices=words)
         if shown.plan.why:
-            report = replace(report, fields={**report.fields, "why": shown.plan.why})
+            report = replace(report, made={**report.fields, "why": shown.plan.why})
         return answers.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(

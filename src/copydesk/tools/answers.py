@@ -424,7 +424,7 @@ def with_notices(answer: Answer, name: str, value: list[Value], words: Sequence[
     fields: Fields = {**answer.fields, name: value}
     if isinstance(answer, NoteAnswer):
         return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))
-    return replace(answer, fields=fields, notices=(*answer.notices, *words))
+    return replace(answer, made=fields, notices=(*answer.notices, *words))
 
 
 def with_saved(
@@ -445,14 +445,16 @@ def with_saved(
 
 def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang) -> Answer:
     """The answer with new findings of checks in what it wrote or planned; else a line in full."""
+    if not checked:
+        return answer
     found = [one for findings in checked.values() for one in findings]
     told = answer.data_fields if isinstance(answer, Envelope) else answer.fields
     is_full = isinstance(answer, Report) and not answer.is_error
-    if not checked or "checks" in told or not (found or is_full):
+    if "checks" in told or not (found or is_full):
         return answer
     rows: list[Value] = [refusals.check_row(one, lang) for one in found]
     if isinstance(answer, Report) and (not answer.line or not found):
-        return replace(answer, fields={**answer.fields, "checks": rows})
+        return replace(answer, made={**answer.fields, "checks": rows})
     words = [refusals.check_words(one, lang) for one in found]
     return with_notices(answer, "checks", rows, words)
 
@@ -472,7 +474,7 @@ def with_decision(report: Report, decision: Decision | None) -> Report:
     if decision is None:
         return report
     fields: Fields = {**report.fields, "decision": _row(decision, written=False)}
-    return replace(report, fields=fields)
+    return replace(report, made=fields)
 
 
 def _says(fields: Fields, decision: Decision) -> bool:

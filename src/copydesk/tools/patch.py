@@ -217,7 +217,7 @@ class _Patching:
             path, refusal = self._refused[0]
             told = reports.refused(self._name, path, refusal, lang, ("patch",))
             summary = f"{told.fields['path']}: {told.fields['summary']}"
-            return replace(told, fields={**told.fields, "summary": summary})
+            return replace(told, made={**told.fields, "summary": summary})
         if self._rejected:
             refusal = errors.PatchRejected(tuple(self._rejected))
             return reports.refused(self._name, None, refusal, lang, ("patch",))

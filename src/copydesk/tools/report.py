@@ -174,8 +174,11 @@ def fits(text: str, room: int) -> bool:
 Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 """What a report may hold."""
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
-_WORDS = frozenset(["true", "false", "null", "yes", "no", "on", "off", "y", "n"])
+_PLAIN = re.compile(
+    r"(?!(?i:true|false|null|yes|no|on|off|y|n)\Z)[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII
+)
+"""What stands for itself as a scalar: a word that YAML reads as a text."""
+
 _ESCAPED = re.compile(
     '["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]'
 )
@@ -221,8 +224,7 @@ def _escape(found: re.Match[str]) -> str:
 
 def _scalar(value: str | int | bool | None) -> str:
     if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-        return value if plain else quoted(value)
+        return value if _PLAIN.fullmatch(value) else quoted(value)
     if value is None:
         return "null"
     return _FLAGS[value] if isinstance(value, bool) else str(value)
@@ -237,7 +239,9 @@ def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
 
 
 def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
-    if isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
+    if type(value) is int:
+        lines.append(f"{head} {value}")
+    elif isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
         _block(lines, head, value, f"{indent}  ")
     elif value is None or isinstance(value, _SCALARS):
         lines.append(f"{head} {_scalar(value)}")
@@ -300,13 +304,14 @@ class Report:
     and `body` in a fence of `language`. `content` are fields of the data that the body shows.
     `notices` say what happened besides: what was decided, lost, or written by another program.
 
-    `display` is said with a diff that cannot be applied.
+    `made` are the fields, or what makes them when they are asked for: those of a success that is
+    told in one line are for programs alone. `display` is said with a diff that cannot be applied.
 
     The text takes about `budget` tokens; 0 is any number. `rest` says how to see what is left
     out, from a line `N~` on. `views` are the versions of files of which it shows lines.
     """
 
-    fields: Fields
+    made: Fields | Callable[[], Fields]
     diff: str = ""
     body: str | None = None
     language: str = "text"
@@ -322,9 +327,14 @@ class Report:
     lang: Lang = "en"
     views: tuple[View, ...] = ()
 
+    @cached_property
+    def fields(self) -> Fields:
+        """The fields, in their order."""
+        return self.made() if callable(self.made) else self.made
+
     @property
     def is_error(self) -> bool:
-        return self.fields.get("status") == "error"
+        return not callable(self.made) and self.made.get("status") == "error"
 
     @property
     def text(self) -> str:

@@ -89,12 +89,12 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         say("next.replan", lang, {"tool": mode, "id": plan.id}),
     )
     rest = _rest(mode, plan.id, lang)
-    report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
     if length != "brief":
         shown = partial(report_fields.evidence_lines, draft)
         path, base = plan.request.path, draft.base
         view = View(path, base.version, base.line_count, "old", 0, shown, outcome.real)
-        return replace(report, views=(view,))
+        return _with_diff(fields, draft.diff, base.encoding, lang, steps, rest, (view,))
+    report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
     remarks = (*words, *report_fields.remarks(draft, fields, lang))
     return replace(
         report,
@@ -108,6 +108,32 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
 def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
     """The report of an apply; one line for what was written just as planned, unless in full."""
     draft, plan = outcome.draft, outcome.plan
+    at = plan.request.to if isinstance(plan.request, MoveFile) else plan.request.path
+    views = (View(at, draft.after.version, side="new"),)
+    text, was_cut, display = _diff_and_words(draft.diff, draft.base.encoding, lang)
+    make = partial(_applied_fields, mode, outcome, lang, was_cut=was_cut)
+    if length == "full":
+        rest = _rest(mode, outcome.edit_id, lang)
+        return Report(make(), diff=text, display=display, rest=rest, views=views)
+    remarks = report_fields.remarks(draft, report_fields.warnings(draft, lang), lang)
+    if not outcome.edit_id:
+        remarks = (_applied_summary(outcome, lang), *remarks)
+    shows = length is None and outcome.context == "fuzz"
+    return Report(
+        make,
+        diff=text,
+        display=display,
+        rest=_rest(mode, outcome.edit_id, lang) if shows else "",
+        line=_written_line(outcome, _version_after(outcome)),
+        remarks=remarks,
+        shows_diff=shows,
+        views=views if shows else (),
+    )
+
+
+def _applied_fields(mode: str, outcome: Applied, lang: Lang, *, was_cut: bool) -> Fields:
+    """All fields of an apply; `was_cut`: the diff that stands beside them."""
+    draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",
         "mode": mode,
@@ -120,30 +146,26 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     if outcome.context == "fuzz":
         fields |= _drift(plan.base_digest, None if draft.created else draft.base.digest)
     fields |= {"changed": outcome.edit_id != 0, "edit_id": outcome.edit_id}
-    version = "" if isinstance(plan.request, DeleteFile) else draft.after.version
+    version = _version_after(outcome)
     if version:
         fields["version"] = version
     fields |= report_fields.warnings(draft, lang)
     if not isinstance(plan.request, FileOperation):
         fields["normalized"] = report_fields.normalized(draft)
     fields["apply_evidence"] = report_fields.apply_evidence(draft)
-    fields["summary"] = say(_applied_saying(outcome), lang, report_fields.numbers(draft))
-    rest = _rest(mode, outcome.edit_id, lang)
-    report = _with_diff(fields, draft.diff, draft.base.encoding, lang, (), rest)
-    at = plan.request.to if isinstance(plan.request, MoveFile) else plan.request.path
-    after = View(at, draft.after.version, side="new")
-    if length == "full":
-        return replace(report, views=(after,))
-    remarks = report_fields.remarks(draft, fields, lang)
-    if not outcome.edit_id:
-        remarks = (str(fields["summary"]), *remarks)
-    return replace(
-        report,
-        line=_written_line(outcome, version),
-        remarks=remarks,
-        shows_diff=length is None and outcome.context == "fuzz",
-        views=(after,) if length is None and outcome.context == "fuzz" else (),
-    )
+    if was_cut:
+        fields["diff_truncated"] = True
+    fields["summary"] = _applied_summary(outcome, lang)
+    return fields
+
+
+def _applied_summary(outcome: Applied, lang: Lang) -> str:
+    return say(_applied_saying(outcome), lang, report_fields.numbers(outcome.draft))
+
+
+def _version_after(outcome: Applied) -> str:
+    """The version of the file that was written, empty for one that was deleted."""
+    return "" if isinstance(outcome.plan.request, DeleteFile) else outcome.draft.after.version
 
 
 def _written_line(outcome: Applied, version: str) -> str:
@@ -390,16 +412,26 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
 
 
 def _with_diff(
-    fields: Fields, diff: bytes, encoding: Encoding, lang: Lang, steps: tuple[str, ...], rest: str
+    fields: Fields,
+    diff: bytes,
+    encoding: Encoding,
+    lang: Lang,
+    steps: tuple[str, ...],
+    rest: str,
+    views: tuple[View, ...] = (),
 ) -> Report:
-    text, was_cut = shown_diff(diff, encoding)
-    display = ""
+    text, was_cut, display = _diff_and_words(diff, encoding, lang)
     if was_cut:
         summary = fields.pop("summary")
         fields |= {"diff_truncated": True, "summary": summary}
-    elif encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff:
-        display = say("diff.display", lang)
-    return Report(fields, diff=text, next_steps=steps, display=display, rest=rest)
+    return Report(fields, diff=text, next_steps=steps, display=display, rest=rest, views=views)
+
+
+def _diff_and_words(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, bool, str]:
+    """The diff as text, whether it was cut, and what is said of one that cannot be applied."""
+    text, was_cut = shown_diff(diff, encoding)
+    is_other = encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff
+    return text, was_cut, say("diff.display", lang) if is_other and not was_cut else ""
 
 
 def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
