@@ -112,6 +112,31 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
         ("u . . d 1 2", "u . . D . . d 1 2", "1:3", "?1,4"),
         ("u . . d 1 2", "u . D 1 2", "1:2", "uncertain"),
         ("u . . d 1 2", "u . . . D 1 2", "1:3", "?1,2"),
+        # the smallest texts found by search that a small change of the rule answers otherwise
+        (".", "", "1:2", "0"),
+        (".", ". .", "-1:1", "-1"),
+        (". .", ". . .", "0:2", "?0,1"),
+        (". t . .", "x . .", "2:4", "1"),
+        ("4 t", "t 4 . t .", "1:2", "3"),
+        ("c b c b", "c b b", "3:4", "2"),
+        (". b .", ". t b b", "0:1", "0"),
+        ("t 4 t", "4 . t .", "2:3", "2"),
+        ("b . b", "b_ . b .", "2:3", "2"),
+        (". . .", ". . . t .", "0:3", "uncertain"),
+        ("a t x t", "x t x a", "0:1", "uncertain"),
+        ("b . . b", ". b_ . .", "2:3", "?0,2,3"),
+        (". b a . b", "a . a .", "2:3", "?0,2"),
+        (". . . t .", ". . . .", "1:3", "?0,1,2"),
+        (". . .", "c . y . . .", "0:2", "?3,4"),
+        (". c . . .", "y . . .", "3:5", "2"),
+        (". a .", "b . a a . a", "0:1", "1"),
+        (". a b . b", "b . . b", "4:5", "3"),
+        ("y t x x y", "t y x x y", "3:5", "uncertain"),
+        ("c t . .", "t . t c . .", "3:4", "?1,4,5"),
+        (". . t f", ". . y t f . t", "0:2", "0"),
+        ("h . . .", ". h . t . . .", "1:4", "uncertain"),
+        ("a . . t", ". t a . . z t", "1:3", "3"),
+        ("b y x t t b", "y b . c t t b", "5:6", "6"),
     ],
 )
 def test_one_footprint(base: str, now: str, footprint: str, expected: str) -> None:
@@ -323,6 +348,24 @@ def test_equal_lines_that_are_others(base: str, now: str, old: str, expected: st
         assert not isinstance(verdict, Carried)
     else:
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "footprint", "room"),
+    [
+        ("a b c d", "a x y d", "1:3", (1, 3)),
+        ("a b c d", "a d", "1:3", (1, 1)),
+        ("a b c", "x y z", "1:2", (0, 3)),
+        ("a b", "a b", "-1:1", (0, 1)),
+        ("a b", "a b", "1:3", (1, 2)),
+        (". . . t .", ". . .", "1:3", (1, 3)),
+        (".", "", "1:2", (0, 0)),
+    ],
+)
+def test_where_lines_may_stand(base: str, now: str, footprint: str, room: tuple[int, int]) -> None:
+    start, stop = map(int, footprint.split(":"))
+    relocation = Relocation(LineKeys.of(lines(base)), LineKeys.of(lines(now)))
+    assert relocation.room_of(start, stop) == room
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-2, 1), (1, 1), (2, 1), (0, 5), (4, 5)])

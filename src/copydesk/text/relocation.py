@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -93,11 +93,11 @@ class TextPair:
         return not self._has_rival(foot) and not self._may_have_moved(foot)
 
     def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
-        """The base lines [start, stop) of the footprint without blank ones at its ends."""
+        """Base lines [start, stop): the footprint without blank ends; none when start >= stop."""
         start, stop = line, line + size
-        while start < stop and self.base[start] == self._blank:
+        while self.base[start] == self._blank:  # the ends of the file are not blank
             start += 1
-        while start < stop and self.base[stop - 1] == self._blank:
+        while self.base[stop - 1] == self._blank:
             stop -= 1
         return start, stop
 
@@ -187,7 +187,7 @@ class TextPair:
         return (
             foot.size > 1
             and all(line == self._blank for line in lines)
-            and any(self._next_to_unique(foot))
+            and self._is_next_to_unique(foot)
             and self._blank_around(self.base, foot.base, foot.size)
             == self._blank_around(self.now, foot.now, foot.size)
         )
@@ -201,26 +201,22 @@ class TextPair:
             end += 1
         return line - start, end - line - size
 
-    def _next_to_unique(self, foot: Footprint) -> tuple[bool, bool]:
+    def _is_next_to_unique(self, foot: Footprint) -> bool:
+        """Whether the line before or after the footprint is unique, and stands there now."""
         end = foot.base + foot.size
-        return (
-            foot.above > 0 and self._unique_in(foot.base - 1, foot.base) > 0,
-            foot.below > 0 and self._unique_in(end, end + 1) > 0,
-        )
+        if foot.above and self._unique_in(foot.base - 1, foot.base):
+            return True
+        return foot.below > 0 and self._unique_in(end, end + 1) > 0
 
     def _spacing_elsewhere(self, foot: Footprint, region: Gap) -> bool:
-        """Whether blank lines elsewhere suit the lines on the other side better."""
-        above, below = self._next_to_unique(foot)
+        """Whether a blank line elsewhere suits the lines on one side of the footprint better."""
         end = foot.base + foot.size
-        for j in range(region.now_start, region.now_stop):
-            if self.now[j] != self._blank:
-                continue
-            is_last, is_first = j + 1 == foot.now + foot.size, j == foot.now
-            if above and not is_last and self._agree_below(end, j + 1, foot.below + 1):
-                return True
-            if below and not is_first and self._agree_above(foot.base, j, foot.above + 1):
-                return True
-        return False
+        return any(
+            self._agree_below(end, j + 1, foot.below + 1)
+            or self._agree_above(foot.base, j, foot.above + 1)
+            for j in range(region.now_start, region.now_stop)
+            if self.now[j] == self._blank
+        )
 
     def _has_rival(self, foot: Footprint) -> bool:
         """Whether a look-alike agrees with the surroundings further than the carried place.
@@ -254,20 +250,21 @@ class TextPair:
         return False
 
     def _is_between_unique(self, foot: Footprint, i: int, j: int) -> bool:
-        """Whether base line i and now line j stand between the unique lines around the foot."""
-        unique, now_of = self.unique, self.alignment.now_of
-        low, high = (0, 0), (len(self.base), len(self.now))
-        for k in range(bisect_left(unique, foot.base) - 1, -1, -1):
-            at = now_of(unique[k])
-            if at is not None and at < foot.now:
-                low = unique[k], at
-                break
-        for k in range(bisect_left(unique, foot.base + foot.size), len(unique)):
-            at = now_of(unique[k])
-            if at is not None and at >= foot.now + foot.size:
-                high = unique[k], at
-                break
-        return low[0] <= i < high[0] and low[1] <= j < high[1]
+        """Whether base line i and now line j stand between the unique lines around the footprint.
+
+        The footprint has a look-alike, so none of its lines is unique; the file's ends are.
+        """
+        split = bisect_left(self.unique, foot.base)
+        low, low_now = next(self._aligned(range(split - 1, -1, -1)))
+        high, high_now = next(self._aligned(range(split, len(self.unique))))
+        return low <= i < high and low_now <= j < high_now
+
+    def _aligned(self, places: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """The unique lines at these places that are aligned, and their lines in now."""
+        for k in places:
+            at = self.alignment.now_of(self.unique[k])
+            if at is not None:
+                yield self.unique[k], at
 
     def _may_have_moved(self, foot: Footprint) -> bool:
         """Whether a line that moved may have taken some of the footprint along, or brought it.
@@ -303,10 +300,8 @@ class TextPair:
         place, between = (
             (j + 1, range(i, foot.base)) if i < foot.base else (j - size, range(end, i))
         )
-        if place < 0 or place == foot.now or foot.base <= i < end:
-            return False
         if self.now[place : place + size] != self.base[foot.base : end]:
-            return False
+            return False  # as also where `place` is above the start: the slice is too short
         return all(self.alignment.now_of(k) is None for k in between)
 
     @cached_property
@@ -347,7 +342,7 @@ class TextPair:
             while True:
                 at = text.index(lines[rarest], at + 1)
                 start = at - rarest
-                if start >= 0 and text[start : start + size] == lines:
+                if text[start : start + size] == lines:  # too short where start < 0
                     found.append(start)
         return found
 
@@ -455,7 +450,7 @@ class Outline:
             else:
                 belongs = belongs or _OPENING.match(text) is not None
             limit = depth if belongs else depth - 1
-        if not self.is_heading(line) and not (above < line and self.is_heading(above)):
+        if not self.is_heading(line) and not self.is_heading(above):
             yield from self._upwards(above, last)
 
     def end(self, owner: int, line: int) -> int:
@@ -501,12 +496,12 @@ class Outline:
 
     def is_heading(self, line: int) -> bool:
         text = self.lines[line]
-        if text.startswith(b"[") and _SECTION.match(text):
+        if _SECTION.match(text):
             return True
         below = self.lines[line + 1] if line + 1 < len(self.lines) else b""
-        if text.startswith(b"#") and _TITLE.match(text):
+        if _TITLE.match(text):
             return text.startswith(b"##") or not below.strip()  # else a comment upon code
-        if below[:1].isalnum() or not _UNDERLINE.match(below) or not _WORD.search(text):
+        if not _UNDERLINE.match(below) or not _WORD.search(text):
             return False
         return below.startswith(b"===") or 3 * len(below.rstrip()) >= 2 * len(text.rstrip())
 
@@ -574,13 +569,9 @@ class Owners:
         limit = self._base.limit(line - 1)
         ours = [k + 1 for k in self._base.owners(line - 1, limit)]
         theirs = [k + 1 for k in self._now.owners(at - 1, limit)]
-        pair = self._pair
-        texts = {pair.base[k] for k in ours} & {pair.now[k] for k in theirs}
-        same = {(k, to) for k in ours if (to := pair.alignment.now_of(k)) in theirs}
-        return (
-            [k for k in ours if pair.base[k] not in texts and k not in {one for one, _ in same}],
-            [k for k in theirs if pair.now[k] not in texts and k not in {to for _, to in same}],
-        )
+        base, now = self._pair.base, self._pair.now
+        texts = {base[k] for k in ours} & {now[k] for k in theirs}
+        return [k for k in ours if base[k] not in texts], [k for k in theirs if now[k] not in texts]
 
     def _is_copied(self, foot: Footprint, old: int, new: int) -> bool:
         """Whether the old owner was changed, and the new one is mostly a copy of its lines."""
@@ -768,9 +759,9 @@ class Relocation:
         if pair.is_certain(foot):
             return True
         start, stop = pair.without_blank_ends(foot.base, foot.size)
-        if stop - start == foot.size or not pair.all_unique(start, stop):
-            return False
-        return pair.is_certain(pair.foot(start, start - foot.base + foot.now, stop - start))
+        return pair.all_unique(start, stop) and pair.is_certain(
+            pair.foot(start, start - foot.base + foot.now, stop - start)
+        )
 
     def _holds_unindented(self, foot: Footprint) -> bool:
         """Whether the place holds without indentation, where it may have been indented anew."""
@@ -810,8 +801,8 @@ class Relocation:
         went: set[bytes] = set()
         came: set[bytes] = set()
         for gap in self._pair.alignment.gaps():
-            old = self._strict_base[max(0, gap.base_start - 1) : max(0, gap.base_stop - 1)]
-            new = self._strict_now[max(0, gap.now_start - 1) : max(0, gap.now_stop - 1)]
+            old = self._strict_base[gap.base_start - 1 : gap.base_stop - 1]
+            new = self._strict_now[gap.now_start - 1 : gap.now_stop - 1]
             went.update(map(bare, old))
             came.update(map(bare, new))
         if not went & came - {b""}:
