@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from io import BytesIO
 from itertools import chain
 
 from copydesk.text.encoding import UTF8
@@ -63,17 +64,15 @@ class Lines:
         return len(self.keys)
 
     def __getitem__(self, line: int) -> bytes:
-        start = sum(map(len, self._parts[:line])) + line
-        return self._data[start : start + len(self._parts[line]) + 1]
+        return self._ended[line]
 
     @cached_property
-    def _parts(self) -> list[bytes]:
-        return self._data.split(b"\n")
+    def _ended(self) -> list[bytes]:
+        return BytesIO(self._data).readlines()
 
     def text(self, start: int, stop: int) -> bytes:
         """Lines [start, stop)."""
-        low, high = (sum(map(len, self._parts[:line])) + line for line in (start, stop))
-        return self._data[low:high]
+        return b"".join(self._ended[start:stop])
 
 
 def bare(line: bytes) -> bytes:

@@ -305,6 +305,9 @@ def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> lis
     counts, others = Counter(ours), Counter(theirs)
     once = {line for line, count in counts.items() if count == 1 == others.get(line)}
     pairs = [(i, place[line]) for i, line in enumerate(ours, gap.base_start) if line in once]
+    order = [j for _, j in pairs]
+    if order == sorted(order):
+        return pairs
     ends: list[int] = []
     end_at: list[int] = []
     before: list[int] = []
@@ -330,19 +333,18 @@ def _extend(
 ) -> Iterator[Gap]:
     """Grow each link of the chain both ways, add the runs; yield what may match between them."""
     base_at, now_at = gap.base_start, gap.now_start
-    for at, (i, j) in enumerate(chain):
+    for i, j in chain:
         if i < base_at:
             continue
         i0, j0 = i, j
         while i0 > base_at and j0 > now_at and a[i0 - 1] == b[j0 - 1]:
             i0, j0 = i0 - 1, j0 - 1
-        to = chain[at + 1] if at + 1 < len(chain) else (gap.base_stop, gap.now_stop)
-        while i < to[0] and j < to[1] and a[i] == b[j]:
-            i, j = i + 1, j + 1
-        found.append(Run(i0, j0, i - i0))
+        # it ends before a later link that it does not pass through: that link's line is unique
+        more = min(same_after(a, b, i, j), gap.base_stop - i, gap.now_stop - j)
+        found.append(Run(i0, j0, i + more - i0))
         if base_at < i0 and now_at < j0:
             yield Gap(base_at, i0, now_at, j0)
-        base_at, now_at = i, j
+        base_at, now_at = i + more, j + more
     yield Gap(base_at, gap.base_stop, now_at, gap.now_stop)
 
 

@@ -431,10 +431,10 @@ class Outline:
 
     def owners(self, line: int, limit: int) -> Iterator[int]:
         """The lines that enclose the line, the innermost first, the nearest heading last."""
-        above, last = line, max(0, line - _REACH)
+        lines, above, last = self.lines, line, max(0, line - _REACH)
         while limit >= 0 and above > last:
             above -= 1
-            raw = self.lines[above]
+            raw = lines[above]
             if not raw[: limit + 1].strip(_BLANKS):
                 continue  # a blank line, or a deeper one
             depth = self.depth(above)
