@@ -20,6 +20,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import (
     counts,
     deleted,
+    line_counts,
     mode_changed,
     quoted,
     read_diff,
@@ -274,6 +275,26 @@ def test_headers_count_their_lines(case: Case) -> None:
         shift += new_size - old_size
         added, removed = added + signs.count(b"+"), removed + signs.count(b"-")
     assert counts(case.diff) == (added, removed)
+
+
+@pytest.mark.parametrize(
+    ("data", "edits", "expected"),
+    [
+        (b"ab\ncd\ne", [(0, 1, b"x"), (3, 4, b"")], (2, 2)),
+        (b"abc\nd\n", [(0, 1, b"x"), (2, 3, b"y")], (1, 1)),
+        (b"ab\ncd\n", [(0, 1, b"a"), (3, 4, b"x")], (1, 1)),
+        (b"a\nb\nc\n", [(0, 1, b"x\ny")], (2, 1)),
+        (b"a\nb\nc\n", [(0, 3, b"x")], (1, 2)),
+        (b"a\nb", [(2, 3, b"")], (0, 1)),
+        (b"a\n", [(2, 2, b"x")], (1, 0)),
+        (b"", [(0, 0, b"x")], (1, 0)),
+    ],
+)
+def test_lines_are_counted_as_the_diff_shows_them(
+    data: bytes, edits: list[tuple[int, int, bytes]], expected: tuple[int, int]
+) -> None:
+    base, change = Snapshot.of(data), ChangeSet.of(len(data), [Edit(*edit) for edit in edits])
+    assert line_counts(base, change) == counts(unified(base, change, "a")) == expected
 
 
 def _lf_lines(data: bytes | None) -> int:

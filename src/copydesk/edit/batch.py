@@ -389,6 +389,8 @@ class _Replacement(NamedTuple):
         return low + start, low + stop
 
     def _encoded(self, encoding: Encoding, part: str) -> bytes:
+        if self.start >= 0 and part.isascii():
+            return part.encode()
         try:
             return encoding.bytes_of(part)
         except EncodingRefused:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 AnyBytes = TypeVar("AnyBytes", bytes, memoryview)
@@ -56,7 +57,7 @@ class ChangeSet:
         Raises ValueError for a span outside of the text and for an overlap.
         """
         merged: list[Edit] = []
-        for edit in sorted(edits, key=lambda e: (e.start, e.stop)):
+        for edit in sorted(edits, key=attrgetter("start", "stop")):
             if not 0 <= edit.start <= edit.stop <= length:
                 raise ValueError(f"span {edit.start}..{edit.stop} outside of 0..{length}")
             if edit.start == edit.stop and not edit.new:

@@ -144,11 +144,28 @@ def unified_start(
 
 def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
     """Lines added and removed, as a diff of the change shows them."""
+    if isinstance(old, Snapshot) and _is_within_lines(old, change):
+        return len(change.edits), len(change.edits)
     added = removed = 0
     for region in _regions(old.unmarked(), change, lambda byte: 0):
         added += len(region.new)
         removed += region.stop - region.start
     return added, removed
+
+
+def _is_within_lines(old: Snapshot, change: ChangeSet) -> bool:
+    """Whether each edit alters one line that no other alters, and the last line stays as it is."""
+    data, before = old.data, -1
+    if old.encoding.unit > 1 or (change.edits and change.edits[-1].stop >= old.size):
+        return False
+    for edit in change.edits:
+        start, stop, new = edit.start, edit.stop, edit.new
+        if b"\n" in new or data.find(b"\n", start, stop) >= 0 or data[start:stop] == new:
+            return False
+        if before >= 0 and data.find(b"\n", before, start) < 0:
+            return False
+        before = stop
+    return True
 
 
 def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> bytes:
