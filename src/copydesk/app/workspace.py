@@ -422,8 +422,17 @@ class OpenWorkspace(Closing):
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
         """The tools of these toolsets that the member may use."""
-        granted = self.settings.of_member(member).team_mgmt
-        return self.catalog.of(t for t in toolsets if t != "team_mgmt" or granted)
+        return self.catalog.of(self._granted(member, toolsets))
+
+    def offers(self, member: str, tool: Tool, toolsets: Sequence[str]) -> bool:
+        """Whether a tool is among those of these toolsets that the member may use."""
+        return tool.is_of(self._granted(member, toolsets))
+
+    def _granted(self, member: str, toolsets: Sequence[str]) -> Sequence[str]:
+        """The toolsets that the member may use."""
+        if "team_mgmt" not in toolsets or self.settings.of_member(member).team_mgmt:
+            return toolsets
+        return [toolset for toolset in toolsets if toolset != "team_mgmt"]
 
     def member(self, name: str, toolset: str = "ws_mod") -> Member:
         """A member with its current rights, as the tools of one toolset see it."""

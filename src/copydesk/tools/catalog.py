@@ -194,6 +194,10 @@ class Tool:
         """The name without the prefix of a mirror toolset."""
         return self.name.removeprefix("team_mgmt_")
 
+    def is_of(self, toolsets: Iterable[str]) -> bool:
+        """Whether one of these toolsets has the tool, as its own or because it needs it."""
+        return any(each == self.toolset or each in self.also for each in toolsets)
+
     def description(self, lang: Lang) -> str:
         """What the tool promises, in one or two sentences."""
         mirror = say("tool.mirror", lang) if self.name != self.plain_name else ""
@@ -246,8 +250,8 @@ class Catalog:
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""
-        wanted = set(toolsets)
-        return tuple(t for t in self.tools.values() if wanted & {t.toolset, *t.also})
+        wanted = tuple(toolsets)
+        return tuple(tool for tool in self.tools.values() if tool.is_of(wanted))
 
     def call(self, context: Context, name: str, arguments: object) -> Answer:
         """The tool's answer, also a refusal or a logged crash; KeyError for no such tool."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
@@ -42,6 +43,9 @@ _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
 """How often changes by other processes are looked for."""
 
+_in_call: ContextVar[bool] = ContextVar("in_call", default=False)
+"""Whether the code runs for a call within `Hunks.notified_after`, in whichever thread."""
+
 _log = logging.getLogger("copydesk")
 
 
@@ -60,6 +64,21 @@ class Hunks:
         self._manuals = manuals_
         self._lang: Lang = lang
         self._connections: dict[int, Connection] = {}
+        self._due: set[asyncio.Event] = set()
+
+    @contextmanager
+    def notified_after(self) -> Generator[None]:
+        """Notify clients of what the call within changes at its end, so that it is not interrupted.
+
+        A wake-up of the event loop in the middle of a call costs a tenth of a small edit.
+        """
+        token = _in_call.set(True)
+        try:
+            yield
+        finally:
+            _in_call.reset(token)
+            while self._due:
+                self._due.pop().set()
 
     async def list_resources(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
@@ -127,6 +146,9 @@ class Hunks:
         news = asyncio.Event()
 
         def told() -> None:
+            if _in_call.get():
+                self._due.add(news)
+                return
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(news.set)
 

@@ -75,7 +75,7 @@ from copydesk.tools.answers import Answer, Envelope
 from copydesk.tools.catalog import Tool, by_name, crashed
 from copydesk.tools.messages import say
 from copydesk.tools.reference import definitions
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Lang, Report
 from copydesk.tools.reports import short_diff
 
 MOST_BYTES: Final = 8_000
@@ -212,6 +212,8 @@ class Elicitor:
 
 def _pending(answer: Answer) -> tuple[str, object]:
     """The id and the path of the plan that a person has to approve; an empty id for none."""
+    if isinstance(answer, Report) and callable(answer.made):  # of a success
+        return "", None
     fields = answer.fields
     if fields.get("status") == "pending":
         return str(fields.get("hunk_id", "")), fields.get("path")
@@ -295,13 +297,12 @@ def build(
     `member_of` gives the member that sent a request. With `structured=False` results are
     text only. One server may serve many connections, of both protocol eras.
     """
-    elicitor = Elicitor(opened, lang)
-    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor)
     bus = InMemorySubscriptionBus()
     settings = opened.settings
     applies = settings.of_member(settings.member).apply or settings.apply
     manuals = Manuals(toolsets, lang, auto=applies == "auto")
-    hunks = Hunks(opened, member_of, bus, lang, manuals)
+    elicitor, hunks = Elicitor(opened, lang), Hunks(opened, member_of, bus, lang, manuals)
+    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor, hunks)
 
     @asynccontextmanager
     async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
@@ -370,6 +371,7 @@ class _Tools:
     lang: Lang
     structured: bool
     elicitor: Elicitor
+    hunks: Hunks
     limiter: anyio.CapacityLimiter = field(init=False)
     offers: dict[frozenset[str], _Offer] = field(default_factory=dict[frozenset[str], "_Offer"])
 
@@ -383,6 +385,13 @@ class _Tools:
             self.offers[names] = _Offer.of(tools, self.lang)
         return self.offers[names]
 
+    def named(self, member: str, name: str) -> str | None:
+        """The own name of the tool that a member calls so; None for one that it is not offered."""
+        tool = self.opened.catalog.tools.get(name)
+        if tool is not None and self.opened.offers(member, tool, self.toolsets):
+            return name
+        return self.offer(member).names.get(name)
+
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """A tool's schema; the library looks it up at each call over HTTP."""
         tool = self.opened.catalog.tools.get(name)
@@ -395,14 +404,15 @@ class _Tools:
 
     async def call_tool(self, ctx: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult:
         member = self.member_of(ctx)
-        tool = self.offer(member).names.get(params.name)
+        tool = self.named(member, params.name)
         if tool is None:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {sendable(params.name)[:100]}")
         given = {} if params.arguments is None else params.arguments
         arguments = original_arguments(ctx.request, given)
         task = _task_of(params)
         try:
-            answer = await self._run(ctx, member, tool, arguments, task)
+            with self.hunks.notified_after():
+                answer = await self._run(ctx, member, tool, arguments, task)
         except Exception:  # as in `guarded`, in the form that a tool's caller can read
             answer = crashed(params.name, logged(ctx), self.lang)
         self.elicitor.ask(ctx, member, answer)
