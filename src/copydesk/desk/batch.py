@@ -27,7 +27,7 @@ from copydesk.text.unified import counts, line_counts, unified, unified_start
 SHOWN_DIFF = 16 << 10
 """Of a diff of more bytes only the start is made before the answer; the journal gets all."""
 
-SHOWN_LINES = 200
+SHOWN_LINES = 100
 """The same of a diff of more lines."""
 
 

@@ -268,8 +268,7 @@ def staged_replacement(
 
     It has the old one's owner, mode, ACL and extended attributes as far as the system allows.
     `digested`: with the SHA-256 of its content, made beside the copying, from the `states` of the
-    old file's digest where there are any, or of one piece of bytes during the flush; else `digest`
-    is that, where it is known. `revocable`: it
+    old file's digest where there are any; else `digest` is that, where it is known. `revocable`: it
     may be put back. One that is digested and not revocable is still being flushed; `commit` waits
     for it. `allow_appends`: what another program appends to the old file before the exchange goes
     to the end of the new one. Raises TargetMoved, OSError.
@@ -280,20 +279,14 @@ def staged_replacement(
         raise TargetMoved()
     flush, file_flush = DirFlush(place.dir_fd, wanted=durability == "full"), FileFlush()
     beside: DigestOfPieces | None = None
-    content: bytes | None = None
     try:
         if digested:
-            pieces = known = tuple(pieces)
-            if len(known) == 1 and isinstance(known[0], bytes):
-                content = known[0]
-            else:
-                beside = DigestOfPieces(known, old_fd, states)
+            pieces = tuple(pieces)
+            beside = DigestOfPieces(pieces, old_fd, states)
         own_flush = file_flush if digested and not revocable else None
         made = copy_beside(
             place.dir_fd, place.name, old_fd, old, pieces, durability=durability, flush=own_flush
         )
-        if content is not None:  # hashing releases Python's lock, so the flush begins meanwhile
-            digest = hashlib.sha256(content).hexdigest()
     except BaseException:
         for each in (beside, file_flush, flush):
             if each is not None:

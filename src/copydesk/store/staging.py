@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Event
 from typing import TypeVarTuple
 
 from copydesk.store import _os
@@ -289,6 +290,9 @@ class DirFlush(Closing):
                 _os.close_quietly(fd)
 
 
+_HAND_OVER_SECONDS = 0.001
+
+
 class FileFlush(Closing):
     """A new file that is flushed in a thread; a context, it ends when that has."""
 
@@ -302,7 +306,14 @@ class FileFlush(Closing):
 
     def take(self, fd: int) -> None:
         """Begin; the handle stays the caller's."""
-        self._done = in_thread(_os.sync, fd)
+        begun = Event()
+
+        def flush() -> None:
+            begun.set()
+            _os.sync(fd)
+
+        self._done = in_thread(flush)
+        begun.wait(_HAND_OVER_SECONDS)  # else it waits until the caller lets go of Python's lock
 
     def wait(self) -> None:
         """Return when the file that was taken, if any was, is on the disk; raises OSError."""
