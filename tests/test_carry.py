@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from copydesk.text import diff, relocation
 from copydesk.text.relocation import Ambiguous, Carried, Changed, LineKeys, Relocation, Verdict
 from support.drift_adapter import BOM, Change, carry, carry_hunk
 
@@ -113,6 +115,7 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
         ("u . . d 1 2", "u . D 1 2", "1:2", "uncertain"),
         ("u . . d 1 2", "u . . . D 1 2", "1:3", "?1,2"),
         # the smallest texts found by search that a small change of the rule answers otherwise
+        ("a b c c a", "b b a c c", "2:3", "3"),
         (".", "", "1:2", "0"),
         (".", ". .", "-1:1", "-1"),
         (". .", ". . .", "0:2", "?0,1"),
@@ -348,6 +351,36 @@ def test_equal_lines_that_are_others(base: str, now: str, old: str, expected: st
         assert not isinstance(verdict, Carried)
     else:
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "limit", "base", "now", "footprint", "expected"),
+    [
+        (relocation, "_CELLS", 0, "{", "x {", "0:1", "uncertain"),
+        (relocation, "_CELLS", 6, "y t", "x", "2:3", "1"),
+        (relocation, "_CELLS", 6, "", "a b c d e", "0:1", "5"),
+        (relocation, "_STEPS", 0, "a .", ". a b .", "1:2", "?0,3"),
+        (relocation, "_STEPS", 0, "= a b = =", "a = b = =", "4:6", "uncertain"),
+        (relocation, "_STEPS", 2, ". a", "a . a .", "1:2", "2"),
+        (relocation, "_STEPS", 5, "= a = b = =", "a = = b = =", "5:7", "5"),
+        (relocation, "_STEPS", 5, "= a = = b = =", "a = = = b = =", "6:8", "6"),
+        (diff, "_CELLS", 0, "b b a", "a a .", "2:3", "?0,1"),
+        (diff, "_CELLS", 0, "u t t y", "t", "2:3", "uncertain"),
+    ],
+)
+def test_beyond_a_limit_nothing_is_certain(
+    module: ModuleType,
+    name: str,
+    limit: int,
+    base: str,
+    now: str,
+    footprint: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What would take too long is not carried; at the limit itself all is as without it."""
+    monkeypatch.setattr(module, name, limit)
+    check(base, now, footprint, expected)
 
 
 @pytest.mark.parametrize(

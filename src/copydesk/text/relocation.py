@@ -586,8 +586,7 @@ class Owners:
         came = Counter(
             pair.now[k + 1]
             for k in inside
-            if k not in other and k != new - 1 and _WORD.search(self._now.lines[k])
-            if pair.alignment.base_of(k + 1) is None
+            if _WORD.search(self._now.lines[k]) and pair.alignment.base_of(k + 1) is None
         )
         had = Counter(pair.base[k + 1] for k in self._base.body(old - 1))
         return 4 * (came & had).total() >= 3 * came.total()
