@@ -234,9 +234,10 @@ class LiveConfig:
 
     def now(self) -> Config:
         """The current configuration; raises ConfigInvalid while its file is invalid."""
+        if self.last.reload is None:
+            return self.last
         with self._lock:
-            if self.last.reload is not None:
-                self._look()
+            self._look()
             if self._error:
                 raise ConfigInvalid(reason=self._error)
             return self.last

@@ -389,7 +389,8 @@ class OpenWorkspace(Closing):
         if tool.toolset == "team_mgmt" and not config.of_member(member).team_mgmt:
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
-        caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
+        toolset = "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod"
+        caller = self._member(config, member, toolset)
         if task:
             caller = replace(caller, task=task)
         context = Context(
@@ -436,7 +437,10 @@ class OpenWorkspace(Closing):
 
     def member(self, name: str, toolset: str = "ws_mod") -> Member:
         """A member with its current rights, as the tools of one toolset see it."""
-        config, key = self.config, (name, toolset)
+        return self._member(self.config, name, toolset)
+
+    def _member(self, config: Config, name: str, toolset: str) -> Member:
+        key = name, toolset
         kept = self._members
         if kept[0] is not config:
             kept = self._members = (config, {})

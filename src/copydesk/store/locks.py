@@ -171,7 +171,7 @@ class FileLocks:
         if forked:
             return
         queue = self._paths(key)[1]
-        if os.path.lexists(queue):
+        if os.access(queue, os.F_OK):
             _wake(queue)
         gone = fd
         if keep:
@@ -382,7 +382,7 @@ def _is_at(path: str, inode: Inode) -> bool:
 
 def _is_open_to_all(key: str, queue: str) -> bool:
     """Whether one who comes now may pass the queue: a database's counts only after long waits."""
-    if not os.path.lexists(queue):
+    if not os.access(queue, os.F_OK):  # unlike `exists` it raises nothing within
         return True
     if not key.startswith(DATABASE):
         return False

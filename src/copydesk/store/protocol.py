@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, Protocol, Self
 
 from copydesk.errors import Busy, Failed
@@ -46,6 +47,12 @@ class Deadline:
         return max(0.0, self._at - time.monotonic())
 
 
+@cache
+def _machine() -> str:
+    """The name of this machine."""
+    return platform.node()
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who holds a lock, and since when, in ms since 1970."""
@@ -59,7 +66,7 @@ class Holder:
     @staticmethod
     def here(caller: Caller) -> Holder:
         """This process, for a caller, from now on."""
-        return Holder(*caller, os.getpid(), platform.node(), time.time_ns() // 1_000_000)
+        return Holder(*caller, os.getpid(), _machine(), time.time_ns() // 1_000_000)
 
     @property
     def text(self) -> str:

@@ -78,7 +78,10 @@ class ChangeSet:
     @property
     def new_length(self) -> int:
         """The length in bytes of the text after the change."""
-        return self.length + sum(len(e.new) - (e.stop - e.start) for e in self.edits)
+        length = self.length
+        for edit in self.edits:
+            length += len(edit.new) - (edit.stop - edit.start)
+        return length
 
     def pieces(self, text: AnyBytes) -> Iterator[AnyBytes | bytes]:
         """The new text in order, as slices of `text` and inserted bytes."""

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from itertools import accumulate, islice, pairwise
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
@@ -67,6 +68,9 @@ _CHECKSUM_BYTES = 4
 _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
+_VALUES: dict[type, Callable[[object], Sequence[object]]] = {}
+"""What gives the values of those fields."""
+
 _REQUIRED: dict[str, frozenset[str]] = {}
 
 
@@ -84,10 +88,16 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
         found = fields(cast(Any, kind))
-        _FIELDS[kind] = tuple(f.name for f in found)
+        names = _FIELDS[kind] = tuple(f.name for f in found)
+        _VALUES[kind] = attrgetter(*names) if len(names) > 1 else _each(names)
         _REQUIRED[name] = frozenset(
             f.name for f in found if MISSING is f.default is f.default_factory
         )
+
+
+def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
+    """What gives the values of no field or of one, which `attrgetter` gives in no tuple."""
+    return lambda part: [getattr(part, name) for name in names]
 
 
 def _know_notes() -> None:
@@ -136,8 +146,8 @@ def encode(value: object) -> bytes:
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
             name = _NAMES[kind]
-        names = used[name] = _FIELDS[kind]
-        return [name, *[getattr(part, each) for each in names]]
+        used[name] = _FIELDS[kind]
+        return [name, *_VALUES[kind](part)]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)

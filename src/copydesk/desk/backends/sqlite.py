@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import astuple, replace
 from secrets import randbits, token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -350,17 +350,18 @@ class SqliteJournal:
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         rows = [_row(entry) for entry in entries]
         with self._db.locked():  # the ids are kept apart before anybody else gives some
-            with self._flushing() as db:
+            with self._db.writing() as db:
+                ended = self._record_ended(db)
                 first = self._identify(db) + 1
                 for at, row in enumerate(rows):
                     db.execute(_INSERT, (first + at, *row))
                 if entries and entries[0].time_ms // DAY_MS != self._day:
                     self._day = _note_day(db, entries[0].time_ms)
+            self._forget_ended(ended)
             last = first + len(rows) - 1
             self._ids.write(last, self._history)
             with suppress(Failed):  # the entries are recorded
-                parts = (part for row in rows for part in row if isinstance(part, bytes))
-                self._drop_beyond_size(sum(map(len, parts)))
+                self._drop_beyond_size(sum(len(row[_INVERSE]) + len(row[_DIFF]) for row in rows))
         return tuple(range(first, last + 1))
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
@@ -584,13 +585,10 @@ class SqliteJournal:
 
     def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
         """The entries; those that have ended in this process are shown so."""
-        with self._db.reading() as db:
-            rows = db.execute(
-                f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values
-            ).fetchall()
-            if not rows:
-                return ()
-            ended = dict(self._ended)
+        ended = dict(self._ended)  # before the rows: what ends in between is in them
+        rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values)
+        if not rows:
+            return ()
         with self._db.decoding():
             found = [_entry(row) for row in rows]
         return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
@@ -638,20 +636,22 @@ class SqliteJournal:
     def _flush(self) -> None:
         self._late.wait()
         if self._ended:
-            with self._flushing():
-                pass
+            with self._db.writing() as db:
+                ended = self._record_ended(db)
+            self._forget_ended(ended)
 
-    @contextmanager
-    def _flushing(self) -> Generator[Connection, None, None]:
-        """A transaction that also records how entries have ended."""
-        with self._db.writing() as db:
-            ended = dict(self._ended)
-            for edit_id, state in ended.items():
-                db.execute(
-                    "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?", (state, edit_id)
-                )
-            yield db
-        for edit_id in ended:
+    def _record_ended(self, db: Connection) -> dict[int, State]:
+        """Record in a transaction how entries have ended; which of them, for `_forget_ended`."""
+        ended = dict(self._ended)
+        for edit_id, state in ended.items():
+            db.execute(
+                "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?", (state, edit_id)
+            )
+        return ended
+
+    def _forget_ended(self, recorded: Iterable[int]) -> None:
+        """Forget how entries have ended that was recorded in a transaction that is over."""
+        for edit_id in recorded:
             self._ended.pop(edit_id, None)
 
 
@@ -721,7 +721,11 @@ def _drop(db: Connection, last: int, most: int) -> int:
     return db.changes()
 
 
-def _row(entry: Entry) -> tuple[Value, ...]:
+_INVERSE, _DIFF = 7, 8
+"""Where the texts stand in a row."""
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.time_ms,
         entry.member,
