@@ -241,9 +241,7 @@ def test_an_auto_edit_never_takes_the_id_of_a_waiting_plan(
     (tmp_path / "f.txt").write_text(BEFORE)
     hunk = plan(tmp_path)
     ids = [hunk, "abadcafe"]  # the first one is taken
-    real = secrets.token_hex
-    monkeypatch.setattr(secrets, "choice", lambda letters: ids[0][0])
-    monkeypatch.setattr(secrets, "token_hex", lambda n: ids.pop(0) if n == 4 else real(n))
+    monkeypatch.setattr(secrets, "randbelow", lambda most: int(ids.pop(0), 16) - 0xA0000000)
     with open_workspace(str(tmp_path)) as opened:
         arguments = {"path": "f.txt", "content": "end", "apply": "auto"}
         report = opened.call("local", "prepare_file_append", arguments)

@@ -174,7 +174,7 @@ def now_ms() -> int:
 
 def hunk_id() -> str:
     """A new id of eight hex characters; the first is a letter, lest it look like a number."""
-    return secrets.choice("abcdef") + secrets.token_hex(4)[1:]
+    return f"{0xA0000000 + secrets.randbelow(0x60000000):08x}"
 
 
 def user_of(member: str) -> str:

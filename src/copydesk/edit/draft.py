@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from copydesk.edit.batch import compile_parts, is_everywhere, place_parts
@@ -145,6 +146,11 @@ class Place:
 def locate(request: Request, text: Snapshot | Source) -> Place:
     """The place of the request in the text; raises the refusals of its kind."""
     base = Whole(text) if isinstance(text, Snapshot) else text
+    if isinstance(request, RangeEdit):
+        start, stop = resolve_range(request.range, base.line_count)
+        if start < stop:
+            return Place(start, stop, (start, stop))
+        return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
     if isinstance(request, Append) or (isinstance(request, PatchEdit) and request.creates):
         return end_of(base)
     if isinstance(request, BatchEdit):
@@ -159,12 +165,7 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
         return _block(request, base)
     if isinstance(request, BlockDiff):
         raise TypeError("a block diff goes to blocks, not to lines")
-    if isinstance(request, FileOperation):
-        return Place(0, base.line_count, None)
-    start, stop = resolve_range(request.range, base.line_count)
-    if start < stop:
-        return Place(start, stop, (start, stop))
-    return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
+    return Place(0, base.line_count, None)
 
 
 def _ranges(request: RangeEdits, total: int) -> tuple[tuple[int, int], ...]:
@@ -651,19 +652,20 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
     change, added = _joined(pieces, base)
     unclosed = base.line_count > 0 and not base.ends_with_newline
     styles = {base.newline_name(piece.newline) for piece in pieces}
+    closed = False not in [piece.closed for piece in pieces]
     return Draft(
         request,
         base,
         place,
         change,
-        tuple(line for piece in pieces for line in piece.lines),
+        tuple(chain.from_iterable([piece.lines for piece in pieces])),
         Normalized(
             file_eof_has_newline=not unclosed,
-            content_eof_has_newline=all(piece.closed for piece in pieces),
+            content_eof_has_newline=closed,
             file_eof_newline_added=added,
-            content_eof_newline_added=not all(piece.closed for piece in pieces),
+            content_eof_newline_added=not closed,
             newline_style=styles.pop() if len(styles) == 1 else "mixed",
-            content_newlines_converted=sum(piece.converted for piece in pieces),
+            content_newlines_converted=sum([piece.converted for piece in pieces]),
         ),
         Escapes.of([piece.escapes for piece in pieces]),
         created,
@@ -695,7 +697,8 @@ def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) ->
     newline = base.newline_near(first, last)
     lines, converted, closed = _split(content, newline)
     meant, escapes = base.encoding.meant(content, base.raw(first, last))
-    new = b"".join(base.encoding.bytes_of(line) + newline for line in content_lines(meant))
+    written = lines if meant is content else content_lines(meant)
+    new = b"".join([base.encoding.bytes_of(line) + newline for line in written])
     edit = Edit(base.start(first), base.start(last), new)
     return _Piece(part, edit, lines, newline, converted, closed, escapes)
 

@@ -43,7 +43,9 @@ class Escapes:
     @staticmethod
     def of(each: Iterable[Escapes]) -> Escapes:
         """All of them together."""
-        every = tuple(each)
+        every = [one for one in each if one is not NO_ESCAPES]
+        if not every:
+            return NO_ESCAPES
         return Escapes(
             frozenset(escape for one in every for escape in one.meant),
             frozenset(escape for one in every for escape in one.kept),

@@ -254,10 +254,14 @@ def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Ite
             yield Region(line, line + 1, begin, end, (new,))
 
 
+_QUOTED = re.compile(rb'[\x00-\x1f"\\\x7f]| \Z')
+"""What a name has that git writes in quotes."""
+
+
 def quoted(name: str) -> bytes:
     r"""The name as git writes it: quoted if it has control characters, `"`, `\` or a last blank."""
     raw = name.encode()
-    if not any(byte < 32 or byte in b'"\\\x7f' for byte in raw) and raw[-1:] != b" ":
+    if _QUOTED.search(raw) is None:
         return raw
     named = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
     out = "".join(

@@ -235,13 +235,17 @@ _key = lru_cache(maxsize=1024)(_scalar)
 
 def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
     for key, value in data.items():
-        _entry(lines, f"{indent}{_key(key)}:", value, indent)
+        head = f"{indent}{_key(key)}:"
+        if type(value) is int:  # the most frequent kinds need no call of their own
+            lines.append(f"{head} {value}")
+        elif type(value) is str and "\n" not in value:
+            lines.append(f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}")
+        else:
+            _entry(lines, head, value, indent)
 
 
 def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
-    if type(value) is int:
-        lines.append(f"{head} {value}")
-    elif isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
+    if isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
         _block(lines, head, value, f"{indent}  ")
     elif value is None or isinstance(value, _SCALARS):
         lines.append(f"{head} {_scalar(value)}")
