@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import select
@@ -559,7 +560,7 @@ async def wire(
     `at_end` is called, in a thread, when the input has ended. A line above
     `most` bytes is skipped and answered.
     """
-    arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
     one_writes = anyio.Lock()
 
@@ -577,14 +578,21 @@ async def wire(
 
     token = anyio.lowlevel.current_token()
 
+    loop = asyncio.get_running_loop()
+
+    def arrive(message: SessionMessage) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            arrived.send_nowait(message)
+
     def read() -> None:
-        with suppress(anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with suppress(anyio.RunFinishedError, RuntimeError):  # the loop has ended
             for line in _lines(source, most):
                 taken = _taken(line, most)
                 if isinstance(taken, ErrorReply):
                     anyio.from_thread.run(write, taken.reply, token=token)
                 elif taken is not None:
-                    anyio.from_thread.run(arrived.send, taken, token=token)
+                    # It is not waited for: to be woken would interrupt the call that begins.
+                    loop.call_soon_threadsafe(arrive, taken)
             at_end()
             anyio.from_thread.run_sync(arrived.close, token=token)
 
