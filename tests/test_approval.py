@@ -8,20 +8,24 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.checks import Approving, before_of
+from copydesk.desk import checks as gates
+from copydesk.desk.backends.api import Decision, Decisions, Verdict, Version
+from copydesk.desk.checks import Approving, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
-from copydesk.edit.draft import Approval
+from copydesk.edit.draft import Approval, Draft, Normalized, Place
+from copydesk.edit.request import ChangeMode, MoveFile
 from copydesk.errors import (
     AccessDenied,
     ApprovalRequired,
     HunkNotFound,
+    HunkRejected,
     InvalidArgs,
     Refusal,
     StateDamaged,
@@ -364,6 +368,143 @@ def test_rights_and_policy_of_the_moment_of_the_write_count(
     else:
         assert isinstance(found, ApprovalRequired)
         assert found.why == words
+
+
+class Kept:
+    """The decision on each plan, by plan, in this process."""
+
+    def __init__(self) -> None:
+        self.by_plan: dict[Version, Decision] = {}
+        self.said: list[Decision] = []
+        self.refused = 0
+
+    def of(self, plan: Version) -> Decision | None:
+        return self.by_plan.get(plan)
+
+    def withdraw(self, decision: Decision) -> None:
+        del self.by_plan[decision.plan]
+
+    def take(self, decision: Decision) -> Decision:
+        self.said.append(decision)
+        is_taken = len(self.said) <= self.refused
+        return replace(decision, verdict="commented") if is_taken else decision
+
+
+A, MOVED = RelPath.parse("a.txt"), RelPath.parse("b.txt")
+PLAIN = Normalized(False, False, False, False, "lf", 0)
+MADE = FileEdit(A, Snapshot.of(b"a\n"), ChangeSet.of(2, [Edit(0, 1, b"b")]))
+
+
+@pytest.mark.parametrize("verdict", [None, *get_args(Verdict)])
+@pytest.mark.parametrize("to", [None, MOVED])
+@pytest.mark.parametrize("created", [False, True])
+@pytest.mark.parametrize("field", [None, "path", "before", "after"])
+def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
+    verdict: Verdict | None, to: RelPath | None, created: bool, field: str | None
+) -> None:
+    plan, ann = ("hunk", 7), Member("ann", Rules(), policy=Policy("human"))
+    decisions = Kept()
+    decisions.refused = 2  # a comment has the place of the lapse
+    approving = Approving(cast(Decisions, decisions), lambda: 99)
+    bound = before_of(MADE, created=created), after_of(MADE, to)
+    if verdict:
+        decision = Decision(plan, "ann", "a.txt", verdict, "eve", 5, *bound, "no")
+        if field:
+            decision = replace(decision, **{field: "other"})
+        decisions.by_plan[plan] = decision
+
+    def check() -> object:
+        return approving.check(ann, plan, A, MADE, created=created, to=to)
+
+    is_same = verdict == "approved" and not field
+    assert approving.is_approved(plan, A, MADE, created=created) is (is_same and not to)
+    assert not approving.is_approved(("hunk", 8), A, MADE, created=created)
+    assert not approving.is_approved(None, A, MADE, created=created)
+    if is_same:
+        assert check() == "member"
+        return
+    with pytest.raises((ApprovalRequired, HunkRejected)) as refused:
+        check()
+    found = refused.value
+    if verdict in ("rejected", "changes_requested"):
+        assert isinstance(found, HunkRejected)
+        assert (found.hunk_id, found.by, found.reason) == ("hunk", "eve", "no")
+    else:
+        why = "drifted" if verdict == "approved" else "member"
+        assert isinstance(found, ApprovalRequired)
+        assert (found.why, found.hunk_id) == (why, "hunk")
+    assert [(one.plan, one.verdict, one.time_ms, one.told) for one in decisions.said] == (
+        [(("hunk", time), "lapsed", 99, False) for time in (-5, -6, -7)]
+        if verdict == "approved"
+        else []
+    )
+
+
+def test_an_approval_of_another_mode_is_for_no_other_one() -> None:
+    modes = [(0o100644, True), (0o100664, True), (0o100755, False), (0o100755, True)]
+    drafts = [
+        Draft(
+            ChangeMode(A, runs, mode), MADE.base, Place(0, 0, None), ChangeSet.of(2, []), (), PLAIN
+        )
+        for mode, runs in modes
+    ]
+    bound = [after_of(draft, None) for draft in drafts]
+    assert len({*bound, MADE.base.digest, after_of(MADE, None)}) == len(modes) + 2
+    assert all(len(one) == 64 for one in bound)
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_move", "is_asked"),
+    [
+        (Policy(), True, False),
+        (_guards("a.txt"), False, True),
+        (_guards("a.txt"), True, True),
+        (_guards("b.txt"), False, False),
+        (_guards("b.txt"), True, True),
+        (Policy(most_lines=0), False, True),
+        (Policy(most_lines=0), True, False),
+        (Policy(most_lines=1), False, False),
+        (Policy(most_files=1), True, False),
+    ],
+)
+def test_a_change_that_is_written_by_itself_needs_a_person_at_either_end_of_a_move(
+    policy: Policy, is_move: bool, is_asked: bool
+) -> None:
+    made: Draft | FileEdit = MADE
+    if is_move:
+        nothing = ChangeSet.of(2, [])
+        made = Draft(MoveFile(A, MOVED), MADE.base, Place(0, 0, None), nothing, (), PLAIN)
+    assert needs_person(Member("ann", Rules(), policy=policy), made, A) is is_asked
+
+
+def test_an_edit_is_recorded_with_the_approval_that_let_it_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gates, "_MOST_PASSED", 2)
+    decisions, ann = Kept(), Member("ann", Rules())
+    approving = Approving(cast(Decisions, decisions), lambda: 99)
+    plans = [("hunk", number) for number in range(1, 5)]
+    bound = before_of(MADE, created=False), after_of(MADE, None)
+
+    def decide(plan: Version, by: str) -> None:
+        decisions.by_plan[plan] = Decision(plan, "ann", "a.txt", "approved", by, 5, *bound)
+
+    for plan in plans[:3]:
+        decide(plan, "eve")
+        assert approving.check(ann, plan, A, MADE, created=False) is None
+        decide(plan, "bob")  # after it has passed
+    for plan, by in zip(plans, ("bob", "eve", "eve"), strict=False):
+        assert approving.approval(plan, "") == Approval(by, 5, *bound), (
+            "of the last two, who let it"
+        )
+        assert approving.approval(plan, "cat") == Approval("bob", 5, *bound, "cat", plan[1])
+    assert approving.approval(plans[3], "") is None
+    assert approving.approval(plans[3], "cat") == Approval("", 0, "", "", "cat", 4)
+    assert approving.approval(None, "cat") is None
+    decisions.by_plan[plans[3]] = replace(decisions.by_plan[plans[2]], verdict="amended")
+    assert approving.approval(plans[3], "") is None
+    approving.check(ann, None, A, MADE, created=False)
+    assert not approving._passed, "nothing is kept of what was asked for, or of no plan"
 
 
 @pytest.mark.parametrize(("by", "status"), [("eve", "ok"), ("ann", "error")])

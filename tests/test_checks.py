@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +16,10 @@ from copydesk.app import doctor
 from copydesk.app.cli import main
 from copydesk.app.config import Config, ConfigError, load
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk import checks as gates
+from copydesk.desk.checks import Checks, Edited, telling
 from copydesk.desk.review import Seen
-from copydesk.errors import Cancelled, cancelled_by
+from copydesk.errors import Cancelled, CheckFinding, cancelled_by
 from copydesk.store import checks as checking
 from copydesk.store.checks import (
     Commands,
@@ -28,6 +31,9 @@ from copydesk.store.checks import (
     parses,
     syntax,
 )
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 
 GOOD = "def f():\n    return 1\n"
 FINDS_BAD = (
@@ -711,3 +717,190 @@ def test_what_the_system_refused_is_tried_again(make: Any, monkeypatch: pytest.M
         assert plan["checks"][0]["not_run"] == "failed"
     monkeypatch.setattr(Commands, "_run", lambda *arguments: [])
     assert desk.apply(plan)["status"] == "ok"
+
+
+class Words:
+    """A linter in this process: a finding for each line with `bad`, and one for the whole file."""
+
+    def __init__(self) -> None:
+        self.ran: list[dict[str, bytes]] = []
+        self.fails: NotRun | None = None
+
+    def run(self, rule: Rule, texts: dict[str, bytes]) -> list[Diagnostic]:
+        self.ran.append(texts)
+        if self.fails:
+            raise self.fails
+        found: list[Diagnostic] = []
+        for path, text in texts.items():
+            lines = text.decode().splitlines()
+            rows = [number for number, line in enumerate(lines, 1) if "bad" in line]
+            found += [Diagnostic(path, row, f"bad at line {row}") for row in rows]
+            if "all" in lines:
+                found.append(Diagnostic(path, 0, f"more at line {len(lines)}"))
+        return found
+
+
+WORDS = Rule("*.txt", "words", command=("words",))
+
+
+def edited(
+    before: str, *edits: tuple[int, int, str], name: str = "a.txt", created: bool = False
+) -> Edited:
+    base = Snapshot.of(before.encode())
+    change = ChangeSet.of(
+        base.size, [Edit(start, stop, new.encode()) for start, stop, new in edits]
+    )
+    path = RelPath.parse(name)
+    return Edited(path, path, base, change, created, lambda: base.edited(change))
+
+
+def checks_of(*rules: Rule) -> tuple[Checks, Words]:
+    words = Words()
+    return Checks(rules, cast(Commands, words)), words
+
+
+def lines_of(found: tuple[CheckFinding, ...] | None) -> list[int | None]:
+    assert found is not None
+    return [one.line for one in found]
+
+
+def _of_segments(kept: list[list[str]], changes: list[tuple[list[str], list[str]]]) -> Edited:
+    """The first lines that are kept, a change, the next that are kept, and so on."""
+    text, edits = "", []
+    for lines, (old, new) in zip(kept, [*changes, ([], [])], strict=True):
+        text += "".join(f"{line}\n" for line in lines)
+        before = "".join(f"old {line}\n" for line in old)
+        after = "".join(f"new {line}\n" for line in new)
+        if before or after:
+            edits.append((len(text), len(text + before), after))
+        text += before
+    return edited(text, *edits)
+
+
+def test_a_finding_of_lines_that_stay_is_never_new_and_of_others_only_what_is_more() -> None:
+    checks, _ = checks_of(WORDS)
+    olds: list[list[str]] = [[], ["bad"], ["ok", "bad"]]
+    news: list[list[str]] = [[], ["bad"], ["ok", "bad", "bad"], ["bad", "ok"]]
+    ways = [(old, new) for old, new in product(olds, news) if old or new]
+    for one, other, between in product(ways, ways, [["bad"], ["all", "bad", "ok"]]):
+        kept = [["ok", "bad"], between, ["bad", "end"]]
+        at, added = 0, []
+        for lines, (_, new) in zip(kept, [one, other], strict=False):
+            at += len(lines)
+            added += [at + row for row, line in enumerate(new, 1) if line == "bad"]
+            at += len(new)
+        there = sum(old.count("bad") for old, _ in (one, other))
+        found = checks.judge(_of_segments(kept, [one, other]))
+        assert lines_of(found) == added[there:], (one, other, between)
+
+
+def test_every_finding_in_a_new_file_is_new_and_one_of_no_line_only_where_it_was_not() -> None:
+    checks, _ = checks_of(WORDS)
+    new = edited("", (0, 0, "bad\nall\nbad\n"), created=True)
+    assert lines_of(checks.judge(new)) == [1, 3, None]
+    whole = edited("all\nbad\n", (0, 0, "one\n"))
+    assert lines_of(checks.judge(whole)) == []
+    assert lines_of(checks.judge(edited("one\n", (0, 0, "all\n")))) == [None]
+
+
+def test_the_last_finding_that_is_told_says_how_many_are_not() -> None:
+    checks, _ = checks_of(WORDS)
+    for count in (10, 11, 12):
+        found = checks.judge(edited("", (0, 0, "bad\n" * count), created=True))
+        assert lines_of(found) == list(range(1, 11))
+        assert found is not None
+        assert [one.more for one in found] == [None] * 9 + [count - 10 or None]
+
+
+def test_a_check_runs_once_for_equal_bytes_of_the_last_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gates, "_MOST_KEPT", 2)
+    checks, words = checks_of(WORDS)
+    ran: list[int] = []
+    for name in "abacabc":
+        words.ran.clear()
+        checks.judge(edited("", (0, 0, f"{name}\n"), created=True))
+        ran.append(len(words.ran))
+    assert ran == [1, 1, 0, 1, 0, 1, 1]
+
+
+def test_a_check_that_passes_is_tried_again_and_another_is_not() -> None:
+    checks, words = checks_of(WORDS)
+    for passes, runs in [(True, 2), (False, 1)]:
+        words.fails, words.ran = NotRun("failed", "why", passes=passes), []
+        for _ in range(2):
+            found = checks.judge(edited("", (0, 0, f"{passes}\n"), created=True))
+            assert found == (CheckFinding("words", "tell", "a.txt", "why", not_run="failed"),)
+        assert len(words.ran) == runs
+
+
+@pytest.mark.parametrize(
+    ("suffix", "required", "told"),
+    [
+        (".json", False, None),
+        (".json", True, ("syntax", "refuse", "large")),
+        (".txt", False, ("words", "tell", "large")),
+        (".txt", True, ("words", "refuse", "large")),
+    ],
+)
+def test_a_text_above_the_limit_is_not_checked_and_told_where_the_check_asks_for_it(
+    suffix: str, required: bool, told: tuple[str, str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "MOST_BYTES", 6)
+    rules = [
+        Rule("*.json", mode="refuse", required=required),
+        Rule("*.txt", "words", "refuse", ("words",), required),
+    ]
+    checks, _ = checks_of(*rules)
+    for before, edit in [("[1,2]\n", (5, 6, "")), ("[1]\n", (1, 1, "0,"))]:
+        judged = checks.judge(edited(before, edit, name=f"a{suffix}"))
+        assert judged == (), "of the limit's size before or after"
+    for before, edit in [("[1,2] \n", (5, 7, "")), ("[1]\n", (1, 1, "0, "))]:
+        judged = checks.judge(edited(before, edit, name=f"a{suffix}"))
+        found = [(one.check, one.mode, one.not_run) for one in judged or ()]
+        assert found == ([told] if told else [])
+        assert (judged is None) is (told is None)
+
+
+def test_comments_in_a_json_file_that_had_none_are_told() -> None:
+    checks, _ = checks_of()
+    assert lines_of(checks.judge(edited("{}\n", (0, 0, "// a\n"), name="a.json"))) == [1]
+    assert lines_of(checks.judge(edited("", (0, 0, "// a\n{}"), name="a.json", created=True))) == []
+
+
+def test_a_rule_is_of_its_files_and_a_mode_of_the_syntax_is_no_parser() -> None:
+    checks, _ = checks_of(WORDS, Rule("*", required=True), Rule("b.*", "words", "off"))
+    for name, found in [("a.txt", [1]), ("b.txt", None), ("a.log", None), ("a.json", [1])]:
+        judged = checks.judge(edited("", (0, 0, "bad\n"), name=name, created=True))
+        assert judged is None if found is None else lines_of(judged) == found, name
+
+
+def test_what_was_found_belongs_to_the_call_in_which_it_was() -> None:
+    checks, _ = checks_of(WORDS)
+    with telling() as outer:
+        with telling() as inner:
+            checks.judge(edited("", (0, 0, "bad\n"), created=True))
+        checks.judge(edited("", (0, 0, "one\n"), name="b.txt", created=True))
+    checks.judge(edited("", (0, 0, "one\n"), name="c.txt", created=True))
+    found = [{str(path): len(told) for path, told in each.items()} for each in (outer, inner)]
+    assert found == [{"b.txt": 0}, {"a.txt": 1}]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "is_checked"),
+    [
+        ("prepare_file_range_edit", {"range": "1", "content": "def g():\n"}, True),
+        ("prepare_file_range_edit", {"range": "1", "content": "def f():\n"}, False),
+        ("prepare_file_delete", {}, False),
+        ("prepare_file_move", {"to": "b.py"}, False),
+    ],
+)
+def test_what_changes_no_text_is_not_checked(
+    make: Any, tool: str, arguments: dict[str, object], is_checked: bool
+) -> None:
+    desk = make()
+    (desk.root / "a.py").write_text(GOOD)
+    answer = desk.fields(tool, path="a.py", **arguments)
+    assert answer["status"] == "ok"
+    assert ("checks" in answer) is is_checked

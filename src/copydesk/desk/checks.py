@@ -391,7 +391,7 @@ class Checks:
 
         def run() -> list[Diagnostic]:
             if self._commands is None:
-                raise NotRun("untrusted", passes=True)
+                raise NotRun("untrusted")
             return self._commands.run(rule, {path: text.data for path, text in texts.items()})
 
         return self._once(key, run)
@@ -441,7 +441,7 @@ def _places(edit: Edited) -> tuple[_Place, _Place]:
             if line <= start:
                 break
             moved += new - (stop - start)
-        return line and line + moved
+        return line + moved
 
     def after(line: int) -> object:
         moved = 0
