@@ -296,12 +296,8 @@ class Functions:
         source = mutant.source
         name = f"copydesk.{mutant.path.relative_to(PACKAGE).with_suffix('').as_posix()}"
         file = sys.modules[name.replace("/", ".").removesuffix(".__init__")].__file__ or ""
-        less = source.count(
-            b"\n", mutant.start, mutant.stop
-        )  # the lines after it keep their numbers
-        changed = (
-            source[: mutant.start] + mutant.new.encode() + b"\n" * less + source[mutant.stop :]
-        )
+        end = b"\n" * source.count(b"\n", mutant.start, mutant.stop)  # no line below it moves
+        changed = source[: mutant.start] + mutant.new.encode() + end + source[mutant.stop :]
         old = {_key(code): code for code in _outermost(compile(source, file, "exec"))}
         done = False
         for code in _outermost(compile(changed, file, "exec")):

@@ -350,7 +350,8 @@ class Drift:
         return ContentChanged(reason, self._planned(foot), expected_old=expected, found=found)
 
     def _planned(self, foot: tuple[int, int]) -> str:
-        return f"{max(foot[0] + 1, 1)}~{min(foot[1], self.base.line_count)}"
+        first = max(foot[0] + 1, 1)
+        return f"{first}~{max(min(foot[1], self.base.line_count), first)}"
 
 
 def stale(
