@@ -8,23 +8,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Draft, Normalized, check_expected, compose, end_of, locate
+from copydesk.edit.draft import (
+    Draft,
+    Normalized,
+    check_expected,
+    compose,
+    end_of,
+    locate,
+    range_edit_of,
+    standing,
+)
 from copydesk.edit.request import (
     Anchor,
     Append,
     BatchEdit,
     BlockReplace,
     DeleteFile,
+    FileOperation,
     Insert,
     MoveFile,
     RangeEdit,
+    RangeEdits,
+    ReplaceText,
     Request,
+    StringEdit,
     content_lines,
 )
-from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
+from copydesk.errors import (
+    Clash,
+    CollisionDetected,
+    ContentChanged,
+    ContentRequired,
+    EncodingRefused,
+)
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import Region
 from support.texts import PATH, drafts, joined
 
 
@@ -47,7 +67,7 @@ def block(start: str, end: str, content: str, *, keep: bool = True) -> BlockRepl
 
 
 def remarks(found: Normalized) -> str:
-    """As `file+ content lf 2`: where a newline was added, the style, how many were converted."""
+    """As `file+ content+ lf 2`: where a newline was added, the style, how many were converted."""
     added = "file+ " * found.file_eof_newline_added + "content+ " * found.content_eof_newline_added
     return f"{added}{found.newline_style} {found.content_newlines_converted}"
 
@@ -61,6 +81,19 @@ def check(
     assert remarks(draft.normalized) == said
     assert draft.replaces_nothing == (before == after and not isinstance(request, MoveFile))
     assert bool(draft.diff) != draft.replaces_nothing
+    is_closed = not draft.base.line_count or draft.base.ends_with_newline
+    assert draft.normalized.file_eof_has_newline == (
+        is_closed or isinstance(request, FileOperation)
+    )
+    assert draft.normalized.content_eof_has_newline != draft.normalized.content_eof_newline_added
+
+
+def replaced(old: str, new: str) -> ReplaceText:
+    return ReplaceText(PATH, (StringEdit(old, new),), everywhere=True)
+
+
+def ranges(*edits: RangeEdit) -> RangeEdits:
+    return RangeEdits(PATH, edits)
 
 
 APPEND = Append(PATH, "x\n")
@@ -136,6 +169,23 @@ APPEND = Append(PATH, "x\n")
         (b"\xff\xfe", APPEND, b"\xff\xfex\0\n\0", "lf 0"),
         # bytes that are no text stay
         (b"\xff\nb\n\xc3", edit("2", "x\n"), b"\xff\nx\n\xc3\n", "file+ lf 0"),
+        (b"a\nb\n", edit("1", "\ufeff"), b"\xef\xbb\xbf\nb\n", "content+ lf 0"),
+        # several ranges: one style, or mixed; the end of the file belongs to the last
+        (b"a\nb", ranges(edit("1", "x\n"), edit("2", "y")), b"x\ny\n", "file+ content+ lf 0"),
+        (b"a\nb", ranges(edit("3~", "z\n"), edit("1")), b"b\nz\n", "file+ lf 0"),
+        (
+            b"a\r\nb\nc\n",
+            ranges(edit("2", "x\n"), edit("3", "y\n")),
+            b"a\r\nx\r\ny\n",
+            "mixed 1",
+        ),
+        # a text that is replaced: the last line has a newline then, if there is one
+        (b"a\nb\n", replaced("b", "x"), b"a\nx\n", "lf 0"),
+        (b"a\nb", replaced("a", "x"), b"x\nb\n", "file+ lf 0"),
+        (b"a\nb\n", replaced("b\n", "x"), b"a\nx\n", "content+ lf 0"),
+        (b"a\n", replaced("a\n", ""), b"", "lf 0"),
+        (b"a\nb\r\nc\nd", replaced("c\nd", "c"), b"a\nb\r\nc\n", "file+ lf 0"),
+        (b"\xffa", replaced("\\xff", "\\xFF"), b"\xffa", "lf 0"),
         # what is done to a file as a whole is no edit of its lines
         (b"a\r\nb", DeleteFile(PATH), b"", "lf 0"),
         (b"a\r\nb", MoveFile(PATH, RelPath.parse("b.txt")), b"a\r\nb", "lf 0"),
@@ -188,13 +238,18 @@ def test_a_line_with_a_broken_code_unit_can_be_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    "request_",
-    [Append(PATH, ""), insert("a", ""), edit("4~")],
-    ids=["append", "insert", "range at the end"],
+    ("before", "request_"),
+    [
+        (b"a\nb\nc\n", Append(PATH, "")),
+        (b"a\nb\nc\n", insert("a", "")),
+        (b"a\nb\nc\n", edit("4~")),
+        (b"a\n", ranges(edit("1", "x"), edit("2~"))),
+    ],
+    ids=["append", "insert", "range at the end", "one of several ranges"],
 )
-def test_content_required(request_: Request) -> None:
+def test_content_required(before: bytes, request_: Request) -> None:
     with pytest.raises(ContentRequired):
-        drafted(b"a\nb\nc\n", request_)
+        drafted(before, request_)
 
 
 @pytest.mark.parametrize(
@@ -317,6 +372,142 @@ def test_expected_old(before: bytes, text: str, expected_old: str, found: str | 
     with pytest.raises(ContentChanged) as refused:
         check_expected(expected_old, base, place)
     assert (refused.value.expected_old, refused.value.found) == (expected_old, found)
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "expected_old", "planned", "cause", "stands_at"),
+    [
+        (b"a\nb\nc\n", "1", "c", "1~1", None, "3~3"),
+        (b"a\nb\nc\n", "1", "b\nc\n", "1~1", None, "2~3"),
+        (b"a\nb\nc\n", "3", "a\nb\n", "3~3", None, "1~2"),
+        (b"a\nb\nc", "1", "c", "1~1", None, "3~3"),
+        (b"a\nb\nc\n", "4~", "c", "3~4", None, "3~3"),
+        (b"a\n b\nc\n", "2", "b", "2~2", ("indentation",), None),
+        # a line that is there twice, as a part of others, or blank, stands nowhere
+        (b"a\nb\nc\nb\n", "1", "b", "1~1", None, None),
+        (b"a\nbb\nc\n", "1", "b", "1~1", None, None),
+        (b"a\nbb\nc\nb b\nb\n", "1", "b", "1~1", None, "5~5"),
+        (b"a\nb\nc\n", "1", "c\nd", "1~1", None, None),
+        (b"a\n\nc\n", "1", "\n", "1~1", None, None),
+        (b"a\n  \nc\n", "1", "  ", "1~1", None, None),
+    ],
+)
+def test_what_is_said_of_another_old_text(
+    before: bytes,
+    text: str,
+    expected_old: str,
+    planned: str,
+    cause: tuple[str, ...] | None,
+    stands_at: str | None,
+) -> None:
+    base = Snapshot.of(before)
+    with pytest.raises(ContentChanged) as refused:
+        check_expected(expected_old, base, locate(edit(text, "x"), base))
+    said = refused.value
+    assert (said.planned_lines, said.cause, said.stands_at) == (planned, cause, stands_at)
+    assert said.version == base.version
+
+
+def test_long_old_texts_are_shown_around_the_first_difference() -> None:
+    base = Snapshot.of(b"a" * 9_000 + b"\nb\n")
+    with pytest.raises(ContentChanged) as refused:
+        check_expected("a" * 4_000 + "x" * 100, base, locate(edit("1", "x"), base))
+    start = 4_000 - 2_000 // 3
+    said, shown = refused.value, f"(+{start} characters) …{'a' * 666}"
+    assert said.expected_old == f"(+2100 characters) …{'a' * 1_900}{'x' * 100}"
+    assert said.found == f"{shown}{'a' * 1_334}… (+{9_001 - start - 2_000} characters)"
+    assert said.current is not None
+    first, second = said.current
+    start = 4_000 - 200 // 3
+    assert first.text == f"(+{start} characters) …{'a' * 200}… (+{9_000 - start - 200} characters)"
+    assert (first.line, second.line, second.text) == (1, 2, "b")
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "lines"),
+    [
+        (0, 1, [*range(1, 5)]),
+        (9, 10, [*range(7, 14)]),
+        (9, 9, [*range(7, 13)]),
+        (9, 43, [*range(7, 47)]),
+        (9, 44, [*range(7, 27), *range(28, 48)]),
+        (0, 100, [*range(1, 21), *range(81, 101)]),
+        (99, 100, [*range(97, 101)]),
+        (100, 100, [*range(98, 101)]),
+        (200, 300, [*range(98, 101)]),
+    ],
+)
+def test_lines_are_shown_with_three_around_and_forty_at_most(
+    start: int, stop: int, lines: list[int]
+) -> None:
+    """Of long ones what is around the first difference, each against its own expected line."""
+    base = Snapshot.of(b"".join(b"%d" % line + b"a" * 997 + b"\n" for line in range(1, 101)))
+    expected = [f"{line}{'a' * 500}x" for line in range(start + 1, stop + 1)]
+    found = standing(base, start, stop, expected)
+    assert [each.line for each in found] == lines
+    for each in found:
+        at = 500 + len(str(each.line)) - 200 // 3 if start < each.line <= stop else 0
+        assert each.text.startswith(f"(+{at} characters) …" if at else str(each.line))
+
+
+@pytest.mark.parametrize(
+    ("before", "request_", "made"),
+    [
+        (b"a\nb\nc\n", edit("2", "x\ny\n"), edit("2~2", "x\ny\n")),
+        (b"a\nb\nc\n", edit("2~3", "x\n"), edit("2~3", "x\n")),
+        (b"a\nb\nc\n", edit("3"), edit("3~3")),
+        (b"a\nb\nc\n", APPEND, edit("4~", "x\n")),
+        # an insertion keeps the line after it
+        (b"a\nb\nc\n", insert("a", "x\n"), edit("2~2", "x\nb\n")),
+        (b"a\r\nb\r\n", insert("a", "x\n"), edit("2~2", "x\r\nb\r\n")),
+        (b"a\nb\n", insert("b", "x\n", before=True), edit("2~2", "x\nb\n")),
+    ],
+)
+def test_a_region_is_a_range_edit(before: bytes, request_: Request, made: RangeEdit) -> None:
+    draft = drafted(before, request_)
+    (region,) = draft.regions_apart
+    assert range_edit_of(PATH, draft.base, region) == made
+    assert drafted(before, made).after == draft.after
+
+
+def test_regions_apart_have_a_line_between_them() -> None:
+    """Those that meet are one: its lines, its bytes and its new lines are theirs."""
+    found = drafted(b"a\nb\nc\nd\n", ranges(edit("1", "x\n"), edit("2"), edit("4", "y\n")))
+    assert found.regions_apart == (
+        Region(0, 2, 0, 4, (b"x\n",)),
+        Region(3, 4, 6, 8, (b"y\n",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("edits", "clashes"),
+    [
+        ([edit("1~3"), edit("3", "x")], [(0, 1, "1~3", "3~3")]),
+        ([edit("3", "x"), edit("1~3")], [(0, 1, "3~3", "1~3")]),
+        ([edit("5~", "x"), edit("5~", "y")], [(0, 1, "5~", "5~")]),
+        ([edit("4"), edit("5~", "y")], []),
+        ([edit("1"), edit("2")], []),
+        ([edit("1"), edit("1")], [(0, 1, "1~1", "1~1")]),
+        # each against the one that reaches furthest
+        (
+            [edit("1~4"), edit("2"), edit("3~4")],
+            [(0, 1, "1~4", "2~2"), (0, 2, "1~4", "3~4")],
+        ),
+        ([edit("1~2"), edit("2~3"), edit("3")], [(0, 1, "1~2", "2~3"), (1, 2, "2~3", "3~3")]),
+        ([edit("3"), edit("2~3"), edit("1~2")], [(0, 1, "3~3", "2~3"), (1, 2, "2~3", "1~2")]),
+        ([edit("~", "x"), edit("5~", "y"), edit("5~", "z")], [(1, 2, "5~", "5~")]),
+    ],
+)
+def test_ranges_that_collide_are_named(
+    edits: list[RangeEdit], clashes: list[tuple[int, int, str, str]]
+) -> None:
+    base = Snapshot.of(b"a\nb\nc\nd\n")
+    if not clashes:
+        assert len(locate(ranges(*edits), base).parts) == len(edits)
+        return
+    with pytest.raises(CollisionDetected) as refused:
+        locate(ranges(*edits), base)
+    assert list(refused.value.collisions) == [Clash(*each) for each in clashes]
 
 
 @pytest.mark.parametrize(

@@ -296,11 +296,10 @@ def _seek(request: Request, base: Source) -> tuple[Hits, ...]:
     sought = sought_by(request)
     found = base.seek(sought)
     again = tuple(
-        replace(each, escaped=not hits.count) for each, hits in zip(sought, found, strict=True)
+        replace(each, escaped=not hits.count and "\\x" in each.text)
+        for each, hits in zip(sought, found, strict=True)
     )
-    if not any(each.escaped and "\\x" in each.text for each in again):
-        return found
-    return base.seek(again)
+    return found if again == sought else base.seek(again)
 
 
 def _insertion(request: Insert, base: Source) -> Place:
@@ -650,7 +649,7 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
         part = place.start, place.stop
         pieces = [_piece(request.content, base, part, deletes=deletes)]
     change, added = _joined(pieces, base)
-    unclosed = base.line_count > 0 and not base.ends_with_newline
+    unclosed = _is_unclosed(base)
     styles = {base.newline_name(piece.newline) for piece in pieces}
     closed = False not in [piece.closed for piece in pieces]
     return Draft(
@@ -706,7 +705,7 @@ def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) ->
 def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
     """The change of all pieces, and whether the last line got a newline that it did not have."""
     last = base.line_count
-    unclosed = last > 0 and not base.ends_with_newline
+    unclosed = _is_unclosed(base)
     at_end = [piece for piece in pieces if piece.part[1] == last]
     replaces_last = any(piece.part[0] < last for piece in at_end)
     if base.ragged and not replaces_last:
@@ -729,18 +728,22 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: boo
             raise FileExists(base.size)
         parts = tuple((0, 0) for _ in request.edits)
     batch = compile_parts(whole(base), request, parts)
-    closed = base.line_count == 0 or base.ends_with_newline
+    unclosed = _is_unclosed(base)
     style = base.newline_name(base.dominant_newline)
     change, added = batch.change, False
     if isinstance(request, ReplaceText) and change:
-        after = base.edited(change)
-        added = after.line_count > 0 and not after.ends_with_newline
+        added = _is_unclosed(base.edited(change))
     if added:
         newline = base.newline_near(base.line_count - 1, base.line_count)
         change = ChangeSet.of(base.size, [*change.edits, Edit(base.size, base.size, newline)])
-    lost = closed and added
-    normalized = Normalized(closed, not lost, added and not closed, lost, style, 0)
+    lost = added and not unclosed
+    normalized = Normalized(not unclosed, not lost, added and unclosed, lost, style, 0)
     return Draft(request, base, place, change, (), normalized, batch.escapes, created)
+
+
+def _is_unclosed(text: Text) -> bool:
+    """Whether the last line has no newline."""
+    return text.line_count > 0 and not text.ends_with_newline
 
 
 def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
@@ -770,9 +773,9 @@ def whole_text(base: Text, content: str) -> str:
 
 def check_expected(expected_old: str, base: Text, place: Place) -> None:
     """ContentChanged unless the lines read as `expected_old`, but for line ends and shown bytes."""
-    found = base.texts(place.start, place.stop)
     expected = content_lines(expected_old)
-    if tuple(expected) != found and not _reads_as(expected, base, place):
+    if not _reads_as(expected, base, place):
+        found = base.texts(place.start, place.stop)
         mine, theirs = "".join(f"{one}\n" for one in expected), "".join(f"{one}\n" for one in found)
         at = same_after(mine, theirs, 0, 0)
         raise ContentChanged(
@@ -807,9 +810,11 @@ def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
     if len(expected) != place.stop - place.start:
         return False
     for line, text in enumerate(expected, place.start):
-        found, pattern = base.encoding.text(base.key(line)), base.encoding.pattern(text)
-        if text != found and (pattern is None or not pattern.fullmatch(found)):
-            return False
+        found = base.encoding.text(base.key(line))
+        if text != found:
+            pattern = base.encoding.pattern(text)
+            if pattern is None or not pattern.fullmatch(found):
+                return False
     return True
 
 

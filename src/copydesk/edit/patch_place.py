@@ -38,8 +38,6 @@ _LONGEST = 2_000
 
 def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
     """The lines of each hunk; raises PatchRejected, with all that have no single place."""
-    if request.creates:
-        return tuple((0, 0) for _ in request.hunks)
     sought = _Sought(base, is_base=_is_blob(base.data, request.base))
     found = [sought.place(hunk) for hunk in request.hunks]
     misplaced = [(at, one) for at, one in enumerate(found) if isinstance(one, _Misplaced)]
