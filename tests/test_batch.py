@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.edit import batch
 from copydesk.edit.batch import (
     SHOWN_COLLISIONS,
     SHOWN_CORRECTIONS,
     SHOWN_FAILURES,
     Batch,
     compile_batch,
+    compile_in_order,
     compile_parts,
     part_lines,
     replace_everywhere,
@@ -75,6 +77,15 @@ BOM = b"\xef\xbb\xbf"
         (b"a\nb\r\n", [("a\n", "a\nx\n")], b"a\nx\nb\r\n"),
         (b"a\r\nb\nc", [("a\nb\nc", "x\nb\ny")], b"x\r\nb\ny"),
         (b"a\nb\r\nc\n", [("a\nb\nc", "x\nnew\nb\ny")], b"x\nnew\nb\r\ny\n"),
+        (b"a\nb\r\nc\nd", [("a\nb\nc\nd", "x\ny\nz\nd")], b"x\ny\r\nz\nd"),
+        (
+            b"A\r\nm\np\r\nq\nk\r\nE",
+            [("A\nm\np\nq\nk\nE", "B\nm\nx\nk\nF")],
+            b"B\r\nm\nx\r\nk\r\nF",
+        ),
+        # a place that begins at the first byte of what is sought
+        (b"a\r\nb\r\n", [("a\nb\n", "c\na\nb\n")], b"c\r\na\r\nb\r\n"),
+        ("a\r\né\r\n".encode(), [("é\n", "ü\n")], "a\r\nü\r\n".encode()),
         (b"a\r\nb\nc\r\nd", [("a\nb\nc\nd", "x\nb\ny")], b"x\r\nb\ny"),
         (b"a\nb", [("a", "x\r\ny")], b"x\ny\nb"),
         (b"ab", [("a", "x\r\ny")], b"x\nyb"),
@@ -223,12 +234,14 @@ def test_collisions(text: str, pairs: list[Pair], clashes: list[tuple[int, int, 
         ("abab", ("ab", "abab"), "abababab"),
         ("a\r\nb\na\r\n", ("a\n", "c\n"), "c\r\nb\nc\r\n"),
         ("x y x", ("x", ""), " y "),
+        (b"\xff\xff a\xff", ("\\xff", "b"), b"bb ab"),
     ],
 )
-def test_everywhere(text: str, pair: Pair, after: str) -> None:
-    base = Snapshot.of(text.encode())
-    batch = replace_everywhere(base, StringEdit(*pair))
-    assert batch.change.apply(base.data) == after.encode()
+def test_everywhere(text: str | bytes, pair: Pair, after: str | bytes) -> None:
+    base = Snapshot.of(text if isinstance(text, bytes) else text.encode())
+    found = replace_everywhere(base, StringEdit(*pair))
+    made = found.change.apply(base.data)
+    assert made == (after if isinstance(after, bytes) else after.encode())
 
 
 def test_everywhere_is_nowhere() -> None:
@@ -382,6 +395,7 @@ def test_everywhere_is_what_str_replace_does(text: str, old: str, new: str) -> N
     [
         ("if a:\n    if b:\n        c()\n", "if b:\n    c()", ("indentation",), 4, "    if b:\n        c()"),
         ("x = f(1)\n", "x = f( 1)", ("spacing",), None, "x = f(1)"),
+        ("    x = f(1)\n", "  x = f( 1)", ("indentation", "spacing"), 2, "    x = f(1)"),
         ("def run(left, right):\n", "def run(left, night):", None, None, None),
     ],
 )  # fmt: skip
@@ -403,6 +417,99 @@ def test_corrections_are_shown_whole_while_there_is_room() -> None:
         made(text.encode(), *pairs, ("short = f( 1)", "new"))
     found = [each.corrected_old_string for each in refused.value.failures]
     assert found == [*lines[:2], None, "short = f(1)"]
+
+
+def test_other_places_like_the_closest_are_named() -> None:
+    with pytest.raises(PartialMatchFail) as refused:
+        made(b"x = f(1)\ny = 2\nx = f(1)\n", ("x = f( 1)", "new"))
+    (found,) = refused.value.failures
+    assert (found.nearest_lines, found.similar_lines) == ("1~1", (3,))
+    assert found.corrected_old_string is None
+    with pytest.raises(PartialMatchFail) as refused:
+        made(b"x = f(1)\ny = 2\n", ("x = f( 1)", "new"))
+    assert refused.value.failures[0].similar_lines is None
+
+
+# one after the other
+
+
+@pytest.mark.parametrize(
+    ("data", "pairs", "after"),
+    [
+        (b"a\n", [("a", "b"), ("b", "c")], b"c\n"),
+        (b"a b c d\n", [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("1 2", "5")], b"5 3 4\n"),
+        (b"a a\n", [("a a", "a b"), ("a", "c")], b"c b\n"),
+        # an empty old text is the start
+        (b"a\n", [("", "x\n"), ("x\na", "y")], b"y\n"),
+        (b"a\r\nb\n", [("", "x\ny\n")], b"x\r\ny\r\na\r\nb\n"),
+        (b"b\na\r\n", [("", "x\ny\n")], b"x\ny\nb\na\r\n"),
+        (BOM + b"a\n", [("", "x\n")], BOM + b"x\na\n"),
+        (b"", [("", "x\n")], b"x\n"),
+        # whole lines but for the white space around; the indentation of the first is kept
+        (b"    a\n    b\n", [("a\nb", "x\ny")], b"    x\ny\n"),
+        (b"    a\n\tb\n", [(" a\n b", "x\n y")], b"    x\n    y\n"),
+        (b"    a\n      b\n", [(" a\n  b", " x\n   y\n  z\n z")], b"    x\n     y\n  z\n z\n"),
+        (b"    a\n      b\n", [(" a\n  b", " x\n y")], b"    x\n    y\n"),
+        (b"    a\n      b\n", [(" a\n  b", " x\ny")], b"    x\ny\n"),
+        (b"\ta\r\n\tb", [("a\nb", "x\ny\nz")], b"\tx\r\ny\r\nz"),
+        (b"a\nb\nc\n", [("b\n c ", "x")], b"a\nx\n"),
+        (b"a\nb\nc", [("b\n c ", "x")], b"a\nx"),
+        (b"a\nb\nc\n", [("a\n b", "x")], b"x\nc\n"),
+        (b"a\nb\n", [("b \n", "x\n")], b"a\nx\n"),
+        (b"\x1ca\n", [("\x1ca ", "x")], b"x\n"),
+        # of blanks alone: into the one blank line, or into that after the last newline
+        (b"a\n\nb", [("  ", "x")], b"a\nx\nb"),
+        (b"a\r\n\r\nb", [("  ", "x\ny")], b"a\r\nx\r\ny\r\nb"),
+        (b"a\n", [("  ", "x")], b"a\nx"),
+        (b"a\r\n", [("  ", "x\ny")], b"a\r\nx\r\ny"),
+        (b"", [("  ", "x")], b"x"),
+        # bytes as they were shown
+        (b" \xff a\r\nb\r\n", [("\\xff a \n b", "c\n\\xff x")], b" c\r\n\xff x\r\n"),
+        (b"  a\n\\xff\n", [("a\n\\xff", "b\n\\xff c")], b"  b\n\\xff c\n"),
+    ],
+)
+def test_one_after_the_other(data: bytes, pairs: list[Pair], after: bytes) -> None:
+    found = compile_in_order(Snapshot.of(data), pairs)
+    assert found.change.apply(data) == after
+    assert len(found.spans) == len(pairs)
+    assert found.no_op_count == 0
+
+
+def test_one_after_the_other_that_change_nothing() -> None:
+    found = compile_in_order(Snapshot.of(b"a b"), [("a", "a"), ("", ""), ("b", "c")])
+    assert (found.spans, found.no_op_count) == (((0, 1), (0, 0), (2, 3)), 2)
+    assert compile_in_order(Snapshot.of(b"a b"), []).change.apply(b"a b") == b"a b"
+
+
+@pytest.mark.parametrize(
+    ("data", "pairs", "index", "count", "lines"),
+    [
+        (b"a\nb\n", [("a", "c"), ("zzzzz", "x")], 1, 0, ()),
+        (b"a\na\n", [("a", "c")], 0, 2, (1, 2)),
+        (b"a\n\nb\n", [("  ", "x")], 0, 2, (2, 4)),
+        (b" a\nb\n a\n b\n", [("a \nb", "x")], 0, 2, (1, 3)),
+        (b"a", [("  ", "x")], 0, 0, ()),
+        (b"a\nb\n", [("b\n ", "x"), ("a\n x\n y", "z")], 1, 0, ()),
+    ],
+)
+def test_one_after_the_other_refused(
+    data: bytes, pairs: list[Pair], index: int, count: int, lines: tuple[int, ...]
+) -> None:
+    with pytest.raises(PartialMatchFail) as refused:
+        compile_in_order(Snapshot.of(data), pairs)
+    (found,) = refused.value.failures
+    assert (refused.value.failed_index, found.index) == (index, index)
+    assert (found.matches_count, found.lines) == (count, lines)
+
+
+@pytest.mark.parametrize(
+    ("pair", "character"),
+    [(("\xe9", "x"), "\xe9"), (("\xff a ", "x"), "\xff"), (("a", "\xe9"), "\xe9")],
+)
+def test_one_after_the_other_in_an_unknown_encoding(pair: Pair, character: str) -> None:
+    with pytest.raises(EncodingRefused) as refused:
+        compile_in_order(Snapshot.of(b"\xff a\n"), [pair])
+    assert refused.value.character == character
 
 
 # bounds
@@ -428,6 +535,29 @@ def test_of_very_many_collisions_some_are_shown() -> None:
         made(text.encode(), *pairs)
     assert len(refused.value.collisions) == SHOWN_COLLISIONS
     assert refused.value.collisions_count == 300 * 299 // 2
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_collisions_as_are_shown_are_not_counted(
+    monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    monkeypatch.setattr(batch, "SHOWN_COLLISIONS", 3 - more)
+    with pytest.raises(CollisionDetected) as refused:
+        made(b"abcdef", ("abcde", "1"), ("bcd", "2"), ("c", "3"))
+    assert len(refused.value.collisions) == 3 - more
+    assert refused.value.collisions_count == (3 if more else None)
+
+
+@pytest.mark.parametrize(("pairs", "shown"), [(1, 12), (2, 8), (4, 4), (8, 3)])
+def test_of_many_places_some_lines_are_shown(
+    monkeypatch: pytest.MonkeyPatch, pairs: int, shown: int
+) -> None:
+    monkeypatch.setattr(batch, "SHOWN_LINES", 16)
+    text = "".join(chr(97 + i) * 2 + "\n" for i in range(pairs)) * 6
+    with pytest.raises(PartialMatchFail) as refused:
+        made(text.encode(), *((chr(97 + i), "x") for i in range(pairs)))
+    assert {len(each.lines) for each in refused.value.failures} == {shown}
+    assert {each.matches_count for each in refused.value.failures} == {12}
 
 
 def test_many_edits_of_a_large_file() -> None:

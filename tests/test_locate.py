@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Place, cut, end_of, locate, span_of
+from copydesk.edit.draft import Place, cut, end_of, foot_span, locate, span_of
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Match, Occurrence, RangeEdit
 from copydesk.errors import (
     AnchorAmbiguous,
@@ -173,6 +173,27 @@ def test_insertions_refused(
     request_: Insert, expected: str | type[Refusal], facts: dict[str, object]
 ) -> None:
     check(request_, FILE, expected, **facts)
+
+
+@pytest.mark.parametrize("length", [200, 201])
+def test_a_corrected_anchor_is_shown_whole_or_not(length: int) -> None:
+    line = "x = " + "a" * (length - 4)
+    corrected = line if length == 200 else None
+    check(
+        insert(line.replace("= ", "=  "), match="equals"),
+        line.encode(),
+        AnchorNotFound,
+        cause=["spacing"],
+        corrected_anchor=corrected,
+        closest=[1],
+    )
+
+
+def test_three_lines_like_an_anchor_are_shown() -> None:
+    base = b"".join(b"value_%d = compute(a, b)\n" % i for i in range(9))
+    with pytest.raises(AnchorNotFound) as found:
+        locate(insert("valeu = compute(a, b)"), Snapshot.of(base))
+    assert len(found.value.closest or ()) == 3
 
 
 def test_a_non_ascii_anchor_in_each_encoding() -> None:
@@ -375,6 +396,20 @@ def test_lines_are_relied_on_without_their_last_end(
 ) -> None:
     """But that of a blank line, which is all that there is of it."""
     assert span_of(Snapshot.of(b"a\r\nb\n\nc"), first, last) == span
+
+
+@pytest.mark.parametrize(
+    ("place", "span"),
+    [
+        (Place(0, 1, (0, 1)), (0, 1)),
+        (Place(1, 2, (0, 3)), (0, 5)),
+        (Place(3, 3, None), None),
+        (Place(0, 0, (-1, 1)), None),
+        (Place(0, 3, (0, 3), parts=((0, 1), (2, 3))), None),
+    ],
+)
+def test_the_bytes_that_a_place_relies_on(place: Place, span: tuple[int, int] | None) -> None:
+    assert foot_span(Snapshot.of(b"a\nb\nc\n"), place) == span
 
 
 @pytest.mark.parametrize(

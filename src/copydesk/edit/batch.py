@@ -151,8 +151,7 @@ _BLANKS = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
 
 def _inserted(base: Snapshot, at: int, new: str) -> Batch:
     """The batch that puts a text where there is none, at a byte."""
-    line = base.line_at(at)
-    newline = base.newline_near(line, min(line + 1, base.line_count))
+    newline = _newline(base, at, after_line=False)
     raw = newline.join(map(base.encoding.encode, new.replace("\r\n", "\n").split("\n")))
     return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
 
@@ -358,7 +357,7 @@ class _Replacement(NamedTuple):
         """How each of the new lines is ended; where the old ones differ, as its old one was."""
         newline = _newline(base, start, after_line=self.old.endswith("\n", 0, self.head))
         old = self.old[self.head : self.tail].split("\n")[:-1]
-        first = base.line_at(start) if old else 0
+        first = base.line_at(start)
         there = [base.terminator(first + index) for index in range(len(old))]
         if len(set(there)) < 2:
             return [newline] * len(lines)
@@ -401,7 +400,8 @@ class _Replacement(NamedTuple):
 def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
     """The terminator of new lines put at byte `start`: their line's, or the neighbourhood's."""
     line = base.line_at(start) - after_line
-    return base.terminator(line) or base.newline_near(line, base.line_count)
+    own = base.terminator(line) if line < base.line_count else b""
+    return own or base.newline_near(line, base.line_count)
 
 
 def _check_arguments(replacements: Sequence[_Replacement]) -> None:
@@ -497,9 +497,7 @@ def _failure(
 def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
     """The refusal of one edit whose text was not found: the nearest passage and how it differs."""
     corrected = near.corrected if len(near.corrected or "") <= room else None
-    by = None
-    if near.corrected and "indentation" in near.causes:
-        by = indented_by(old, near.corrected)
+    by = indented_by(old, near.corrected) if near.corrected else None
     return FailedEdit(
         index,
         "no match",
