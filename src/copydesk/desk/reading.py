@@ -148,7 +148,13 @@ def _shown(
     lines: list[str] = []
     left, room = MOST_CHARACTERS, most_tokens
     for first in range(start, stop, _AT_ONCE):
-        for text in base.texts(first, min(first + _AT_ONCE, stop)):
+        texts = base.texts(first, min(first + _AT_ONCE, stop))
+        size = sum(map(len, texts)) + len(texts)
+        if room is None and size <= left:
+            lines += texts
+            left -= size
+            continue
+        for text in texts:
             kept = text[:left]
             while room is not None and tokens(kept) > room:
                 kept = kept[: len(kept) // 2]
