@@ -24,7 +24,25 @@ from copydesk.text.encoding import Encoding, detect
 if TYPE_CHECKING:  # for who reads it, it is a property like others, which may stand for one
     computed_once = property
 else:
-    computed_once = cached_property
+
+    class computed_once:
+        """A property that is computed when it is first asked for, as `cached_property`.
+
+        Without the lock that Python 3.11 holds for that: a value computed twice is the same one.
+        """
+
+        def __init__(self, compute):
+            self._compute, self.__doc__ = compute, compute.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, owned, owner=None):
+            if owned is None:
+                return self
+            value = owned.__dict__[self._name] = self._compute(owned)
+            return value
+
 
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""

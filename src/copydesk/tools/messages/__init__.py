@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from copydesk.errors import Refusal
+from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.grammar import Problem
@@ -66,9 +68,14 @@ def say(
     `key.less` is used where there is such a message and a fact is not known. `mirror`: tools
     are named as the mirror toolset has them.
     """
-    known = _Facts({name: fact for name, fact in (facts or {}).items() if fact is not None})
-    messages = texts(lang).messages
+    messages, given = texts(lang).messages, facts or {}
     template = _TOOLS.sub(r"team_mgmt_\g<0>", messages[key]) if mirror else messages[key]
+    if "|" not in template and ":{" not in template:  # without nouns most facts stand as they are
+        plain = {name: fact for name, fact in given.items() if type(fact) in _PLAIN}
+        if len(plain) == len(given):
+            with suppress(KeyError):
+                return template.format_map(plain)
+    known = _Facts({name: fact for name, fact in given.items() if fact is not None})
     said = template.format_map(known)
     if known.lacked and f"{key}.less" in messages:
         return say(f"{key}.less", lang, facts, mirror=mirror)
@@ -139,6 +146,9 @@ def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
     assert isinstance(refusal, BlockDiffRefused), "no other refusal has a message here"
     problems = [say_problem(problem, lang) for problem in refusal.problems]
     return "\n".join([say("BLOCK_DIFF_REFUSED", lang), *problems])
+
+
+_PLAIN = (str, int, RelPath)
 
 
 class _Facts(dict[str, object]):
