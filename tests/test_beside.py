@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,7 +15,12 @@ import pytest
 
 from copydesk.desk.backends import database as database_module
 from copydesk.desk.backends.database import Database, _shape_of
-from copydesk.desk.backends.snapshots import MOST_WAITING, BackgroundSnapshots, SqliteSnapshots
+from copydesk.desk.backends.snapshots import (
+    MOST_WAITING,
+    BackgroundSnapshots,
+    Note,
+    SqliteSnapshots,
+)
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit
@@ -209,10 +214,12 @@ class Slow(SqliteSnapshots):
         self.go = threading.Event()
         self.kept: list[str] = []
 
-    def keep(self, base: Snapshot, at: RelPath) -> None:
+    def keep_all(
+        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
+    ) -> None:
         assert self.go.wait(SOON)
-        self.kept.append(base.digest)
-        super().keep(base, at)
+        self.kept += [base.digest for base, _ in texts]
+        super().keep_all(texts, notes)
 
     def close(self) -> None:
         """It is looked into afterwards."""

@@ -223,6 +223,15 @@ class Snapshots(Protocol):
         """Let go of what is held; what was to be kept is kept."""
 
 
+class SnapshotStore(Snapshots, Protocol):
+    """Texts by digest where they are stored, several in one transaction."""
+
+    def keep_all(
+        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
+    ) -> None:
+        """Remember texts, those that are not too large, as seen at real paths; and the `notes`."""
+
+
 _RECENT = 64
 _PASSED_OVER = 16
 """A text that was kept a moment ago is kept anew only every so many times."""
@@ -238,7 +247,7 @@ MOST_WAITING = 4
 class BackgroundSnapshots:
     """Keeps texts in a thread beside the work; who asks for one waits until all are kept."""
 
-    def __init__(self, inner: Snapshots, calm_seconds: float = CALM_SECONDS) -> None:
+    def __init__(self, inner: SnapshotStore, calm_seconds: float = CALM_SECONDS) -> None:
         self._inner, self._calm_seconds = inner, calm_seconds
         self._hurry = Event()
         self._soon = Soon()
@@ -312,19 +321,13 @@ class BackgroundSnapshots:
             self._soon.do(self._write)
 
     def _write(self) -> None:
-        """Write what waits, the notes in the same transaction as a text."""
+        """Write what waits, all of it in one transaction."""
         with self._lock:
             texts, self._texts = self._texts, []
             notes, self._notes = self._notes, []
         notes = [note.ready() for note in notes]  # before anybody waits for the file
-        for base, at in texts:
-            if notes:
-                self._inner.keep(base, at, notes)
-                notes = []
-            else:
-                self._inner.keep(base, at)
-        if notes:
-            self._inner.note_shown(*notes)
+        if texts or notes:
+            self._inner.keep_all(texts, notes)
 
     def _lately(self, digest: str, at: RelPath) -> bool:
         """Whether the text was kept a moment ago; call it with the lock held."""
@@ -397,11 +400,27 @@ class SqliteSnapshots:
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Remember the text, where it was seen, and the notes, if there is room for it."""
-        if base.size > self._largest:
-            self.note_shown(*notes)
-            return
-        small = zlib.compress(base.data, 1) if base.size <= _SMALL else None
-        self._keep(base.digest, at, lambda: zlib.compress(base.data, 1), small, notes)
+        self.keep_all([(base, at)], notes)
+
+    def keep_all(
+        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
+    ) -> None:
+        small = [
+            (bytes.fromhex(base.digest), _key(at), zlib.compress(base.data, 1))
+            for base, at in texts
+            if base.size <= min(_SMALL, self._largest)
+        ]
+        try:
+            if small or notes:
+                with self._db.writing() as db:
+                    _note_shown(db, notes)
+                    for whole, path, packed in small:
+                        self._put(db, whole, path, packed)
+        except Failed as failure:
+            self._recover(failure)
+        for base, at in texts:
+            if _SMALL < base.size <= self._largest:
+                self._keep(base.digest, at, partial(zlib.compress, base.data, 1))
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
         self.keep(base, at)
@@ -463,48 +482,39 @@ class SqliteSnapshots:
     def close(self) -> None:
         self._db.close()
 
-    def _keep(
-        self,
-        digest: str,
-        at: RelPath,
-        packed: Callable[[], bytes | None],
-        content: bytes | None = None,
-        notes: Sequence[Note] = (),
-    ) -> None:
-        """Keep `content`, or what `packed` gives where the text is not known yet."""
+    def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> None:
+        """Keep what `packed` gives where the text is not known yet."""
         whole, path = bytes.fromhex(digest), _key(at)
         try:
-            if self._is_kept(whole, path, content, notes):
-                return
+            with self._db.writing() as db:
+                if self._put(db, whole, path, None):
+                    return
             content = packed()  # while nobody waits for the file
             if content is not None:
-                self._is_kept(whole, path, content)
+                with self._db.writing() as db:
+                    self._put(db, whole, path, content)
         except Failed as failure:
             self._recover(failure)
 
-    def _is_kept(
-        self, whole: bytes, path: bytes, content: bytes | None, notes: Sequence[Note] = ()
-    ) -> bool:
+    def _put(self, db: Connection, whole: bytes, path: bytes, content: bytes | None) -> bool:
         """Note where the text was seen; False when it is not known, and there is no content."""
-        with self._db.writing() as db:
-            _note_shown(db, notes)
-            known = db.execute(
-                f"SELECT t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
-                " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
-                (path, whole),
-            ).fetchone()
-            if known is not None and known[0] and known[1] is not None:
-                return True
-            if known is None:
-                if content is None:
-                    return False
-                _insert(db, whole, content)
-            id_ = _touch(db, whole)
-            if id_ is not None:
-                self._note(db, id_, path)
-            if known is None:
-                self._evict(db)
-                self._cut(db)
+        known = db.execute(
+            f"SELECT t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
+            " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
+            (path, whole),
+        ).fetchone()
+        if known is not None and known[0] and known[1] is not None:
+            return True
+        if known is None:
+            if content is None:
+                return False
+            _insert(db, whole, content)
+        id_ = _touch(db, whole)
+        if id_ is not None:
+            self._note(db, id_, path)
+        if known is None:
+            self._evict(db)
+            self._cut(db)
         return True
 
     def _found(

@@ -72,6 +72,13 @@ class RedisSnapshots(_OnServer):
             if not self._touched(base.digest, at):
                 self._put(base.digest, zlib.compress(base.data, 1))
 
+    def keep_all(
+        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
+    ) -> None:
+        self.note_shown(*notes)
+        for base, at in texts:
+            self.keep(base, at)
+
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
         self.keep(base, at)
 
