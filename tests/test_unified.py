@@ -464,6 +464,8 @@ def test_a_file_that_is_moved_and_changed(tmp_path: Path) -> None:
     assert renamed("a", "b c", (base, same)) == only
     assert b"similarity index 100%" in only
     assert b"---" not in only
+    rows, moved_on = Snapshot.of(b"x\nx\nx\n"), [Edit(0, 2, b""), Edit(6, 6, b"x\n")]
+    assert renamed("a", "b c", (rows, ChangeSet.of(6, moved_on))) == only
     diff = renamed("a", "b c", (base, change))
     assert b"similarity" not in diff
     found = git_apply(tmp_path, diff)

@@ -172,7 +172,7 @@ def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> b
     """The diff of a file that is moved; `edit` is its text and what is changed in it besides."""
     before, after = quoted(f"a/{path}"), quoted(f"b/{to}")
     hunks = b""
-    if edit is not None:
+    if edit is not None and not edit[0].unchanged_by(edit[1]):
         old, change = edit[0].unmarked(), edit[1]
         hunks = b"".join(_hunks(old, _regions(old, change, old.line_at)))
     head = b"diff --git " + before + b" " + after + b"\n"
