@@ -143,8 +143,11 @@ def written(
     else:
         view = View(done.path, done.base.version if dry else done.version)
         view = replace(view, side="old" if dry else "new")
-        shown = view.lines(lines_in(preview.split("\n")), fields=False)
-        context.desk.note_shown(context.member, done.path, shown)
+        context.desk.note_shown(
+            context.member,
+            done.path,
+            lambda: view.lines(lines_in(preview.split("\n")), fields=False),
+        )
     status: Status = "partial" if dry else "success"
     return Envelope(status, data, " ".join(words), stats, where, line=line)
 
