@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from itertools import accumulate, islice, pairwise
@@ -45,6 +44,7 @@ from copydesk.edit.request import (
 )
 from copydesk.errors import Cancelled, Failed, Refusal
 from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
+from copydesk.store.state import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
@@ -511,13 +511,8 @@ CHAIN_LENGTH = 1_000
 T = TypeVar("T")
 
 
-class LateDiffs:
-    """Diffs of entries that are made and recorded in a thread of their own, in order."""
-
-    def __init__(self) -> None:
-        self._thread: ThreadPoolExecutor | None = None
-        self._recorded: list[Future[None]] = []
-        self._lock = Lock()
+class LateDiffs(Soon):
+    """Diffs of entries that are made and recorded soon after the answer, in order."""
 
     def record(self, make: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
         """Make a diff and record it, soon; where that is refused its start is recorded."""
@@ -527,22 +522,12 @@ class LateDiffs:
             with suppress(Failed):
                 write(made)
 
-        with self._lock:
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "copydesk-journal")
-            self._recorded.append(self._thread.submit(work))
-
-    def wait(self) -> None:
-        """Wait until all of them are recorded."""
-        with self._lock:
-            recorded, self._recorded = self._recorded, []
-        for each in recorded:
-            each.result()
+        self.do(work)
 
     def close(self) -> None:
-        """End the thread, once all are recorded."""
-        if self._thread is not None:
-            self._thread.shutdown()
+        """End the thread, and record what is left."""
+        super().close()
+        self.now()
 
 
 def linked(

@@ -634,7 +634,7 @@ class SqliteJournal:
                 self._identify(db)
 
     def _flush(self) -> None:
-        self._late.wait()
+        self._late.now()
         if self._ended:
             with self._db.writing() as db:
                 ended = self._record_ended(db)
