@@ -502,6 +502,16 @@ def test_a_folder_is_left_out_only_where_it_is_a_side_of_the_comparison(
     assert patch.names == names
 
 
+@pytest.mark.parametrize(
+    "head",
+    ["--- a/\n+++ b/", '--- "a/"\n+++ "b/"', "--- a/\n+++ /dev/null", "diff --git a/ b/"],
+)
+def test_a_prefix_alone_is_no_path(head: str) -> None:
+    with pytest.raises(PatchInvalid) as found:
+        parse_diff(f"{head}\n@@ -1 +1 @@\n-a\n+b\n")
+    assert found.value.reason == "no_path"
+
+
 # -- SEARCH/REPLACE blocks
 
 

@@ -585,6 +585,8 @@ def _unquoted(name: str, number: int) -> str:
 
 
 def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
+    if not any(names):
+        raise invalid("no_path", head.number)
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and line.startswith("@@"):
         if line.startswith("@@@"):
