@@ -19,9 +19,10 @@ from copydesk.edit.batch import (
     compile_in_order,
     compile_parts,
     part_lines,
+    place_parts,
     replace_everywhere,
 )
-from copydesk.edit.request import BatchEdit, StringEdit
+from copydesk.edit.request import BatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     CollisionDetected,
     DuplicateEdits,
@@ -104,7 +105,12 @@ BOM = b"\xef\xbb\xbf"
     ],
 )
 def test_what_comes_of_it(data: bytes, pairs: list[Pair], after: bytes) -> None:
+    """Also of each edit in its own lines alone."""
     assert made(data, *pairs) == after
+    base, request = Snapshot.of(data), BatchEdit(PATH, tuple(edits_of(pairs)))
+    parts, count = place_parts(base, request)
+    assert count == len(pairs)
+    assert compile_parts(base, request, parts).change.apply(data) == after
 
 
 @pytest.mark.parametrize(
@@ -229,6 +235,7 @@ def test_collisions(text: str, pairs: list[Pair], clashes: list[tuple[int, int, 
 @pytest.mark.parametrize(
     ("text", "pair", "after"),
     [
+        ("a b\na b", ("a b", "c"), "c\nc"),
         ("aaa", ("aa", "b"), "ba"),
         ("aaaa", ("aa", "b"), "bb"),
         ("abab", ("ab", "abab"), "abababab"),
@@ -240,8 +247,12 @@ def test_collisions(text: str, pairs: list[Pair], clashes: list[tuple[int, int, 
 def test_everywhere(text: str | bytes, pair: Pair, after: str | bytes) -> None:
     base = Snapshot.of(text if isinstance(text, bytes) else text.encode())
     found = replace_everywhere(base, StringEdit(*pair))
-    made = found.change.apply(base.data)
-    assert made == (after if isinstance(after, bytes) else after.encode())
+    assert found.change.apply(base.data) == (after if isinstance(after, bytes) else after.encode())
+    request = ReplaceText(PATH, (StringEdit(*pair),), everywhere=True)
+    parts, count = place_parts(base, request)
+    assert count == len(found.spans)
+    assert all(one[1] <= other[0] for one, other in pairwise(parts))
+    assert compile_parts(base, request, parts).change == found.change
 
 
 def test_everywhere_is_nowhere() -> None:
@@ -430,6 +441,16 @@ def test_other_places_like_the_closest_are_named() -> None:
     assert refused.value.failures[0].similar_lines is None
 
 
+@pytest.mark.parametrize("less", [0, 1])
+def test_a_correction_is_shown_where_it_just_fits(
+    monkeypatch: pytest.MonkeyPatch, less: int
+) -> None:
+    monkeypatch.setattr(batch, "SHOWN_CORRECTIONS", len("x = f(1)") - less)
+    with pytest.raises(PartialMatchFail) as refused:
+        made(b"x = f(1)\n", ("x = f( 1)", "new"))
+    assert refused.value.failures[0].corrected_old_string == (None if less else "x = f(1)")
+
+
 # one after the other
 
 
@@ -479,6 +500,12 @@ def test_one_after_the_other_that_change_nothing() -> None:
     found = compile_in_order(Snapshot.of(b"a b"), [("a", "a"), ("", ""), ("b", "c")])
     assert (found.spans, found.no_op_count) == (((0, 1), (0, 0), (2, 3)), 2)
     assert compile_in_order(Snapshot.of(b"a b"), []).change.apply(b"a b") == b"a b"
+
+
+def test_one_after_the_other_names_its_places_and_its_bytes() -> None:
+    assert compile_in_order(Snapshot.of(b"a\nb\n"), [("b\n ", "x")]).spans == ((2, 4),)
+    found = compile_in_order(Snapshot.of(b"\xff a\n\xfe"), [("a", "b"), ("\\xfe", "\\xfe c")])
+    assert found.escapes.meant == {"\\xfe"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from copydesk.desk.backends.api import decode, encode
 from copydesk.edit import patch_place
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
-from copydesk.edit.patch_place import _Sought, occurrences, place_hunks
+from copydesk.edit.patch_place import _Sought, check_whole, occurrences, place_hunks
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
 from copydesk.text.encoding import Encoding
@@ -155,6 +155,22 @@ _BETWEEN = b"def h():\n    p\nclass B:\n    q\ndef h():\n    q\n    r\n"
         (_BETWEEN, "def h():", b"def h():\n    q", b"def h():\n    Q"),
         (_BETWEEN.replace(b"    q\n    r", b"    r"), "def h():", b"    q", b"    Q"),
         (b"    q\ndef h():\n    p\nx\n    q\n", "def h():", b"x\n    q", b"x\n    Q"),
+        # a header is the line or whole words at its start
+        (b"def hx():\n    q\ndef h():\n    q\n", "def h", b"h():\n    q", b"h():\n    Q"),
+        (b"def h_():\n    q\ndef h():\n    q\n", "def h", b"h():\n    q", b"h():\n    Q"),
+        (b"def h_x():\n    q\ndef h_():\n    q\n", "def h_", b"h_():\n    q", b"h_():\n    Q"),
+        (
+            b"def h(x):\n    q\ndef g(x):\n    q\n",
+            "def h(",
+            b"(x):\n    q\ndef",
+            b"(x):\n    Q\ndef",
+        ),
+        (
+            b"def h(_):\n    q\ndef g(x):\n    q\n",
+            "def h(",
+            b"(_):\n    q\ndef",
+            b"(_):\n    Q\ndef",
+        ),
     ],
 )
 def test_a_place_that_a_header_encloses_is_meant_before_one_below_it(
@@ -315,6 +331,8 @@ def diff(body: str) -> str:
         (b"a\nb\n", "-a\n+\ufeffa\n b\n", b"\xef\xbb\xbfa\nb\n"),
         (b"a\r\nb\n", "-a\n+\ufeffa\n b\n", b"\xef\xbb\xbfa\r\nb\n"),
         (b"\xef\xbb\xbfa\r\nb\r\n", "-\ufeffa\n+\ufeffA\n b\n", b"\xef\xbb\xbfA\r\nb\r\n"),
+        (b"\xef\xbb\xbfa\r\nb\r\n", "-\ufeffa\n-b\n+\ufeffA\n", b"\xef\xbb\xbfA\r\n"),
+        (b"\xef\xbb\xbfa\nb\r\n", "-a\n+A\n+x\n", b"\xef\xbb\xbfA\nx\nb\r\n"),
         # a byte that is no text is kept, and meant by its picture
         (b"\xe4\na\nb\n", " a\n-b\n+c\n", b"\xe4\na\nc\n"),
         (b"\xe4\na\n", "-\\xe4\n+\\xe4\\xe4\n a\n", b"\xe4\xe4\na\n"),
@@ -322,6 +340,25 @@ def diff(body: str) -> str:
 )
 def test_every_byte_that_a_hunk_keeps_stays(old: bytes, body: str, new: bytes) -> None:
     assert made(old, diff(body)) == new
+
+
+def test_bytes_that_a_hunk_means_are_told() -> None:
+    base = Snapshot.of(b"\xe4\na\n")
+    (patch,) = parse_diff(diff("-\\xe4\n+\\xe4\\xfe\n a\n"))
+    request = PatchEdit(RelPath.parse("x"), patch.hunks)
+    escapes = compose(request, base, locate(request, base)).escapes
+    assert (escapes.meant, escapes.kept) == ({"\\xe4"}, {"\\xfe"})
+
+
+@pytest.mark.parametrize("data", [b"a\nb\nc\n", b"a\nb\n", b"\xef\xbb\xbfa\nb\n"])
+def test_a_file_that_a_patch_deletes_holds_what_the_patch_takes(data: bytes) -> None:
+    request = PatchEdit(RelPath.parse("x"), (PatchHunk("a\nb\n", ""),))
+    if b"c" not in data:
+        check_whole(Snapshot.of(data), request, 7)
+        return
+    with pytest.raises(PatchRejected) as found:
+        check_whole(Snapshot.of(data), request, 7)
+    assert found.value.rejected == (RejectedHunk("x", 1, "not_whole", 7),)
 
 
 def test_new_lines_that_the_file_cannot_hold_are_refused() -> None:
@@ -351,6 +388,7 @@ def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() ->
     assert made(old, head + "@@ -0,0 +1 @@\n+y\n") == b"y\n" + old
     assert made(old, head + "@@ -5,0 +6 @@\n+y\n") == old + b"y\n"
     assert rejected(old + b"y\n", head + "@@ -3,0 +4 @@\n+y\n").reason == "no_context"
+    assert rejected(old, head + "@@ -6,0 +7 @@\n+y\n").reason == "no_context"
     old = b"a\r\nb\r\n"
     blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
     head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
@@ -388,6 +426,8 @@ def test_a_hunk_that_does_not_fit_tells_why(
     [
         (b"c\na\nb\n", "-b\n-c\n+d\n", "not_found", None),
         (b"\xe4\na\n", "-\u00df\n+a\n", "not_found", None),
+        (b"\xef\xbb\xbfa\nx\na\n", "-x\n-\ufeffa\n+c\n", "not_found", None),
+        (b"a\nb\n", "-a\n-b\n+x\n@@ -2 +2 @@\n-b\n+c\n", "hunks_overlap", (2,)),
         (b"\xe4\ny\ny\n", "-\\xe4x\n-y\n+c\n", "not_found", None),
         (b"a\nb\n", " a\n+x\n@@ -1 +1 @@\n a\n+y\n", "hunks_overlap", (1,)),
         (b"a\nb\n", " a\n-b\n+B\n@@ -2 +2 @@\n b\n+c\n", None, None),
@@ -410,13 +450,14 @@ def test_lines_that_stand_apart_or_cannot_stand_there(
         (b"xx v = 1\n", "-v = 1\n+c\n", ("part_of_line",), None, None, "xx v = 1\n", ("- v = 1", "+ xx v = 1")),
         (b"xx v = 1\nf(a)\n", "-v = 1\n-f(a)\n+c\n", ("part_of_line",), None, None, "xx v = 1\nf(a)\n", ("- v = 1", "+ xx v = 1")),
         (b"def f():\n    a()\n", "-a()\n+c\n", ("indentation",), 4, None, "    a()\n", ("- a()", "+     a()")),
+        (b"run(left, right)\n", "-run(left, night)\n+c\n", None, None, None, None, ("- run(left, night)", "+ run(left, right)")),
         (b"x =  1\ny\nx =  1\n", "-x = 1\n+z\n", ("spacing",), None, (3,), None, ("- x = 1", "+ x =  1")),
     ],
 )  # fmt: skip
 def test_what_stands_nearest_to_a_hunk(
     old: bytes,
     body: str,
-    cause: tuple[str, ...],
+    cause: tuple[str, ...] | None,
     by: int | None,
     similar: tuple[int, ...] | None,
     corrected: str | None,

@@ -195,9 +195,7 @@ class _Sought:
             difference = line_difference(lines_of(old), list(whole))
             corrected = "".join(f"{line}\n" for line in whole)
             causes = explain(old, corrected) or ("part_of_line",)
-        by = None
-        if corrected is not None and "indentation" in causes:
-            by = indented_by(old, corrected) or None
+        by = None if corrected is None else indented_by(old, corrected) or None
         return replace(
             told,
             nearest_lines=f"{near.start + 1}~{near.stop}",

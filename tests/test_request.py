@@ -1,0 +1,177 @@
+"""Requests: what no text of one may be, and what of one a person may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from copydesk.edit.request import (
+    LONGEST_WHY,
+    Anchor,
+    Append,
+    BatchEdit,
+    BlockReplace,
+    ChangeMode,
+    DeleteFile,
+    Insert,
+    MoveFile,
+    PatchEdit,
+    PatchHunk,
+    RangeEdit,
+    RangeEdits,
+    ReplaceText,
+    Request,
+    StringEdit,
+    check_request,
+    check_why,
+    creates,
+    text_of,
+)
+from copydesk.errors import InvalidArgs
+from copydesk.text.relpath import RelPath
+from support.texts import PATH
+
+
+def insert(text: str = "a", anchor: str = "b", occurrence: int | None = None) -> Insert:
+    return Insert(PATH, Anchor(anchor), text, occurrence=occurrence)
+
+
+def block(
+    text: str = "", start: str = "a", end: str = "b", occurrence: int | None = None
+) -> Request:
+    return BlockReplace(PATH, Anchor(start), Anchor(end), text, occurrence)
+
+
+def check(call: Callable[[], object], argument: str | None) -> None:
+    """The call is refused for this argument, or not at all."""
+    if argument is None:
+        call()
+        return
+    with pytest.raises(InvalidArgs) as refused:
+        call()
+    assert refused.value.argument == argument
+
+
+@pytest.mark.parametrize("bad", ["a\0", "\ud800", None])
+@pytest.mark.parametrize(
+    ("made", "argument"),
+    [
+        (lambda text: RangeEdit(PATH, "1", text), "content"),
+        (lambda text: Append(PATH, text), "content"),
+        (lambda text: insert(text), "content"),
+        (lambda text: insert(anchor=text), "anchor"),
+        (lambda text: block(text), "content"),
+        (lambda text: block(start=text), "start_anchor"),
+        (lambda text: block(end=text), "end_anchor"),
+        (
+            lambda text: BatchEdit(PATH, (StringEdit("a", "b"), StringEdit(text, "c"))),
+            "edits[1].old_string",
+        ),
+        (lambda text: ReplaceText(PATH, (StringEdit("a", text),)), "edits[0].new_string"),
+        (
+            lambda text: RangeEdits(PATH, (RangeEdit(PATH, "1"), RangeEdit(PATH, "2", text))),
+            "edits[1].content",
+        ),
+    ],
+)
+def test_no_text_holds_a_nul_or_a_lone_surrogate(
+    made: Callable[[str], Request], argument: str, bad: str | None
+) -> None:
+    request = made("x" if bad is None else bad)
+    check(lambda: check_request(request), None if bad is None else argument)
+
+
+@pytest.mark.parametrize(("occurrence", "argument"), [(None, None), (1, None), (0, "occurrence")])
+def test_occurrences_are_counted_from_one(occurrence: int | None, argument: str | None) -> None:
+    for request in (insert(occurrence=occurrence), block(occurrence=occurrence)):
+        check(lambda request=request: check_request(request), argument)  # type: ignore[misc]  # bound
+
+
+@pytest.mark.parametrize("request_", [DeleteFile(PATH), MoveFile(PATH, RelPath.parse("b"))])
+def test_a_file_operation_has_no_text(request_: Request) -> None:
+    check_request(request_)
+    assert text_of(request_) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        ("a" * LONGEST_WHY, None),
+        (f" \t\r\n{'a' * LONGEST_WHY}\n", None),
+        ("a" * (LONGEST_WHY + 1), "why"),
+        ("a\nb", "why"),
+        ("a\u2028b", "why"),
+        ("a\x1bb", "why"),
+        ("a\0", "why"),
+    ],
+)
+def test_a_reason_is_one_short_line(text: str, argument: str | None) -> None:
+    check(lambda: check_why("why", text), argument)
+    if argument is None:
+        assert check_why("why", text) == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (RangeEdit(PATH, "1", "x"), "x"),
+        (Append(PATH, "x"), "x"),
+        (block("x"), "x"),
+        (BatchEdit(PATH, (StringEdit("a", "x"),)), "x"),
+        (BatchEdit(PATH, (StringEdit("a", "x"), StringEdit("b", "y"))), None),
+        (RangeEdits(PATH, (RangeEdit(PATH, "1", "x"),)), None),
+        (ChangeMode(PATH, 0o644, 0o755), None),
+    ],
+)
+def test_a_person_may_change_the_only_new_text(request_: Request, text: str | None) -> None:
+    assert text_of(request_) == text
+
+
+@pytest.mark.parametrize(
+    ("request_", "may"),
+    [
+        (Append(PATH, "x"), True),
+        (Append(PATH, "x", create=False), False),
+        (PatchEdit(PATH, (PatchHunk("", "x"),), creates=True), True),
+        (PatchEdit(PATH, (PatchHunk("", "x"),)), False),
+        (RangeEdit(PATH, "1", "x"), False),
+    ],
+)
+def test_what_may_make_a_missing_file(request_: Request, may: bool) -> None:
+    assert creates(request_) is may
+
+
+def test_a_list_of_edits_is_kept_as_a_tuple() -> None:
+    """A list could not be stored."""
+    edits = [StringEdit("a", "b")]
+    assert BatchEdit(PATH, edits) == BatchEdit(PATH, tuple(edits))  # type: ignore[arg-type]  # a list
+    ranges = [RangeEdit(PATH, "1")]
+    assert RangeEdits(PATH, ranges) == RangeEdits(PATH, tuple(ranges))  # type: ignore[arg-type]  # so
+
+
+def test_anchors_of_a_block_name_their_arguments() -> None:
+    found = BlockReplace(PATH, Anchor("a"), Anchor("b", argument="end_anchor"), "")
+    assert (found.start_anchor, found.end_anchor) == (
+        Anchor("a", argument="start_anchor"),
+        Anchor("b", argument="end_anchor"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text", "after"),
+    [
+        ("a\n", "b\n", "c", "c\n"),
+        ("a\n", "b\n", "c\n", "c\n"),
+        ("a\n", "b\n", "", ""),
+        ("a\n", "", "c", "c\n"),
+        ("a", "b", "c", "c"),
+        ("a\n", "b\n", "c\r\nd", "c\nd\n"),
+        ("a\r\n", "b\n", "c\r\nd", "c\r\nd\n"),
+        ("a\n", "b\r\n", "c\r\nd", "c\r\nd\n"),
+    ],
+)
+def test_new_lines_of_a_hunk_are_whole_where_the_old_ones_were(
+    old: str, new: str, text: str, after: str
+) -> None:
+    assert PatchHunk(old, new).with_new(text).new == after
