@@ -76,6 +76,7 @@ def test_apply_patch_adds_deletes_updates_and_moves() -> None:
         "\n *** Begin Patch \n  *** Update File: x\n@@\n-a\n+b\n *** End Patch\n\n",
         "<<'EOF'\n*** Begin Patch\n*** Update File: x\n@@\n-a\n+b\n*** End Patch\nEOF\n",
         "*** Begin Patch\n*** Update File: x\n-a\n+b\n*** End Patch",
+        "<<EOF\n*** Begin Patch\n*** Update File: x\n-a\n+b\n*** End Patch\n",
         "*** Begin Patch\r\n*** Update File: x\r\n@@\r\n-a\r\n+b\r\n*** End Patch\r\n",
     ],
 )
@@ -91,6 +92,8 @@ def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
         ("*** Begin Patch\n*** Delete File: x\n", "no_end", 3),
         ("*** Begin Patch\n*** End Patch", "no_files", None),
         ("*** Begin Patch\n*** End Patch\nmore", "after_end", 3),
+        ("*** Begin Patch\n*** Delete File: x\n*** End Patch\n EOF", "after_end", 4),
+        ("<<EOF\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nmore", "after_end", 5),
         ("*** Begin Patch\n*** Frobnicate File: x\n*** End Patch", "no_file_header", 2),
         ("*** Begin Patch\n*** Add File:  \n+a\n*** End Patch", "no_path", 2),
         ("*** Begin Patch\n*** Add File: x\na\n*** End Patch", "no_plus", 3),
@@ -109,6 +112,10 @@ def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: in
     with pytest.raises(PatchInvalid) as found:
         parse_apply_patch(text)
     assert (found.value.reason, found.value.line) == (reason, line)
+
+
+def test_a_blank_line_at_the_start_of_a_hunk_is_a_line_of_the_file() -> None:
+    assert made(b"a\n\na\n", codex("\n-a\n+b\n"), parse_apply_patch) == b"a\n\nb\n"
 
 
 def test_a_line_of_a_file_is_no_marker() -> None:
@@ -258,6 +265,8 @@ def test_names_that_git_quotes() -> None:
         'diff --git "a/\\303\\244\\t\\"x" "b/\\303\\244\\t\\"x"\nold mode 100644\nnew mode 100755\n'
     )
     assert (patch.path, patch.mode) == ('ä\t"x', "100755")
+    (patch,) = parse_diff('--- "a/\\544"\n+++ "b/\\544"\n@@ -1 +1 @@\n-a\n+b\n')
+    assert patch.path == "d", "an octal escape is one byte"
     with pytest.raises(PatchInvalid, match="name_not_utf8"):
         parse_diff('--- "a/\\344"\n+++ "b/\\344"\n@@ -1 +1 @@\n-a\n+b\n')
 
@@ -270,10 +279,35 @@ def test_wrong_counts_are_forgiven(head: str) -> None:
     assert made(b"a\n\nb\nc\n", text) == b"a\n\nB\nc\n"
 
 
-def test_right_counts_tell_removed_lines_from_headers() -> None:
-    old = b"-- a\n-- \nx\n"
-    text = "--- f\n+++ f\n@@ -1,3 +1,2 @@\n--- a\n--- \n+++ b\n x\n"
-    assert made(old, text) == b"++ b\nx\n"
+@pytest.mark.parametrize(
+    ("old", "body", "new"),
+    [
+        (b"-- a\n-- \nx\n", "@@ -1,3 +1,2 @@\n--- a\n--- \n+++ b\n x\n", b"++ b\nx\n"),
+        # what follows looks like the head of another file, whose hunk is the next one
+        (b"x\n-- a\n", "@@ -1,2 +1,2 @@\n x\n--- a\n+++ b\n", b"x\n++ b\n"),
+        (b"\n-- a\n", "@@ -1,2 +1,2 @@\n\n--- a\n+++ b\n", b"\n++ b\n"),
+        (b"\n-- a\n", "@@ -1,2 +1,2 @@\n \n--- a\n+++ b\n", b"\n++ b\n"),
+        (b"-- a\n", "@@ -1 +1 @@\n--- a\n+++ b\n", b"++ b\n"),
+        (b"x\n-- a\n", "@@ -1,2 +1,2 @@\n-x\n--- a\n+++ b\n+x\n", b"++ b\nx\n"),
+    ],
+)
+def test_right_counts_tell_removed_lines_from_headers(old: bytes, body: str, new: bytes) -> None:
+    more = "@@ -4 +4 @@\n-q\n+r\n"
+    assert made(old, f"--- f\n+++ f\n{body}") == new
+    assert made(old + b"y\nq\n", f"--- f\n+++ f\n{body}{more}") == new + b"y\nr\n"
+
+
+@pytest.mark.parametrize("head", ["@@ -1 +1 @@", "@@"])
+@pytest.mark.parametrize("end", ["-- \n2.39.0\n", "-- \n", "--\n", "\n-- \n\n2.39.0\n", "-- \r\n"])
+def test_a_signature_of_a_mail_ends_a_diff(head: str, end: str) -> None:
+    assert made(b"a\n- \n", f"--- f\n+++ f\n{head}\n-a\n+b\n{end}") == b"b\n- \n"
+
+
+@pytest.mark.parametrize("line", ["+c\n", "-d\n+c\n", " d\n+c\n"])
+def test_a_removed_line_that_looks_like_a_signature_is_none(line: str) -> None:
+    after = b"c\n" if line[0] == "+" else b"c\n" if line[0] == "-" else b"d\nc\n"
+    old = b"a\n- \n" + (b"" if line[0] == "+" else b"d\n")
+    assert made(old, f"--- f\n+++ f\n@@\n-a\n-- \n{line}") == after
 
 
 @pytest.mark.parametrize(
@@ -282,6 +316,11 @@ def test_right_counts_tell_removed_lines_from_headers() -> None:
         ("hello", "no_diff"),
         ("--- a/x\n+++ b/x\n", "no_diff"),
         ("--- a/x\n+++ b/x\n-a\n+b\n", "no_hunk_header"),
+        (
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ b/y\n-a\n+b\n",
+            "no_hunk_header",
+        ),
+        ("diff --git a/x b/x\nold mode 100644\nnew mode 100644\n", "no_hunks"),
         ("diff --git a/x b/x\nindex 1234567..1234568\n", "no_hunks"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "empty_hunk"),
         ("@@ -1 +1 @@\n-a\n+b\n", "stray_line"),
@@ -589,6 +628,13 @@ def test_a_sentence_names_no_new_file(line: str) -> None:
         with pytest.raises(PatchInvalid) as found:
             parse_blocks(f"{before}{line}\n{_NEW}")
         assert found.value.reason == "block_without_path"
+
+
+@pytest.mark.parametrize("line", ["...", "<source>", "</source>"])
+def test_what_stands_around_a_block_names_no_file(line: str) -> None:
+    with pytest.raises(PatchInvalid) as found:
+        parse_blocks(f"{line}\n{_NEW}")
+    assert found.value.reason == "block_without_path"
 
 
 @pytest.mark.parametrize(

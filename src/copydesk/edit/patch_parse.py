@@ -594,7 +594,7 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
         hunks.append(_numbered_hunk(lines))
     if (line := lines.peek()) is not None and line.startswith(_BINARY[:2]):
         raise invalid("binary", lines.number, line)
-    mode = "" if head.is_absent or head.mode == head.old_mode else head.mode
+    mode = "" if head.mode == head.old_mode else head.mode
     made = FilePatch("update", names, head.number, tuple(hunks), mode=mode)
     made = replace(made, base=head.base, after=head.after)
     if head.was_absent:
