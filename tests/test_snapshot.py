@@ -7,7 +7,7 @@ import hashlib
 from itertools import chain, pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.text import sizes, snapshot
@@ -209,6 +209,9 @@ def test_the_ends_of_a_long_line_are_remembered(
 
 
 @given(snapshots, st.integers(0, 4))
+@example(Snapshot.of(codecs.BOM_UTF16_LE + "\n\u0a0a\r\n\na".encode("utf-16-le")), 2)
+@example(Snapshot.of(BOM + b"\n\r\na\nb"), 2)
+@example(Snapshot.of(b"\n\na\n\n"), 1)
 def test_so_many_lines_from_a_byte(base: Snapshot, count: int) -> None:
     for line in range(base.line_count + 1):
         at, first = base.start(line), max(line - count, 0)
@@ -221,7 +224,33 @@ def test_so_many_lines_from_a_byte(base: Snapshot, count: int) -> None:
             assert base.line_end(byte) == base.start(line + 1)
 
 
+@pytest.mark.parametrize(
+    ("data", "edits", "expected"),
+    [
+        (b"ab", [(0, 1, b"a")], True),
+        (b"ab", [(0, 1, b"b")], False),
+        (b"ab", [(0, 1, b"")], False),
+        (b"ab", [(2, 2, b"ab")], False),
+        # bytes come in one place and go in another
+        (b"aaaa", [(0, 0, b"a"), (3, 4, b"")], True),
+        (b"aaaa", [(0, 1, b""), (4, 4, b"a")], True),
+        (b"abaa", [(0, 0, b"a"), (3, 4, b"")], False),
+        (b"abab", [(0, 0, b"ab"), (2, 4, b"")], True),
+        (b"abcab", [(0, 0, b"ab"), (3, 5, b"")], False),
+        (b" \r", [(0, 1, b""), (2, 2, b"r")], False),
+        (b"aabb", [(0, 1, b""), (2, 2, b"a"), (3, 4, b"b")], True),
+        (b"aabb", [(0, 1, b""), (2, 2, b"a"), (3, 4, b"c")], False),
+    ],
+)
+def test_a_change_that_leaves_the_text_as_it_was(
+    data: bytes, edits: list[tuple[int, int, bytes]], expected: bool
+) -> None:
+    change = ChangeSet.of(len(data), [Edit(*edit) for edit in edits])
+    assert Snapshot.of(data).unchanged_by(change) is expected is (change.apply(data) == data)
+
+
 @given(snapshots, st.integers(1, 20))
+@example(Snapshot.of(b""), 1)
 def test_keys_come_in_blocks(base: Snapshot, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sizes, "BLOCK", block)

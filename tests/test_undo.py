@@ -29,8 +29,17 @@ from copydesk.edit.draft import Place, Plan, span_of
 from copydesk.edit.relocate import Drift, carried, drift_of, place_of
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
+from copydesk.text import change as change_module
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Collision, Edit, Followed, Met, follow
+from copydesk.text.change import (
+    ChangeSet,
+    Collision,
+    Edit,
+    Followed,
+    Met,
+    follow,
+    smallest_span,
+)
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt, Whole
@@ -676,6 +685,31 @@ WAYS: dict[str, Way] = {
     "deleted, moved, back": Way(
         b"abc", ((Edit(1, 2, b""),), (Edit(0, 0, b"xx"),), (Edit(3, 3, b"b"),)), {0: 2}, (1, 2), 3
     ),
+    "deleted, put between, back": Way(
+        b"abc",
+        ((Edit(1, 2, b""),), (Edit(1, 1, b"x"),), (Edit(1, 1, b"b"),)),
+        {0: 2},
+        (1, 2),
+        Met(1, 0, 0),
+    ),
+    "back with more than it replaced": Way(
+        b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 3, b"b"),)), {0: 1}, (1, 2), Met(1, 1, 0)
+    ),
+    "back, and more put after it": Way(
+        b"b", ((Edit(0, 1, b"rq"),), (Edit(0, 2, b"b"),), (Edit(1, 1, b"r"),)), {0: 1}, (-1, 1), -1
+    ),
+    "back where another one begins": Way(
+        b"bcbb",
+        (
+            (Edit(1, 3, b"r"), Edit(4, 4, b"r")),
+            (Edit(2, 3, b""),),
+            (Edit(0, 1, b"rp"), Edit(3, 3, b"pp")),
+            (Edit(2, 4, b"cb"),),
+        ),
+        {0: 3},
+        (1, 2),
+        Met(2, 1, 0),
+    ),
     "at the start": Way(b"abc", ((Edit(0, 0, b"x"),),), {}, (-1, 1), Met(0, 1, 0)),
     "at the start, and gone": Way(
         b"abc", ((Edit(0, 0, b"x"),), (Edit(0, 1, b""),)), {}, (-1, 1), -1
@@ -687,16 +721,40 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_a_way_through_changes(name: str) -> None:
+def followed(name: str) -> tuple[Followed | Met, int | Met]:
+    """What is found of the span of a way, and what is expected."""
     way, text = WAYS[name], WAYS[name].text
     inverses: list[ChangeSet] = []
     for step in way.steps:
         change = ChangeSet.of(len(text), step)
         inverses.append(change.invert(text))
         text = change.apply(text)
-    found = follow(*way.span, inverses, way.taken_back)
-    assert found == (Followed(way.found) if isinstance(way.found, int) else way.found)
+    return follow(*way.span, inverses, way.taken_back), way.found
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_way_through_changes(name: str) -> None:
+    found, expected = followed(name)
+    assert found == (Followed(expected) if isinstance(expected, int) else expected)
+
+
+@pytest.mark.parametrize(("deepest", "expected"), [(1, Met(1, 1, 1)), (2, Followed(0))])
+def test_changes_taken_back_within_others_are_followed_so_deep(
+    deepest: int, expected: Followed | Met, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_module, "_DEEPEST", deepest)
+    assert followed("replaced meanwhile, and that taken back")[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"), [((0, 1), (0, 1)), ((1, 2), (1, 4)), ((2, 3), (4, 5)), ((0, 3), (0, 5))]
+)
+def test_where_bytes_that_were_changed_are_looked_for(
+    span: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    """Those that an edit only touches are not met by it."""
+    inverse = ChangeSet.of(3, [Edit(1, 2, b"xyz")]).invert(b"abc")
+    assert smallest_span(*span, [inverse]) == expected
 
 
 @given(st.data())

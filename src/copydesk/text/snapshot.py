@@ -453,7 +453,7 @@ class _Counted:
             before, known = self._longer(before), len(before)
             if len(before) == known:
                 break
-        if before[-1] < line and line == self.count:
+        if before[-1] < line:  # the end of a text without a line feed there
             return len(self._data)
         block = bisect_left(before, line) - 1
         used, starts = self._used
