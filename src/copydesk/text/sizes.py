@@ -34,8 +34,11 @@ PART = 4
 WINDOW = 4 << 20
 """So many bytes of consecutive lines, around the place of one edit, are held at most."""
 
-BLOCK = 1 << 20
-"""A file is passed over in blocks of so many bytes."""
+BLOCK = 256 << 10
+"""A file is passed over in blocks of so many bytes.
+
+Reading one releases Python's lock, for which the digest waits that is made meanwhile.
+"""
 
 NEAR = 64 << 20
 """Lines close to a text that is not there are sought in the first so many bytes."""
