@@ -54,6 +54,9 @@ def check(base: str, now: str, expected: str) -> None:
         ("pabcdq", "rbcdas", "2+1*3"),
         # lines unique within a gap only
         ("pabmbaq", "rbamabs", "2+1*1 3+3*1 5+4*1"),
+        # nothing to match behind the unique line, but before it
+        ("paaqUz", "rabasU", "1+1*1 2+3*1 4+5*1"),
+        ("paaqU", "rabasUz", "1+1*1 2+3*1 4+5*1"),
     ],
 )
 def test_one_alignment(base: str, now: str, expected: str) -> None:
@@ -66,6 +69,7 @@ def test_one_alignment(base: str, now: str, expected: str) -> None:
         ("cababd", "eaabbf", "1+1*1 4+4*1"),
         ("caab", "eaabbaf", "1+1*3"),
         ("xaabby", "zbbaaw", ""),
+        ("pabcdq", "rbcdas", "2+1*3"),
         ("paaqaar", "saataau", "1+1*2 4+4*2"),
     ],
 )

@@ -97,6 +97,7 @@ def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
         ("*** Begin Patch\n*** Frobnicate File: x\n*** End Patch", "no_file_header", 2),
         ("*** Begin Patch\n*** Add File:  \n+a\n*** End Patch", "no_path", 2),
         ("*** Begin Patch\n*** Add File: x\na\n*** End Patch", "no_plus", 3),
+        ("*** Begin Patch\n*** Add File: x\n+a\n\n+b\n*** End Patch", "no_plus", 4),
         ("*** Begin Patch\n*** Update File: x\n*** End Patch", "no_hunks", 2),
         (codex("@@\n"), "empty_hunk", 3),
         (codex("@@\nfoo\n"), "no_sign", 4),
@@ -334,6 +335,7 @@ def test_a_removed_line_that_looks_like_a_signature_is_none(line: str) -> None:
         ("diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "no_path"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n\\ No\n-b\n+c\n", "newline_within"),
         ("--- /dev/null\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "add_with_context"),
+        ("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n@@ -0,0 +2 @@\n+b\n", "add_with_context"),
         ("--- a/x\n+++ /dev/null\n@@ -1,2 +1 @@\n a\n-b\n", "delete_with_rest"),
         (2 * "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "file_twice"),
     ],
@@ -642,6 +644,7 @@ def test_what_stands_around_a_block_names_no_file(line: str) -> None:
     [
         ("foo.py", "foo.py"),
         ("src/foo.py:", "src/foo.py"),
+        ("src/foo:", "src/foo"),
         ("**`src/my foo.py`**:", "src/my foo.py"),
         ("### `foo`", "foo"),
         ("Makefile", "Makefile"),
@@ -658,6 +661,7 @@ def test_a_path_above_an_empty_search_names_a_new_file(above: str, path: str) ->
 def test_commands_for_a_shell_are_no_blocks() -> None:
     text = "```bash\ncat <<X\n\n\n<<<<<<< SEARCH\n```\n" + block("a\n", "b\n")
     assert made(b"a\n", text, parse_blocks) == b"b\n"
+    assert made(b"a\n", block("a\n", "b\n") + "```bash\nls\n", parse_blocks) == b"b\n"
 
 
 @pytest.mark.parametrize(
