@@ -15,9 +15,10 @@ from copydesk.desk.backends.api import decode, encode
 from copydesk.edit import patch_place
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
-from copydesk.edit.patch_place import _Sought, check_whole, occurrences, place_hunks
+from copydesk.edit.patch_place import _Sought, check_whole, occurrences, patch_of, place_hunks
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
+from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, whole
@@ -381,6 +382,47 @@ def diff(body: str) -> str:
 )
 def test_every_byte_that_a_hunk_keeps_stays(old: bytes, body: str, new: bytes) -> None:
     assert made(old, diff(body)) == new
+
+
+@pytest.mark.parametrize("more", ["", "y\n" * 9])
+def test_a_line_that_shows_a_mark_is_found_in_order(more: str) -> None:
+    """Few lines and many are sought in two ways."""
+    base = f"\ufeffa\nb\n{more}\ufeffa\nb\n".encode()
+    found = rejected(base, diff("-\ufeffa\n-b\n+c\n"))
+    assert found.lines == (1, 3 + len(more) // 2)
+    end = codex("@@\n-\ufeffa\n-b\n+c\n*** End of File\n")
+    assert made(base, end, parse_apply_patch) == f"\ufeffa\nb\n{more}c\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "edits"),
+    [
+        (b"a\na\na\n", [(2, 3, b"b")]),
+        (b"a\na\na\n", [(0, 2, b"")]),
+        (b"a\na\na\n", [(4, 6, b""), (0, 1, b"b")]),
+        (b"a\na\na\n", [(0, 1, b"b"), (2, 3, b"c")]),
+        (b"a\na\na\n", [(0, 0, b"b\n"), (6, 6, b"c\n")]),
+        (b"a\na\na\n", [(2, 2, b"b\n")]),
+        (b"a\r\na\na\r\n", [(3, 3, b"b\n"), (5, 6, b"c")]),
+        (b"a\na", [(3, 3, b"b\n")]),
+        (b"\xef\xbb\xbfa\na\n", [(3, 4, b"b")]),
+        (b"\xef\xbb\xbfa\na\n", [(3, 3, b"b\n"), (5, 6, b"c")]),
+        (b"\xffa\na\na\n", [(1, 2, b"b"), (5, 6, b"\xff")]),
+        (b"", [(0, 0, b"a\n")]),
+    ],
+)
+@pytest.mark.parametrize("created", [False, True])
+def test_the_patch_of_a_change_makes_it(
+    data: bytes, edits: list[tuple[int, int, bytes]], created: bool
+) -> None:
+    """Also where its lines stand elsewhere too: its base is the very text."""
+    base = Snapshot.of(data)
+    change = ChangeSet.of(base.size, [Edit(*edit) for edit in sorted(edits)])
+    if created and data:
+        return
+    request = patch_of(RelPath.parse("x"), base, change, created=created)
+    place = locate(request, base)
+    assert compose(request, base, place, created=created).change.apply(data) == change.apply(data)
 
 
 def test_bytes_that_a_hunk_means_are_told() -> None:

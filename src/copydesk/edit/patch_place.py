@@ -287,7 +287,7 @@ class _Sought:
         for line, key in enumerate(self._base.keys):
             found.setdefault(key, []).append(line)
         if self._base.encoding.bom and self._base.keys:
-            found.setdefault(self._base.encoding.bom + self._base.keys[0], []).append(0)
+            found.setdefault(self._base.encoding.bom + self._base.keys[0], []).insert(0, 0)
         return found
 
     @cached_property
