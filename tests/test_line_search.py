@@ -76,6 +76,12 @@ def test_matching_in_a_named_encoding(name: str) -> None:
     assert matching_lines(base, "b", whole=False) == [0]
 
 
+def test_matching_in_a_named_encoding_with_bytes_that_do_not_decode() -> None:
+    base = Snapshot.of(b"ab\n\x81\nb\n", "shift_jis")
+    assert matching_lines(base, "b", whole=False) == [0, 2]
+    assert matching_lines(base, "b", whole=True) == [2]
+
+
 @pytest.mark.parametrize(
     ("data", "text", "contains", "equals"),
     [
@@ -101,6 +107,20 @@ def test_more_hits_than_are_kept_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     (found,) = hits_of([Sought("a")])
     found.take(b"a\na\nb\na\n", UTF8, 7)
     assert ([*found.lines], found.count, found.last) == ([7, 8], 3, 10)
+
+
+def test_of_the_lines_that_end_something_the_first_and_those_that_close_are_kept() -> None:
+    """A line that closes is the first one after a line of the text before it; blocks are one."""
+    starts, ends = hits_of([Sought("s"), Sought("e", ends=True)])
+    assert (starts.last, ends.last) == (-1, -1)
+    for first, block in ((0, b"s\n" + b"e\n" * 40), (41, b"e\ns\nx\ne\ne\n")):
+        for hits in (starts, ends):
+            hits.take(block, UTF8, first)
+    assert ([*starts.lines], starts.count) == ([0, 42], 2)
+    assert ([*ends.lines], ends.count, ends.last) == ([*range(1, 17), 44], 43, 45)
+    (every,) = hits_of([Sought("e")])
+    every.take(b"e\n" * 40, UTF8, 0)
+    assert [*every.lines] == [*range(40)]
 
 
 @given(snapshots, anchors)

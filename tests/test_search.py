@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.text import search
-from copydesk.text.search import FEW, SHOWN, find_all, find_apart, overlapping, places
+from copydesk.text.search import (
+    FEW,
+    SHOWN,
+    NormalizedText,
+    find_all,
+    find_apart,
+    overlapping,
+    places,
+)
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded, spread
 
@@ -178,12 +187,32 @@ def test_a_text_across_the_border_of_two_chunks(size: int, monkeypatch: pytest.M
     st.text(st.sampled_from("ab"), max_size=200),
     st.text(st.sampled_from("ab"), min_size=1, max_size=6),
 )
+@example("a" * 250, "aa")
+@example("ab" * 120 + "b" + "ab" * 60, "abab")
+@example("ab" * 120, "b")
 def test_the_many_places_of_one_text_are_all_counted(text: str, wanted: str) -> None:
     """Those beyond the ones shown are counted otherwise."""
     assert find_all(Snapshot.of(text.encode()), [wanted])[0].count == len(brute(text, wanted))
 
 
+@pytest.mark.parametrize(
+    ("data", "pattern", "found"),
+    [
+        (b"aaa", "aa", [((0, 2), "aa"), ((1, 3), "aa")]),
+        (b"\xef\xbb\xbfa\r\nba", "a\n?", [((3, 6), "a\n"), ((7, 8), "a")]),
+        (b"\xe9a\xe9", "a.", [((1, 3), "a\\xe9")]),
+        ("\ufeffé\r\né".encode("utf-16-le"), "é", [((2, 4), "é"), ((8, 10), "é")]),
+    ],
+)
+def test_a_pattern(data: bytes, pattern: str, found: list[tuple[tuple[int, int], str]]) -> None:
+    plain = NormalizedText.of(Snapshot.of(data))
+    shown = plain.base.encoding.decode
+    spans = plain.find(re.compile(pattern))
+    assert [(span, shown(data[slice(*span)]).replace("\r", "")) for span, _ in spans] == found
+
+
 @given(SMALL, st.text(st.sampled_from("ab\n"), min_size=1, max_size=4))
+@example("aab", "a")
 def test_places_apart_are_those_of_a_replacement(text: str, wanted: str) -> None:
     base = Snapshot.of(text.encode())
     parts = text.split(wanted)

@@ -203,9 +203,11 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
     """The places of one text, from the start of the file, none overlapping one before."""
     plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
+    if not needle:
+        return []
     spans: list[Span] = []
-    at = plain.data.find(needle) if needle else -1
-    while needle and at >= 0:
+    at = plain.data.find(needle)
+    while at >= 0:
         spans.append((at, at + len(needle)))
         at = plain.data.find(needle, at + len(needle))
     return plain.original(spans)
@@ -312,10 +314,8 @@ def _by_keys(
             left += [needle for needle, _ in members]
             continue
         for needle, offset in members:
-            starts = [
-                at - offset
-                for at in seen[key]
-                if at >= offset and data.startswith(needle, at - offset)
+            starts = [  # where `at` is less than the offset, too little is left at the end
+                at - offset for at in seen[key] if data.startswith(needle, at - offset)
             ]
             found[needle] = _Places(len(starts), starts[:SHOWN])
     return found, left
