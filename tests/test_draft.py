@@ -229,8 +229,9 @@ def test_text_that_the_file_cannot_hold(
 
 @pytest.mark.parametrize("request_", [APPEND, edit("1", "x\n"), insert("a", "x\n")])
 def test_nothing_is_put_after_a_broken_code_unit(request_: Request) -> None:
-    with pytest.raises(EncodingRefused):
+    with pytest.raises(EncodingRefused) as found:
         drafted(b"\xff\xfea\0\n\0b\0c", request_)
+    assert (found.value.encoding, found.value.character_index) == ("utf-16-le", 0)
 
 
 def test_a_line_with_a_broken_code_unit_can_be_replaced() -> None:
@@ -388,6 +389,7 @@ def test_expected_old(before: bytes, text: str, expected_old: str, found: str | 
         (b"a\nbb\nc\n", "1", "b", "1~1", None, None),
         (b"a\nbb\nc\nb b\nb\n", "1", "b", "1~1", None, "5~5"),
         (b"a\nb\nc\n", "1", "c\nd", "1~1", None, None),
+        (b"a\nb\nc\n", "1", "c\n\n", "1~1", None, None),
         (b"a\n\nc\n", "1", "\n", "1~1", None, None),
         (b"a\n  \nc\n", "1", "  ", "1~1", None, None),
     ],

@@ -121,7 +121,7 @@ def test_a_reason_is_one_short_line(text: str, argument: str | None) -> None:
         (BatchEdit(PATH, (StringEdit("a", "x"),)), "x"),
         (BatchEdit(PATH, (StringEdit("a", "x"), StringEdit("b", "y"))), None),
         (RangeEdits(PATH, (RangeEdit(PATH, "1", "x"),)), None),
-        (ChangeMode(PATH, 0o644, 0o755), None),
+        (ChangeMode(PATH, executable=True), None),
     ],
 )
 def test_a_person_may_change_the_only_new_text(request_: Request, text: str | None) -> None:
@@ -140,6 +140,22 @@ def test_a_person_may_change_the_only_new_text(request_: Request, text: str | No
 )
 def test_what_may_make_a_missing_file(request_: Request, may: bool) -> None:
     assert creates(request_) is may
+
+
+@pytest.mark.parametrize(
+    ("mode", "executable", "wanted"),
+    [
+        (0o644, True, 0o755),
+        (0o640, True, 0o750),
+        (0o755, False, 0o644),
+        (0o751, False, 0o640),
+        (0o4711, False, 0o4600),
+    ],
+)
+def test_who_may_read_a_file_may_run_it_or_nobody(mode: int, executable: bool, wanted: int) -> None:
+    assert ChangeMode(PATH, executable, mode).wanted == wanted
+    assert ChangeMode(PATH, executable).bits_after(0o100000 | mode) == wanted
+    assert ChangeMode(PATH, executable).bits_after(0o100000 | wanted) is None
 
 
 def test_a_list_of_edits_is_kept_as_a_tuple() -> None:
