@@ -264,6 +264,19 @@ def test_more_files_than_a_member_may_approve(desk: OpenWorkspace, tmp_path: Pat
     assert call(desk, "cat", APPLY, hunk_id=plan(desk, "cat", line=9))["status"] == "ok"
 
 
+@pytest.mark.parametrize("same", [0, 1])
+def test_an_edit_after_one_that_changes_nothing_needs_its_person_too(
+    desk: OpenWorkspace, tmp_path: Path, same: int
+) -> None:
+    hunks = [
+        plan(desk, "ann", line=5 + index, content=f"line {5 + index}" if index == same else "x")
+        for index in range(2)
+    ]
+    answer = call(desk, "ann", "apply_file_modifications", hunk_ids=hunks)
+    assert (answer["status"], answer["hunk_id"]) == ("pending", hunks[1 - same])
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
 def test_a_move_of_a_file_whose_mode_changes_too_is_asked_for(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:

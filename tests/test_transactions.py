@@ -17,16 +17,19 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Transacted
 from copydesk.desk.transaction import PATIENT
-from copydesk.errors import Failed
+from copydesk.errors import ContentChanged, Failed, HunkNotFound
 from copydesk.store.files import StagedWrite
 from copydesk.store.protocol import Stamp, TargetMoved
 from copydesk.text import sizes
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 from support.cost import examples
 from support.processes import Facts, code, outcome
 
 BASE = "".join(f"line {i}\n" for i in range(1, 21))
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
 ALL = "apply_file_modifications"
+ONE = "apply_file_modification"
 
 
 class Room:
@@ -210,11 +213,106 @@ def test_a_link_and_its_target(room: Room) -> None:
     assert room.read("a") == BASE.replace("line 2\n", "TWO\n").replace("line 3\n", "THREE\n")
 
 
+def unshown(room: Room, path: str, member: str = "local") -> list[tuple[int, int]] | None:
+    """Which lines of the file as it is nobody has shown to the member, or heard from it."""
+    version = Snapshot.of((room.root / path).read_bytes()).version
+    bases, count = room.opened.desk._set.bases, room.read(path).count("\n")
+    shown = bases.shown(member, RelPath.parse(path), version)
+    return None if shown is None else list(shown.lacks(0, count))
+
+
+@pytest.mark.parametrize("amended", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_member_knows_the_lines_that_it_wrote_and_not_those_of_a_reviewer(
+    room: Room, together: bool, amended: bool
+) -> None:
+    for path in "ab":
+        room.call("read_file", path=path)
+        assert unshown(room, path) == []
+    ids = [room.line("a", 2, "x\ny\n"), room.line("a", 9, "z\n"), room.line("b", 1, "ONE\n")]
+    if amended:
+        room.opened.desk.review.amend(room.opened.member("eve"), ids[0], "v\nw\n")
+    if together:
+        assert code(room.together(*ids)) == "ok"
+    else:
+        assert {code(room.call(ONE, hunk_id=one)) for one in ids} == {"ok"}
+    assert unshown(room, "a") == ([(1, 3)] if amended else [])
+    assert unshown(room, "b") == []
+
+
+def test_of_the_plans_of_two_members_each_knows_the_lines_of_its_own(room: Room) -> None:
+    opened, hunks = room.opened, []
+    for member, line in (("local", 2), ("eve", 9)):
+        opened.call(member, "read_file", {"path": "a"})
+        arguments = {"path": "a", "range": str(line), "content": f"{member}\n"}
+        hunks.append(opened.call(member, "prepare_file_range_edit", arguments).fields["hunk_id"])
+    plans = tuple(opened.registry.get(str(hunk), 0) for hunk in hunks)
+    opened.desk._transactions.write(plans, lambda plan: opened.member(plan.owner))
+    assert room.read("a") == BASE.replace("line 2\n", "local\n").replace("line 9\n", "eve\n")
+    assert unshown(room, "a") == [(8, 9)]
+    assert unshown(room, "a", "eve") == [(1, 2)]
+
+
+@pytest.mark.parametrize("edits", [0, 1])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_a_member_knows_of_a_file_it_knows_where_it_is_moved(
+    room: Room, together: bool, edits: int
+) -> None:
+    room.call("read_file", path="a")
+    ids = [room.line("a", 2, "x\ny\n") for _ in range(edits)]
+    if not together:
+        assert [code(room.call(ONE, hunk_id=one)) for one in ids] == ["ok"] * edits
+    ids = [*(ids if together else ()), room.plan("prepare_file_move", path="a", to="c")]
+    assert code(room.together(*ids) if together else room.call(ONE, hunk_id=ids[0])) == "ok"
+    assert unshown(room, "c") == []
+
+
+def test_a_plan_that_was_written_waits_no_longer(room: Room) -> None:
+    """Somebody who wants it to wait has read it before it was written."""
+    hunk, other = room.line("a", 2, "TWO\n"), room.line("a", 3, "THREE\n")
+    read = [room.opened.registry.get(one, 0) for one in (hunk, other)]
+    assert code(room.call(ONE, hunk_id=hunk)) == "ok"
+    applying, until_ms = room.opened.desk._applying, read[1].expires_ms + 1
+    with pytest.raises(HunkNotFound):
+        applying.wait_until(read[0], until_ms)
+    assert room.waiting() == {other}
+    assert applying.wait_until(read[1], until_ms).expires_ms == until_ms
+    assert applying.wait_until(read[1], read[1].expires_ms, "t").transaction == "t"
+    kept = room.opened.registry.get(other, 0)
+    assert (kept.expires_ms, kept.transaction) == (until_ms, "t")
+    fields = {"path": "a", "range": "4", "content": "FOUR\n", "existing_hunk_id": other}
+    room.plan("prepare_file_range_edit", **fields)
+    with pytest.raises(ContentChanged):
+        applying.wait_until(kept, until_ms + 1)
+    assert room.opened.registry.get(other, 0).request != kept.request
+
+
+def test_a_plan_for_what_an_older_one_makes_is_written_with_it(room: Room) -> None:
+    first = room.line("a", 2, "TWO\n")
+    room.write("a", BASE.replace("line 2\n", "TWO\n"))
+    second = room.line("a", 2, "ZWEI\n")
+    room.write("a", BASE)
+    report = room.together(first, second)
+    assert code(report) == "ok"
+    assert room.read("a") == BASE.replace("line 2\n", "ZWEI\n")
+
+
+@pytest.mark.parametrize("beside", [0, sizes.BESIDE])
+def test_one_edit_of_a_file_with_two_names(
+    room: Room, beside: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "BESIDE", beside)
+    os.link(room.root / "a", room.root / "c")
+    assert code(room.call(ONE, hunk_id=room.line("c", 2, "TWO\n"))) == "ok"
+    assert room.read("a") == room.read("c") == BASE.replace("line 2\n", "TWO\n")
+
+
 def test_mode_and_line_ends_stay(room: Room) -> None:
     room.write("a", BASE.replace("\n", "\r\n"))
     (room.root / "a").chmod(0o755)
     report = room.together(room.line("a", 2, "x\ny\n"), room.line("a", 8, "z\n"))
     assert code(report) == "ok"
+    assert rows(report, "context_match") == [("exact",), ("exact",)], "each in the file as read"
     expected = BASE.replace("line 2\n", "x\ny\n").replace("line 8\n", "z\n")
     assert room.read("a") == expected.replace("\n", "\r\n")
     assert (room.root / "a").stat().st_mode & 0o777 == 0o755
@@ -232,6 +330,26 @@ def test_a_large_file(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     for row, path in zip(report["hunks"], "abb", strict=True):
         assert row["version"] == room.call("read_file", path=path)["version"]
     assert {state[2] for state in room.states()} == {"done"}
+
+
+@pytest.mark.parametrize("joined", [0, sizes.JOINED])
+def test_several_edits_of_a_file_are_written_as_one_change(
+    room: Room, joined: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "JOINED", joined)
+    ids = [room.line("a", number, f"{number}\nmore\n") for number in (2, 9, 15)]
+    assert code(room.together(*ids)) == "ok"
+    expected = BASE
+    for number in (2, 9, 15):
+        expected = expected.replace(f"line {number}\n", f"{number}\nmore\n")
+    assert room.read("a") == expected
+
+
+def test_a_file_that_is_written_in_place_comes_first(room: Room) -> None:
+    """Only that may still lack room: nothing is to be put back then."""
+    os.link(room.root / "b", room.root / "c")
+    report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
+    assert rows(report, "edit_id") == [(2,), (1,)]
 
 
 def test_each_is_taken_back_alone(room: Room) -> None:

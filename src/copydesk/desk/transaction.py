@@ -457,7 +457,7 @@ class Rewriting:
     def in_place(self) -> bool:
         """Whether the file has several names, so that it is written in place."""
         is_linked = self.opened is not None and self.opened.stamp.nlink > 1
-        return is_linked and not self.removes and not self.keeps_text
+        return is_linked and not self.removes
 
 
 class Stopped(Exception):
