@@ -537,6 +537,30 @@ def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
         assert code(outcome(opened, tool, **arguments)) == "ok"
 
 
+def test_what_cannot_be_looked_up_is_not_said_to_be_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits, digest = Commits(monkeypatch), Files.digest
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        tool, arguments = DEEDS["three files"].ready(opened)
+        before = tree(tmp_path)
+
+        def blind(*given: Any) -> Any:
+            if commits.failed and commits.fail_at:
+                raise commits.error
+            return digest(*given)
+
+        monkeypatch.setattr(Files, "digest", blind)
+        commits.start(2, after=True, lasting=False)
+        report = outcome(opened, tool, **arguments)
+        commits.stop()
+        assert (code(report), report["paths"]) == ("FAILED", ["d/b.txt"])
+        assert tree(tmp_path) == {**before, "d/b.txt": B2}
+        states = {str(entry.path): entry.state for entry in opened.journal.entries(most=3)}
+        assert states == {"a.txt": "failed", "d/b.txt": "unsure", "d/c.txt": "failed"}
+
+
 def test_a_way_back_that_was_begun_is_gone_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

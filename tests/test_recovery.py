@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ import pytest
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
+from copydesk.desk.backends.api import State
 from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
 from copydesk.store.files import Files
+from copydesk.store.protocol import Deadline
 from copydesk.text.relpath import RelPath
 
 BEFORE = "a\nb\nc\n"
@@ -213,6 +216,34 @@ def test_what_cannot_be_recovered_yet_is_said_in_words(
         assert words in said
         assert "waited_seconds" not in said
         assert "BUSY(" not in said
+
+
+def test_what_its_living_writer_has_recorded_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(BEFORE)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        opened.call("local", "Edit", {"path": "a", "old_string": "b\n", "new_string": "b\nNEW\n"})
+        (entry,) = opened.journal.entries()
+        assert entry.state == "done"
+        seen = replace(entry, state="open")
+        assert opened.recovery._settle_alone(seen, 1, Deadline(1)) == ()
+        assert opened.journal.get(entry.edit_id) == entry
+
+
+@pytest.mark.parametrize(("later_ms", "waits"), [(-1, True), (0, False), (1, False)])
+@pytest.mark.parametrize("state", ["done", "unsure", "failed"])
+def test_a_plan_is_ended_by_an_entry_that_is_as_old_and_was_written(
+    tmp_path: Path, state: State, later_ms: int, waits: bool
+) -> None:
+    (tmp_path / "a").write_text(BEFORE)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        opened.call("local", "Edit", {"path": "a", "old_string": "b\n", "new_string": "B\n"})
+        fields = {"path": "a", "range": "1", "content": "A"}
+        hunk = opened.call("local", "prepare_file_range_edit", fields).fields["hunk_id"]
+        (plan,) = opened.registry.waiting(0)
+        (entry,) = opened.journal.entries()
+        entry = replace(entry, hunk_id=str(hunk), time_ms=plan.created_ms + later_ms)
+        opened.recovery._end([entry], state, plan.created_ms + 2)
+        assert bool(opened.registry.waiting(0)) is (waits or state == "failed")
 
 
 def test_when_the_plan_cannot_be_ended_the_edit_is_still_reported(
