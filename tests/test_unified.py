@@ -403,16 +403,16 @@ def test_the_start_of_a_diff_is_whole_hunks() -> None:
     base = Snapshot.of(NUMBERED)
     whole = unified(base, change, "a")
     ends = [len(each) for each in re.split(rb"^(?=@@ )", whole, flags=re.MULTILINE)]
+    sizes = [sum(ends[: i + 1]) for i in range(len(ends))]
     for most in range(len(whole) + 2):
         found, is_all = unified_start(base, change, "a", most, len(whole))
         assert whole.startswith(found)
         assert is_all == (found == whole)
-        sizes = [sum(ends[: i + 1]) for i in range(len(ends))]
         assert len(found) == next((size for size in sizes if size > most), len(whole))
+    lines = [whole[:size].count(b"\n") for size in sizes]
     for most in range(whole.count(b"\n") + 2):
         found, is_all = unified_start(base, change, "a", len(whole), most)
         assert is_all == (found == whole)
-        lines = [whole[:size].count(b"\n") for size in sizes]
         assert found.count(b"\n") == next((n for n in lines if n > most), whole.count(b"\n"))
 
 
