@@ -13,7 +13,13 @@ import apsw
 import pytest
 
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.snapshots import Note, ShownLines, Snapshots, SqliteSnapshots
+from copydesk.desk.backends.snapshots import (
+    Note,
+    ShownLines,
+    Snapshots,
+    SnapshotStore,
+    SqliteSnapshots,
+)
 from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
@@ -24,7 +30,7 @@ from support.redis_calls import connections
 
 MIB = 1 << 20
 HERE = RelPath(("a.txt",))
-Make = Callable[[int, int], Snapshots]
+Make = Callable[[int, int], SnapshotStore]
 
 
 @pytest.fixture(params=["memory", "file", "redis"])
@@ -49,6 +55,25 @@ def check(bases: Snapshots, *expected: tuple[Snapshot, bool]) -> None:
             found = bases.find(asked, None, HERE)
             assert (found is not None) is there
             assert found is None or (found.data, found.digest) == (snapshot.data, snapshot.digest)
+
+
+def test_texts_are_kept_together_up_to_the_largest_with_what_was_shown(make: Make) -> None:
+    bases = make(4 * MIB, MIB)
+    small, middle, large = text("a"), text("b", 100_000), text("c", 2 * MIB)
+    lines = ShownLines(small.version, small.line_count, ((0, 1),))
+    note = Note("me", HERE, lines)
+    bases.keep_all([(small, HERE), (middle, HERE), (large, HERE)], [note])
+    check(bases, (small, True), (middle, True), (large, False))
+    assert bases.shown("me", HERE, small.version) == lines
+    bases.close()
+
+
+def test_small_texts_that_wait_take_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database()
+    bases, begun, writing = SqliteSnapshots(database), list[None](), database.writing
+    monkeypatch.setattr(database, "writing", lambda: (begun.append(None), writing())[1])
+    bases.keep_all([(text(str(number)), HERE) for number in range(20)])
+    assert len(begun) == 1
 
 
 def test_what_was_kept_is_found_by_digest_and_by_version(make: Make) -> None:
