@@ -116,6 +116,13 @@ def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: in
     assert (found.value.reason, found.value.line) == (reason, line)
 
 
+def test_blank_lines_between_files_are_of_none() -> None:
+    text = "*** Add File: x\n+a\n\n\n*** Delete File: y\n\n*** Update File: z\n-a\n+b\n\n"
+    found = parse_apply_patch(f"*** Begin Patch\n{text}*** End Patch\n")
+    assert [each.path for each in found] == ["x", "y", "z"]
+    assert (found[0].hunks[0].new, found[2].hunks[0].old) == ("a\n", "a\n")
+
+
 def test_a_blank_line_at_the_start_of_a_hunk_is_a_line_of_the_file() -> None:
     assert made(b"a\n\na\n", codex("\n-a\n+b\n"), parse_apply_patch) == b"a\n\nb\n"
 
@@ -367,6 +374,12 @@ def diff(body: str) -> str:
         (b"a\r\nb", " a\r\n-b\n\\ No newline at end of file\n+b\r\n", b"a\r\nb\r\n"),
         (b"a\nb\na\nb", " a\n-b\n\\ No newline at end of file\n+c\n", b"a\nb\na\nc\n"),
         (b"a\n", "-a\n", b""),
+        # of lines that are there often and one that is rare
+        (b"a\na\na\nb\n", " a\n-b\n+c\n", b"a\na\na\nc\n"),
+        # hunks in another order than their places
+        (b"a\nb\n", "-b\n+B\n@@ -1 +1 @@\n-a\n+A\n", b"A\nB\n"),
+        # a mark within the file is a character
+        (b"x\r\n\xef\xbb\xbfa\ny\n", "-\ufeffa\n+b\n+c\n", b"x\r\nb\nc\ny\n"),
         # a byte order mark belongs to the first line or not
         (b"\xef\xbb\xbfa\nb\n", "-a\n+A\n b\n", b"\xef\xbb\xbfA\nb\n"),
         (b"\xef\xbb\xbfa\nb\n", "-\ufeffa\n+A\n b\n", b"A\nb\n"),
@@ -472,6 +485,11 @@ def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() ->
     assert made(old, head + "@@ -5,0 +6 @@\n+y\n") == old + b"y\n"
     assert rejected(old + b"y\n", head + "@@ -3,0 +4 @@\n+y\n").reason == "no_context"
     assert rejected(old, head + "@@ -6,0 +7 @@\n+y\n").reason == "no_context"
+    assert rejected(old, head + "@@\n+y\n").reason == "no_context"
+    within = "@@ -3,0 +4 @@\n+y\n\\ No newline at end of file\n"
+    for number, before in enumerate(("", "@@ -1 +1 @@\n-a\n+A\n"), 1):
+        found = rejected(old, head + before + within)
+        assert (found.reason, found.hunk, found.lines) == ("not_at_end", number, (4,))
     old = b"a\r\nb\r\n"
     blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
     head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
@@ -524,6 +542,7 @@ def test_lines_that_stand_apart_or_cannot_stand_there(
         return
     found = rejected(old, diff(body))
     assert (found.reason, found.lines) == (reason, lines)
+    assert found.hunk == 1 + (reason == "hunks_overlap")
 
 
 @pytest.mark.parametrize(

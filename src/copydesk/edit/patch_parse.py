@@ -683,7 +683,7 @@ def _sides(body: list[str], number: int) -> tuple[str, str]:
         sign = line[:1] if line not in ("", "\r") else " "
         if sign == _NO_NEWLINE:
             for side, signs in ((old, " -"), (new, " +")):
-                if last and last in signs and side:
+                if last and last in signs:
                     side[-1] = side[-1].removesuffix("\n")
             continue
         text = (line[1:] if line not in ("", "\r") else line) + "\n"

@@ -349,7 +349,7 @@ class _Replacement:
         *,
         is_raw: bool = False,
     ) -> None:
-        self._base, self._hunk, self._path = base, hunk, str(request.path)
+        self._request, self._base, self._hunk = request, base, hunk
         self._first, self._last = part
         is_between = not hunk.old and part[0] < part[1]
         self._is_raw = is_between and is_raw
@@ -362,8 +362,9 @@ class _Replacement:
         """The edits of the bytes that differ, in order, and the byte escapes that were used."""
         base, hunk = self._base, self._hunk
         if _is_open(hunk.new) and self._last < base.line_count:
-            lines = (self._first + 1,)
-            raise PatchRejected((RejectedHunk(self._path, 1, "not_at_end", hunk.at, lines),))
+            number, lines = self._request.hunks.index(hunk) + 1, (self._first + 1,)
+            path = str(self._request.path)
+            raise PatchRejected((RejectedHunk(path, number, "not_at_end", hunk.at, lines),))
         raw = base.raw(self._first, self._last)
         new, escapes = base.encoding.meant(hunk.new, raw)
         old, _ = base.encoding.meant(hunk.old, raw)
@@ -394,7 +395,7 @@ class _Replacement:
         for gap in align(was, new).gaps():
             first, stop = self._first + gap.base_start, self._first + gap.base_stop
             raw = self._ended(new[gap.now_start : gap.now_stop], first, stop)
-            if first == stop == base.line_count and first and not base.ends_with_newline and raw:
+            if first == stop == base.line_count and not base.ends_with_newline and raw:
                 raw = base.newline_near(first - 1, first) + raw
             edits.append(Edit(base.start(first), base.start(stop), raw))
         return edits
