@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from copydesk.edit.batch import compile_batch
 from copydesk.edit.request import StringEdit
 from copydesk.errors import EncodingRefused
-from copydesk.text.folding import fold
+from copydesk.text import folding
+from copydesk.text.folding import corrections, explain, fold
 from copydesk.text.nearest import nearest_lines
 from copydesk.text.snapshot import Snapshot
 from support.cost import examples
@@ -375,3 +377,95 @@ def test_texts_of_one_character_in_many_places(text: str) -> None:
 def test_the_lines_nearest_to_an_anchor_that_differs_in_white_space() -> None:
     text = "\n".join(f"value_{i} = compute(a_{i}, b)" for i in range(300))
     assert nearest_lines(Snapshot.of(text.encode()), "value_7  =  compute(a_7,b)").lines[0] == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "sought", "limits", "expected"),
+    [
+        ("Ü", ["Ü\\"], {}, [None]),
+        ("\t", ["́"], {"_ENDS": 2}, [None]),
+        ("ﬁ", ["fi"], {"LONGEST": 9}, [None]),
+        ("rq\\", ["r"], {"_WORDS": 1}, [None]),
+        ("–&bï", ["b"], {"_COMPARED": 12}, [None]),
+        ("ﬁ\nﬁ", ["ﬁ"], {}, [(0, 3, 0, 3, (), (4,))]),
+        ("\\tbﬁ", ["\\TB FI"], {"_BLOCKS": (8, 8)}, [None]),
+        ("&b", ["&"], {"_ENDS": 2}, [(0, 1, 0, 1, (), ())]),
+        ("café{ﬁendnaïve", ["CAFÉ{FIEND NAÏVE"], {}, [None]),
+        ("   other", ["0|     other"], {"_ENDS": 2}, [None]),
+        ("caféother", ["café other"], {"LONGEST": 9}, [None]),
+        ("cafe", ["cafe"], {"_ENDS": 2}, [(0, 4, 0, 4, (), ())]),
+        ('\\"', ['"\\'], {}, [(0, 2, 0, 2, ("unescaped",), ())]),
+        ('\\"', ['\\"\\'], {}, [(1, 2, 1, 2, ("escaped",), ())]),
+        ('\\"', ['"'], {"_COMPARED": 12}, [(1, 2, 1, 2, (), ())]),
+        ("fi", ["\nfi"], {}, [(0, 2, 0, 2, ("line_breaks",), ())]),
+        (' "', [' "'], {"_BLOCKS": (8, 8)}, [(0, 2, 1, 2, (), ())]),
+        ("b\n", ["b\n\n"], {}, [(0, 2, 0, 1, ("blank_lines",), ())]),
+        ("IF", ["if"], {"LONGEST": 9}, [(0, 2, 0, 2, ("case",), ())]),
+        ('"\n', ['"\n'], {"_BLOCKS": (8, 8)}, [(0, 2, 0, 1, (), ())]),
+        ("Ünï", ["Ünï "], {}, [(0, 5, 0, 5, ("trailing_blanks",), ())]),
+        ('\n\ty = 1 "', ['"'], {"_BLOCKS": (8, 8)}, [(8, 9, 8, 9, (), ())]),
+        ('\n\ty = 1 "\n', ['"'], {"_BLOCKS": (8, 8)}, [(8, 9, 8, 9, (), ())]),
+        ("other\tother", ["\tother"], {"_HITS": 1}, [(5, 11, 6, 11, (), ())]),
+        ("&lt;", ["&amplt;"], {"_WORDS": 1}, [(0, 4, 0, 4, ("escaped",), ())]),
+        ("call(a,b)\n ", ["CALL(A,B)\n "], {}, [(0, 11, 0, 9, ("case",), ())]),
+        ('"end', ['\\"end'], {"_COMPARED": 12}, [(0, 4, 0, 4, ("escaped",), ())]),
+        ("\ncafé", ["\tcafé"], {"_WORDS": 1}, [(1, 6, 1, 6, ("indentation",), ())]),
+        ("endﬁa–bÜnï", ["endﬁa–bÜnï"], {"_BLOCKS": (8, 8)}, [(0, 16, 0, 16, (), ())]),
+        ("café", [" 63| café"], {"LONGEST": 9}, [(0, 5, 0, 5, ("line_numbers",), ())]),
+        ("Ünïy=1caféy", ["Ünïy=1caféy"], {"_BLOCKS": (8, 8)}, [(0, 14, 0, 14, (), ())]),
+        ("naïvexﬁ", ["naïvexﬁ"], {"_WORDS": 1}, [(0, 10, 0, 10, ("normalization",), ())]),
+        ("a–b a\\tb", ["a\\b"], {"_BLOCKS": (8, 8)}, [(6, 10, 6, 10, ("unescaped",), ())]),
+        ("t\nend", ["    end"], {"_BLOCKS": (8, 8)}, [(2, 5, 2, 5, ("indentation",), ())]),
+        ('\\"end', ['1\t\\"end'], {"_COMPARED": 12}, [(0, 5, 0, 5, ("line_numbers",), ())]),
+        ('\\"other', ['\\\\"other'], {"_BLOCKS": (8, 8)}, [(0, 7, 0, 7, ("escaped",), ())]),
+        ('\t&lt;Ünïnaïve"q\\"', ['&lt;Ünïnaïve"q"'], {}, [(1, 20, 1, 20, ("unescaped",), ())]),
+        (" end ﬁ a–b Ünï", ["endﬁa–bÜnï"], {"_BLOCKS": (8, 8)}, [(1, 20, 1, 20, ("spacing",), ())]),
+        ('\n\t&lt;"&lt;return', ['\n&lt;"&lt;return'], {"_COMPARED": 12}, [(0, 17, 2, 17, (), ())]),
+        ("n'tifab", ["'tifa\\tb"], {"_WORDS": 1}, [(1, 7, 1, 7, ("literal_newline", "spacing"), ())]),
+        ("other", ["0|     other"], {"_ENDS": 2}, [(0, 5, 0, 5, ("line_numbers", "indentation"), ())]),
+        ("Ünïa–bxa\\", ["Ünïa–bxa\\n"], {}, [(0, 12, 0, 12, ("literal_newline", "final_newline"), ())]),
+        ("Ünïa–bxab", ["Ünï\\na–bxa\\nb"], {}, [(0, 13, 0, 13, ("literal_newline", "line_breaks"), ())]),
+        ('tba\\nb\\"', ['3|tba\\nb\\"\n'], {"_BLOCKS": (8, 8)}, [(0, 8, 0, 8, ("line_numbers", "final_newline"), ())]),
+        ("endÜnïxcaféab", ["endÜnïx café a\\nb"], {"_ENDS": 2}, [(0, 17, 0, 17, ("literal_newline", "normalization", "line_breaks"), ())]),
+    ],
+)  # fmt: skip
+def test_small_slips(
+    text: str,
+    sought: list[str],
+    limits: dict[str, Any],
+    expected: list[tuple[int, int, int, int, tuple[str, ...], tuple[int, ...]] | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The smallest texts, found by search, that a small change of the code answers otherwise.
+
+    The bytes of the correction, those without white space around, the causes, other places.
+    """
+    for name, limit in limits.items():
+        monkeypatch.setattr(folding, name, limit)
+    data = text.encode()
+    found = corrections(data, sought)
+    assert [
+        one and (one.start, one.stop, one.first, one.last, one.causes, one.alike) for one in found
+    ] == expected
+    assert all(data[one.start : one.stop].decode() == one.text for one in found if one)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "limits", "expected"),
+    [
+        ("", "  \t\tother\n  e", {"_COMPARED": 12}, ()),
+        ("fiother\n", "    FI OTHER\n", {"_COMPARED": 12}, ("case", "indentation", "spacing")),
+        ("a\nlong line\nB", "a\nlong  line\nb", {"_COMPARED": 12}, ("case", "spacing")),
+        ("a\nb", "A\nb", {}, ("case",)),
+    ],
+)  # fmt: skip
+def test_causes_of_small_texts(
+    mine: str,
+    theirs: str,
+    limits: dict[str, Any],
+    expected: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setattr(folding, name, limit)
+    assert explain(mine, theirs) == expected

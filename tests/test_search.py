@@ -222,6 +222,15 @@ def test_places_apart_are_those_of_a_replacement(text: str, wanted: str) -> None
     assert text == "X".join(parts)
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 5, 1_000])
+def test_so_many_places_of_a_key_and_one_more(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one more says that there are too many; also where they stand in several chunks."""
+    monkeypatch.setattr(search, "_CHUNK", chunk)
+    assert places(b"aaaa", [b"a"], 2) == {b"a": [0, 1, 2]}
+    found = places(b"a.a.a.a.b.b", [bytes([key]) for key in b"abcdef"], 2)
+    assert found == {b"a": [0, 2, 4], b"b": [8, 10], b"c": [], b"d": [], b"e": [], b"f": []}
+
+
 def test_a_popular_piece_is_given_up_and_the_others_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
