@@ -396,11 +396,12 @@ def test_a_file_that_was_to_be_created_and_came_meanwhile(room: Room) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "edit", "most"),
+    ("text", "edit", "end", "most"),
     [
-        ("a\n", ("a\n", "b\n"), True),
-        ("", ("", "b\n"), True),
-        ("a", ("a", "b\n"), False),  # their line went on with ours
+        ("a\n", ("a\n", "b\n"), "\n", True),
+        ("", ("", "b\n"), "\n", True),
+        ("a", ("a", "b\n"), "\n", False),  # their line went on with ours
+        ("h\na", ("h\n", "b\n"), "", False),  # theirs are parts of one line
     ],
 )
 @pytest.mark.parametrize("together", [False, True])
@@ -408,6 +409,7 @@ def test_lines_that_are_always_appended_let_an_edit_through_where_they_are_lines
     room: Room,
     text: str,
     edit: tuple[str, str],
+    end: str,
     most: bool,
     together: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -417,7 +419,7 @@ def test_lines_that_are_always_appended_let_an_edit_through_where_they_are_lines
 
     def late(staged: StagedWrite) -> Stamp:
         if str(staged.real) == "f":
-            written.append(f"line {len(written)}\n")
+            written.append(f"line {len(written)}{end}")
             with (room.root / "f").open("a") as file:
                 file.write(written[-1])
         return commit(staged)
