@@ -527,6 +527,14 @@ def test_bad_character(before: str, content: str, bad: bool) -> None:
     assert drafted(before.encode(), edit("1", content)).bad_character == bad
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "bad"), [("a", "b", False), ("a", "\ufffd", True), ("\ufffd", "\ufffda", False)]
+)
+def test_bad_character_of_a_batch(old: str, new: str, bad: bool) -> None:
+    request = BatchEdit(PATH, (StringEdit("x", "y"), StringEdit(old, new)))
+    assert drafted(f"x {old}\n".encode(), request).bad_character is bad
+
+
 def test_a_replacement_character_shown_for_a_bad_byte_is_none() -> None:
     assert drafted(b"\xef\xbf\xbd\n", edit("1", "\ufffd")).bad_character is False
     assert drafted(b"\xff\n", edit("1", "a")).bad_character is False
