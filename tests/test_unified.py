@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,22 @@ def test_lines_are_counted_as_the_diff_shows_them(
 ) -> None:
     base, change = Snapshot.of(data), ChangeSet.of(len(data), [Edit(*edit) for edit in edits])
     assert line_counts(base, change) == counts(unified(base, change, "a")) == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+@pytest.mark.parametrize("text", ["ab\ncd\n", "\nab\nc", "ab", "a\n\nb\n"])
+def test_lines_are_counted_so_for_every_two_edits(text: str, encoding: str) -> None:
+    mark = "\ufeff".encode(encoding) if encoding != "utf-8" else b""
+    data = mark + text.encode(encoding)
+    base, unit = Snapshot.of(data), len("a".encode(encoding))
+    marks = range(len(mark), len(data) + 1, unit)
+    for one, other in product(combinations_with_replacement(marks, 2), repeat=2):
+        if one[1] > other[0]:
+            continue
+        for new, more in product(("", "a", "x\n"), repeat=2):
+            edits = [Edit(*one, new.encode(encoding)), Edit(*other, more.encode(encoding))]
+            change = ChangeSet.of(len(data), edits)
+            assert line_counts(base, change) == counts(unified(base, change, "a"))
 
 
 def _lf_lines(data: bytes | None) -> int:
