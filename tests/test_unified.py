@@ -299,7 +299,7 @@ def test_lines_are_counted_as_the_diff_shows_them(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
-@pytest.mark.parametrize("text", ["ab\ncd\n", "\nab\nc", "ab", "a\n\nb\n"])
+@pytest.mark.parametrize("text", ["ab\ncd\n", "\nab\nc", "ab", "a\u0a00b\n\n"])
 def test_lines_are_counted_so_for_every_two_edits(text: str, encoding: str) -> None:
     mark = "\ufeff".encode(encoding) if encoding != "utf-8" else b""
     data = mark + text.encode(encoding)
