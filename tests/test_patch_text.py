@@ -403,6 +403,7 @@ def test_a_line_that_shows_a_mark_is_found_in_order(more: str) -> None:
     base = f"\ufeffa\nb\n{more}\ufeffa\nb\n".encode()
     found = rejected(base, diff("-\ufeffa\n-b\n+c\n"))
     assert found.lines == (1, 3 + len(more) // 2)
+    assert rejected("\ufeffa\n".encode() * 3, diff("-\ufeffa\n" * 2)).lines == (1, 2)
     end = codex("@@\n-\ufeffa\n-b\n+c\n*** End of File\n")
     assert made(base, end, parse_apply_patch) == f"\ufeffa\nb\n{more}c\n".encode()
 
