@@ -12,8 +12,9 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -165,18 +166,15 @@ def test_the_reasons_are_translated() -> None:
 def reasons_in_code() -> Iterator[tuple[str, str]]:
     """The code of each refusal that is made with words of our own, and these; 7 for what differs."""
     kinds = {kind.__name__: kind for kind in all_refusals()}
-    for path in Path(copydesk.__file__).parent.rglob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-                continue
-            if (kind := kinds.get(call.func.id)) is None:
-                continue
-            names = [one.name for one in fields(kind)]
-            given = {**dict(zip(names, call.args, strict=False))}
-            given |= {one.arg: one.value for one in call.keywords if one.arg}
-            for name in ("reason", "operation", "kind"):
-                for said in words_of(given.get(name)):
-                    yield kind.code, said
+    for _, called, call in code().calls:
+        if (kind := kinds.get(called)) is None:
+            continue
+        names = [one.name for one in fields(kind)]
+        given = {**dict(zip(names, call.args, strict=False))}
+        given |= {one.arg: one.value for one in call.keywords if one.arg}
+        for name in ("reason", "operation", "kind"):
+            for said in words_of(given.get(name)):
+                yield kind.code, said
 
 
 def words_of(value: ast.expr | None) -> Iterator[str]:
@@ -254,14 +252,33 @@ def test_both_languages_say_the_same() -> None:
             assert placeholders(english) < placeholders(whole), name
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
-    """All calls of `say` in the package."""
+class Code(NamedTuple):
+    """What the tests of messages look for in the package's code."""
+
+    calls: list[tuple[Path, str, ast.Call]]
+    """All calls of a name, with file and name."""
+    texts: set[str]
+    """All sayings that an expression may name."""
+
+
+@cache
+def code() -> Code:
+    """The code of the package, read once."""
+    found = Code([], set())
     for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or path.parent.name == "messages":
-                continue
-            if isinstance(node.func, ast.Name) and node.func.id == "say":
-                yield path.name, node
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found.calls.append((path, node.func.id, node))
+            elif isinstance(node, ast.expr):
+                found.texts.update(strings(node))
+    return found
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """All calls of `say` in the package."""
+    for path, name, call in code().calls:
+        if name == "say" and path.parent.name != "messages":
+            yield path.name, call
 
 
 def strings(node: ast.expr) -> Iterator[str]:
@@ -286,11 +303,7 @@ def test_every_saying_that_is_used_exists() -> None:
 
 
 def test_every_saying_is_used() -> None:
-    known = {kind.code for kind in all_refusals()}
-    for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.expr):
-                known |= set(strings(node))
+    known = {kind.code for kind in all_refusals()} | code().texts
     for name in SAYINGS:
         head = name.partition(".")[0]
         assert known & {name, head, f"{head}.*"}, name
