@@ -55,6 +55,19 @@ def test_python(page: str, tmp_path: Path) -> None:
         assert shown in said
 
 
+def numbers(text: str) -> dict[str, int]:
+    """The numbers in a text as digits, with how many of them follow the point."""
+    found = re.findall(r"\d+(?:\.\d+)?", re.sub(r"(?<=\d),(?=\d{3})", "", text))
+    return {one: len(one.partition(".")[2]) for one in found}
+
+
+def test_the_comparison_has_the_numbers_of_the_benchmark() -> None:
+    table = (ROOT / "README.md").read_text("utf-8").split("## How it compares")[1].split("\n## ")[0]
+    measured = numbers((ROOT / "bench" / "RESULTS.md").read_text("utf-8"))
+    for told, digits in numbers(table).items():
+        assert any(f"{float(one):.{digits}f}" == told for one in measured), told
+
+
 GUIDES = ("policies", "agents", "machines", "notes")
 
 
