@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from copydesk.app.cli.imports import importing
 
 HEAVY = (
     *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "apsw", "asyncio", "anyio", "rich"),
@@ -74,6 +77,35 @@ def test_a_start_without_notes_fetches_none_of_theirs(
         "copydesk.desk.notes.notebook_access",
     )
     assert imported(code, theirs) == []
+
+
+@pytest.mark.parametrize(("command", "frozen"), [("mcp", True), ("pending", False)])
+def test_the_collector_passes_over_what_a_server_has_imported(
+    command: str, frozen: bool, tmp_path: Path
+) -> None:
+    script = (
+        "import gc, copydesk.app.cli as cli; "
+        f"status = cli.main([{command!r}, '--root', {str(tmp_path)!r}]); "
+        "print('|', status, gc.isenabled(), gc.get_freeze_count() > 10_000)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], input=b"", capture_output=True, check=True)
+    assert ran.stdout.decode().rpartition("|")[2].split() == ["0", "True", str(frozen)]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_pauses_for_imports_and_is_as_before(on: bool) -> None:
+    assert gc.isenabled()
+    if not on:
+        gc.disable()
+    try:
+        with importing():
+            assert not gc.isenabled()
+        assert gc.isenabled() is on
+        with pytest.raises(ModuleNotFoundError), importing():
+            raise ModuleNotFoundError
+        assert gc.isenabled() is on
+    finally:
+        gc.enable()
 
 
 def test_the_front_door_is_found() -> None:

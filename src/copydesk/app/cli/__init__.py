@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from copydesk import __version__
+from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
 
 
@@ -75,8 +76,9 @@ def _run(words: Sequence[str]) -> int:
     if options.command is None:
         sys.stderr.write(FIRST_STEPS)
         return 2
-    from copydesk.app.cli.commands import run
-    from copydesk.app.cli.errors import KNOWN, report
+    with importing(to_serve=options.command in ("mcp", "serve")):
+        from copydesk.app.cli.commands import run
+        from copydesk.app.cli.errors import KNOWN, report
 
     try:
         return run(options)

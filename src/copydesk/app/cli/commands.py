@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
+from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.terminal import dump, is_refused, out, short
@@ -612,7 +613,8 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _mcp(options: argparse.Namespace) -> int:
-    from copydesk.app.mcp.server import run_stdio
+    with importing(to_serve=True):
+        from copydesk.app.mcp.server import run_stdio
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
@@ -622,7 +624,8 @@ def _mcp(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from copydesk.app.mcp.http import run_http
+    with importing(to_serve=True):
+        from copydesk.app.mcp.http import run_http
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
