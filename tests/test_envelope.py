@@ -55,6 +55,13 @@ def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
         yield opened
 
 
+def test_an_answer_is_put_into_words_once(desk: OpenWorkspace) -> None:
+    for arguments in ({"path": "a.txt", "old_string": "a", "new_string": "b"}, {"path": 1}):
+        answer = desk.call("local", "Edit", arguments)
+        assert check(answer)["status"] in ("success", "error")
+        assert answer.text is answer.text
+
+
 def deep(levels: int) -> object:
     """Lists and objects in one another."""
     found: object = 1

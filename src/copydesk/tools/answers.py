@@ -9,6 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
 from threading import Lock
 from typing import Literal, cast
@@ -99,7 +100,7 @@ class CallContext:
         return found if self.path is None else {**found, "path_resolved": self.path}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Envelope:
     """One answer. `data` is always an object, `stats` always holds `time_ms`.
 
@@ -140,7 +141,7 @@ class Envelope:
     def data(self) -> Mapping[str, Value]:
         return self.fields
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The envelope as JSON, without long arguments just written; lists cut to the budget."""
         if self.original is not None:
