@@ -498,7 +498,7 @@ EVERY_CALL = list(every_call())
 
 @pytest.mark.parametrize(
     ("tool", "given"),
-    spread([one[:2] for one in EVERY_CALL], of=4),
+    spread([one[:2] for one in EVERY_CALL], of=9),
     ids=[one[2] for one in EVERY_CALL],
 )
 def test_a_sentinel_means_not_given(tool: Tool, given: dict[str, object], tmp_path: Path) -> None:

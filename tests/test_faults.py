@@ -289,8 +289,7 @@ def dies(commits: Commits, opened: OpenWorkspace, call: Call, turn: int, *, afte
     return commits.failed
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", COMMITTED)
+@pytest.mark.parametrize(("after", "name"), spread((False, True), COMMITTED, of=3))
 def test_who_was_ended_at_a_commit_is_recovered(
     tmp_path: Path, name: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -621,8 +620,7 @@ def test_what_was_written_next_tells_how_the_write_before_ended(
 # The state folder
 
 
-@pytest.mark.parametrize("name", DEEDS)
-@pytest.mark.parametrize("moment", ["begin", "commit"])
+@pytest.mark.parametrize(("moment", "name"), spread(("begin", "commit"), DEEDS, of=3))
 def test_each_transaction_of_the_database_fails_in_turn(
     tmp_path: Path, name: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -757,7 +755,7 @@ class Skipped(Exception):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts of one's own are Linux's")
-@pytest.mark.parametrize(("room", "name"), spread((0, 4, 8, 12, 20, 40), DEEDS, of=7))
+@pytest.mark.parametrize(("room", "name"), spread((0, 4, 8, 12, 20, 40), DEEDS, of=13))
 def test_a_full_disk(tmp_path: Path, name: str, room: int) -> None:
     """With so many KiB left all is written or nothing; when there is room again it is."""
     disk = tmp_path / "disk"
@@ -943,7 +941,7 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize(("after", "name"), spread((False, True), MORE, of=4))
+@pytest.mark.parametrize(("after", "name"), spread((False, True), MORE, of=7))
 def test_each_statement_of_the_database_fails_in_turn(
     tmp_path: Path, name: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

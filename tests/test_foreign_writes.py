@@ -30,6 +30,7 @@ from copydesk.store import replace as store_replace
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp, is_temp_of
 from copydesk.text.relpath import RelPath
+from support.cost import spread
 from support.faults import WRITE_PATH
 from support.processes import Facts, code, outcome, results
 from support.review_page import prepared, room_at
@@ -297,8 +298,10 @@ def lasting(root: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("command", ["apply", "apply several", "undo", "call", "review"])
+@pytest.mark.parametrize(
+    ("lang", "command"),
+    spread(("en", "zh"), ("apply", "apply several", "undo", "call", "review"), of=3),
+)
 def test_every_command_says_what_another_program_wrote(
     tmp_path: Path,
     command: str,
@@ -562,8 +565,10 @@ def test_the_page_says_what_another_program_wrote(
 HOLDER = 'exec 3>>"$1"; echo open; read _ || exit 0; echo foreign 0 >&3; exec 3>&-; echo written'
 
 
-@pytest.mark.parametrize("name", [n for n, deed in DEEDS.items() if "creat" not in n])
-@pytest.mark.parametrize("settled", [False, True], ids=["fresh", "settled"])
+@pytest.mark.parametrize(
+    ("settled", "name"),
+    spread((False, True), [name for name in DEEDS if "creat" not in name], of=3),
+)
 def test_a_file_that_another_program_keeps_open_is_written(
     tmp_path: Path, name: str, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

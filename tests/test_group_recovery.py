@@ -22,6 +22,7 @@ from copydesk.desk.recovery import is_torn
 from copydesk.errors import Failed
 from copydesk.store import _os
 from copydesk.text.change import ChangeSet, Edit
+from support.cost import spread
 from support.faults import WRITE_PATH
 from support.processes import Facts, code, outcome
 from support.texts import changes, files
@@ -267,8 +268,7 @@ COMERS: dict[str, tuple[Callable[[OpenWorkspace], tuple[str, Facts]], tuple[str,
 """Calls that come to the file `a`, and what they replace there."""
 
 
-@pytest.mark.parametrize("count", range(5))
-@pytest.mark.parametrize("name", COMERS)
+@pytest.mark.parametrize(("name", "count"), spread(COMERS, range(5), of=3))
 def test_every_call_settles_it_first(root: Path, count: int, name: str) -> None:
     """A process that lived on finds no file of a transaction that is half done."""
     ready, replaced = COMERS[name]

@@ -204,7 +204,7 @@ def check(
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"), spread(WORKS, [fault for fault in FAULTS if fault not in SLOW], of=7)
+    ("name", "fault"), spread(WORKS, [fault for fault in FAULTS if fault not in SLOW], of=17)
 )
 def test_what_is_said_is_what_is_there(kernel: FakeKernel, name: str, fault: Fault) -> None:
     writes, _ = healthy(kernel, name)

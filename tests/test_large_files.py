@@ -118,7 +118,7 @@ def _places() -> Iterator[tuple[str, Callable[[str], Request]]]:
 PLACES = dict(_places())
 
 
-@pytest.mark.parametrize(("place", "kind"), spread(PLACES, TEXTS, of=7))
+@pytest.mark.parametrize(("place", "kind"), spread(PLACES, TEXTS, of=13))
 def test_both_ways_are_one(desks: Desks, kind: str, place: str) -> None:
     for new in NEW.values():
         desks.check(TEXTS[kind], PLACES[place](new))

@@ -37,6 +37,7 @@ from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import ws_mod
+from support.cost import spread
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
 TOPICS = ("index", "principles", "tools", "scenarios", "errors")
@@ -216,8 +217,10 @@ def differences(wanted: Any, found: Any, where: str = "") -> list[str]:
     return [] if same else [f"{where}: wanted {wanted!r}, found {found!r}"]
 
 
-@pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize(("toolset", "topic"), PAGES)
+@pytest.mark.parametrize(
+    ("toolset", "topic", "lang"),
+    spread([(*page, lang) for page in PAGES for lang in LANGS], of=3),
+)
 def test_the_examples_of_a_page_run(toolset: str, topic: str, lang: Lang, tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     with stage.opened:

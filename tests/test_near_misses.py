@@ -24,7 +24,7 @@ from copydesk.text import folding
 from copydesk.text.folding import corrections, explain, fold
 from copydesk.text.nearest import nearest_lines
 from copydesk.text.snapshot import Snapshot
-from support.cost import examples
+from support.cost import examples, spread
 from support.texts import nearest, snapshots
 
 SOURCES = (
@@ -253,7 +253,7 @@ def wrong(slip: str, count: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.parametrize("slip", spread(SLIPS, of=3))
 def test_a_slip(slip: str) -> None:
     found = wrong(slip, examples(25))
     assert not found, "\n".join(found)

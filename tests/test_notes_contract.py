@@ -216,7 +216,7 @@ KEPT = {
 """In a kernel a block that takes the place of one of its kind, one for one, has its id."""
 
 
-@pytest.mark.parametrize("name", spread(MADE, of=2))
+@pytest.mark.parametrize("name", spread(MADE, of=5))
 def test_changes_are_made_and_taken_back(home: Home, name: str) -> None:
     """The table; and back, with all ids."""
     markdown, ops, after = MADE[name]
@@ -584,8 +584,7 @@ def test_an_edit_of_a_word_keeps_the_memo_of_another(home: Home) -> None:
 
 
 @KERNELS
-@pytest.mark.parametrize("path", ["0", "1", "2", "3.0"])
-@pytest.mark.parametrize("count", range(4))
+@pytest.mark.parametrize(("path", "count"), spread(("0", "1", "2", "3.0"), range(4), of=3))
 def test_an_edit_is_taken_back_whatever_the_attributes(home: Home, path: str, count: int) -> None:
     text = "para\n\n# head\n\n|a|b|\n|---|---|\n|c|d|\n\n- item\n- more"
     new = {"0": "text", "1": "# top", "2": "|a|b|c|\n|---|---|---|\n|e|f|g|", "3.0": "- thing"}

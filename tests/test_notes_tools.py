@@ -17,6 +17,7 @@ from copydesk.app.config import MemberConfig
 from copydesk.store.notes import folder as folder_module
 from copydesk.store.notes.protocol import Update
 from copydesk.store.state import Soon
+from support.cost import spread
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
 
 NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"
@@ -463,7 +464,7 @@ MADE: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", spread(MADE, of=3))
 def test_diffs_are_made_and_taken_back(stage: Stage, name: str) -> None:
     diff, expected = MADE[name]
     ids = stage.ids(document := stage.document("a\n\nb\n\nc"))

@@ -38,6 +38,7 @@ from copydesk.store.ripgrep import (
     search_snippets,
 )
 from copydesk.text.relpath import RelPath
+from support.cost import spread
 
 RG = find_rg()
 needs_rg = pytest.mark.skipif(RG is None, reason="no ripgrep (rg) on this machine")
@@ -453,9 +454,10 @@ esac
 
 
 @needs_rg
-@pytest.mark.parametrize("target", ["../outside", "private"])
-@pytest.mark.parametrize("exchanged", [False, True])
-@pytest.mark.parametrize("openat2", [False, True])
+@pytest.mark.parametrize(
+    ("openat2", "exchanged", "target"),
+    spread((False, True), (False, True), ("../outside", "private"), of=3),
+)
 def test_a_directory_exchanged_for_a_link_while_rg_walks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, exchanged: bool, openat2: bool
 ) -> None:

@@ -193,7 +193,7 @@ def make(room: Room, kind: str) -> int:
     return int(report["edit_id"])
 
 
-@pytest.mark.parametrize(("text", "kind"), spread(TEXTS, [*PREPARED, *AT_ONCE], of=2))
+@pytest.mark.parametrize(("text", "kind"), spread(TEXTS, [*PREPARED, *AT_ONCE], of=5))
 def test_the_very_bytes_come_back(room: Room, text: str, kind: str) -> None:
     data = TEXTS[text]
     room.write(data)
