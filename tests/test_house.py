@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pytest
 
-import copydesk
+from support.code import FILES, ROOT, trees
 
-ROOT = Path(copydesk.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
 MOST_LINES = 850
 
 ROOMS = {
@@ -50,24 +48,31 @@ FORBIDDEN = {
 """Modules of the standard library that a room has no use for."""
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"), str(path))
-
-
 def name_of(path: Path) -> str:
     """As `text/change.py`."""
     return path.relative_to(ROOT).as_posix()
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below the node, however deep; no expression is looked into."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if not isinstance(child, ast.expr):
+            yield from statements(child)
+
+
+@cache
+def imported(path: Path) -> tuple[tuple[int, str], ...]:
     """Every module that the file imports, wherever it does, with its line."""
-    for node in ast.walk(tree(path)):
+    found: list[tuple[int, str]] = []
+    for node in statements(trees()[path]):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            found += ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+    return tuple(found)
 
 
 def below(module: str, names: tuple[str, ...]) -> bool:
@@ -129,7 +134,8 @@ def test_lines_are_not_split_as_str_does() -> None:
     """`str.splitlines` takes U+2028, form feed and others for the end of a line."""
 
     def rule(path: Path) -> Iterator[str]:
-        for node in ast.walk(tree(path)):
+        nodes = ast.walk(trees()[path]) if "splitlines" in path.read_text("utf-8") else ()
+        for node in nodes:
             if isinstance(node, ast.Attribute) and node.attr == "splitlines":
                 yield f"{node.lineno}: splitlines"
 
@@ -158,9 +164,9 @@ def _undocumented(node: ast.AST) -> Iterator[str]:
 
 def test_what_is_public_has_a_docstring() -> None:
     def rule(path: Path) -> Iterator[str]:
-        if not ast.get_docstring(tree(path)):
+        if not ast.get_docstring(trees()[path]):
             yield "1: no docstring"
-        yield from _undocumented(tree(path))
+        yield from _undocumented(trees()[path])
 
     check(rule)
 

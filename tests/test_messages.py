@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
-import copydesk
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
@@ -44,6 +43,7 @@ from copydesk.tools import messages
 from copydesk.tools.refusals import check_words, refusal_words
 from copydesk.tools.report import Lang
 from copydesk.tools.searching import remarks
+from support.code import trees
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 SAMPLES: dict[object, object] = {
@@ -265,8 +265,8 @@ class Code(NamedTuple):
 def code() -> Code:
     """The code of the package, read once."""
     found = Code([], set())
-    for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 found.calls.append((path, node.func.id, node))
             elif isinstance(node, ast.expr):
