@@ -162,7 +162,7 @@ def tree(root: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("member", spread([*MEMBERS, *BY_SUFFIX], of=3))
+@pytest.mark.parametrize("member", spread([*MEMBERS, *BY_SUFFIX], of=5))
 def test_no_answer_tells_what_stands_where_the_member_may_not_read(
     worlds: tuple[OpenWorkspace, OpenWorkspace], member: str
 ) -> None:

@@ -19,6 +19,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
+from support.cost import first
 from support.processes import code, outcome
 
 REPLACED = ("a.txt", "d/b.txt", "d/large.txt")
@@ -179,7 +180,7 @@ def check(root: Path, opened: OpenWorkspace, allowed: tuple[int, int]) -> int:
 KILLS = [pytest.param(10, id="short"), pytest.param(500, id="long", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("durability", ["fast", "full"])
+@pytest.mark.parametrize("durability", first("full", "fast"))
 @pytest.mark.parametrize("kills", KILLS)
 def test_killed_in_a_transaction(tmp_path: Path, durability: Durability, kills: int) -> None:
     """Every second time it is not the next start that settles it, but who comes to the file next.
