@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 from itertools import chain, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from copydesk.text import sizes, snapshot
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import Encoding
+from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Excerpt, Facts
 from support.texts import WIDE, snapshots
@@ -302,3 +303,30 @@ def test_an_excerpt_says_what_the_whole_text_does(base: Snapshot, data: st.DataO
         stop = edit.start + shift + len(edit.new)
         assert found.slice(edit.start + shift, stop) == edit.new
         shift = stop - edit.stop
+
+
+class _Passed(bytes):
+    """Bytes that tell how many of them were passed over to count something."""
+
+    passed = 0
+
+    def count(self, *wanted: Any) -> int:
+        start, stop = (*wanted[1:], *(0, len(self))[len(wanted) - 1 :])
+        _Passed.passed += min(stop, len(self)) - start
+        return super().count(*wanted)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("size", [10_000, 300_000])
+def test_line_feeds_are_counted_once_whatever_is_asked(
+    size: int, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = _Passed((b"0123456789\n" * (size // 11)) + b"last" + end)
+    monkeypatch.setattr(_Passed, "passed", 0)
+    base = Snapshot(data, UTF8)
+    lines = base.line_count
+    assert base.newline_counts == (lines - (not end), 0)
+    assert base.start(lines // 2) == 11 * (lines // 2)
+    assert base.key(lines - 1) == b"last"
+    assert base.ends_with_newline is bool(end)
+    assert size * 0.99 < _Passed.passed < size * 1.01

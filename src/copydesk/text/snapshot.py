@@ -237,7 +237,8 @@ class Snapshot(Text):
     @computed_once
     def newline_counts(self) -> tuple[int, int]:
         if self.encoding.unit == 1:
-            return self.data.count(b"\n"), self.data.count(b"\r\n")
+            every = self.line_count - (self.line_count > 0 and not self.ends_with_newline)
+            return every, self.data.count(b"\r\n") if b"\r" in self.data else 0
         found = [self.terminator(line) for line in range(self.line_count)]
         return len(found) - found.count(b""), found.count(self._crlf)
 
@@ -443,7 +444,11 @@ class _Counted:
 
     @cached_property
     def count(self) -> int:
-        return self._data.count(b"\n", self._first) + (not self._data.endswith(b"\n"))
+        """All lines; whoever counts them mostly looks for one of them too."""
+        before, known = self._before, 0
+        while len(before) > known:
+            before, known = self._longer(before), len(before)
+        return before[-1] + (not self._data.endswith(b"\n"))
 
     def start(self, line: int) -> int:
         if line == 0:
