@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import threading
@@ -25,9 +26,11 @@ from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
+from copydesk.store import _os, contents
 from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import NOBODY, Caller, Content
 from copydesk.store.state import StateFile
+from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -352,6 +355,40 @@ def test_few_drafts_are_kept_and_none_of_a_large_text() -> None:
         shown.keep(plan, compose(plan.request, base, plan.place))
     there = [shown.of(plan, Whole(base)) is not None for plan, base in (*made, large)]
     assert there == [False, *[True] * MOST, False]
+
+
+# Files that are closed
+
+
+@pytest.mark.parametrize(
+    ("size", "removed", "beside"),
+    [
+        (sizes.BESIDE, True, True),
+        (sizes.BESIDE, False, False),  # nothing is freed: it has its name
+        (sizes.BESIDE - 1, True, False),
+    ],
+)
+def test_a_large_file_without_a_name_is_closed_beside(
+    size: int, removed: bool, beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(bytes(size))
+    soon, now = list[int](), list[int]()
+    with path.open("rb") as file:
+        if removed:
+            path.unlink()
+        monkeypatch.setattr(contents, "close_soon", soon.append)
+        monkeypatch.setattr(_os, "close_quietly", now.append)
+        contents.close_of_size(file.fileno(), size)
+        assert (bool(soon), bool(now)) == (beside, not beside)
+        soon.clear()
+        monkeypatch.setattr(_os, "fstat", refused)
+        contents.close_of_size(file.fileno(), size)
+        assert bool(soon) is (size >= sizes.BESIDE)
+
+
+def refused(fd: int) -> os.stat_result:
+    raise OSError(errno.EIO, "it cannot be told")
 
 
 # Garbage

@@ -470,11 +470,18 @@ class OpenContent:
 
 
 def close_of_size(fd: int, size: int) -> None:
-    """Close a file, in a thread where its last handle may free many blocks."""
-    if size < sizes.BESIDE:
+    """Close a file, in a thread where that may free many blocks: it is large, and has no name."""
+    if size < sizes.BESIDE or _has_name(fd):
         _os.close_quietly(fd)
     else:
         close_soon(fd)
+
+
+def _has_name(fd: int) -> bool:
+    try:
+        return _os.fstat(fd).st_nlink > 0
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
