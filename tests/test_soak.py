@@ -349,7 +349,7 @@ def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, 
     (run,) = told["runs"]
     assert run["findings"] == []
     assert done.returncode == 0, done.stderr
-    assert "Nothing lost, misplaced or unsaid" in report.read_text()
+    assert "Nothing lost, misplaced or unreported" in report.read_text()
     assert (tmp_path / f"report-{backend}.svg").read_text().startswith("<svg")
     return dict(run)
 

@@ -32,16 +32,16 @@ _COLOURS: Final = ("#c1292e", "#235789", "#e08e0b", "#7b3fa0", "#3a9ac9", "#8a5a
 _MORE_COLOURS: Final = ("#7a8290", "#97a80f", "#0b6e4f")
 _LAWS: Final = (
     "each line that was reported as written is in a state of its file, in the journal or on disk",
-    "no line that was refused, or whose plan still waits, is in any of them",
-    "each line is in the file and the section that it names, and once",
-    "each line of a foreign program is in a state of its file, or was saved as an edit",
+    "no line that was refused, or whose plan is still pending, is in any of them",
+    "each line occurs once, in the file and the section that it names",
+    "each line of a foreign program is in a state of its file or was saved as an edit",
     "all lines of one call or transaction were written, or none",
-    "the journal replays from the first bytes to the last; between two edits only what foreign"
-    " programs wrote has changed a file",
-    "a text that was read is the one of the version that was told with it",
-    "undo of a random tenth of the edits gives the bytes that its diff and its digest promise, and"
-    " undo of that the bytes from before",
-    "no entry of the journal is left open and no temporary file is left after `copydesk recover`",
+    "the journal replays from the first bytes to the last; between two edits only foreign"
+    " programs changed a file",
+    "each text that was read matches the version reported with it",
+    "undoing a random tenth of the edits gives the bytes that the diff and the digest require, and"
+    " undoing that gives the previous bytes",
+    "no journal entry is open and no temporary file is left after `copydesk recover`",
     "memory does not grow with time, and state is at most 64 MiB and 32 KiB for each edit",
 )
 
@@ -50,7 +50,8 @@ def markdown(results: Sequence[Result], plots: Mapping[str, str]) -> str:
     """The report; `plots` are the names of the files of the plots by backend."""
     setting = results[0].setting
     found = [one for result in results for one in result.findings]
-    verdict = f"**{len(found)} findings.**" if found else "**Nothing lost, misplaced or unsaid.**"
+    clean = "**Nothing lost, misplaced or unreported.**"
+    verdict = f"**{len(found)} findings.**" if found else clean
     who = f"{setting.agents} agents, {setting.people} people, {setting.foreign} foreign programs"
     took = ", ".join(f"{one.seconds / 60:.1f} minutes on {_titled(one)}" for one in results)
     parts = [
@@ -58,7 +59,7 @@ def markdown(results: Sequence[Result], plots: Mapping[str, str]) -> str:
         f"{verdict} {who}: {took}. Seed `{setting.seed}`. Machine: {machine()}.\n",
     ]
     if any(result.interrupted for result in results):
-        parts.append("It was interrupted before its time was over.\n")
+        parts.append("The run was interrupted.\n")
     for result in results:
         parts += _one(result, plots.get(result.backend, ""))
     parts.append("## What was checked\n")
@@ -70,7 +71,7 @@ def markdown(results: Sequence[Result], plots: Mapping[str, str]) -> str:
 def _titled(result: Result) -> str:
     machines = result.setting.machines
     if result.backend == "redis":
-        return f"Redis ({machines} machines: servers that share the files and a Redis server alone)"
+        return f"Redis ({machines} machines: servers that share only the files and a Redis server)"
     return f"SQLite ({machines} HTTP servers that share one state folder)"
 
 
@@ -85,16 +86,16 @@ def _one(result: Result, plot: str) -> list[str]:
         "calls answered": f"{answers:,} ({answers / seconds:.0f} a second)",
         "lines reported as written": f"{tokens['ok']:,}",
         "lines refused": f"{tokens['refused']:,}",
-        "lines of plans that wait": f"{tokens['waiting']:,}",
-        "lines in doubt (no answer, or one that says so)": f"{doubt:,}",
+        "lines of pending plans": f"{tokens['waiting']:,}",
+        "lines in doubt (no answer, or UNSETTLED)": f"{doubt:,}",
         "edits in the journal": f"{counts['edits']:,}",
         "edits replayed byte for byte": f"{counts['edits replayed']:,}",
         "edits that ended in doubt": f"{counts['edits unsure']:,}",
         "transactions of several files": f"{counts['transactions']:,}",
-        "states of files looked at": f"{counts['states']:,} of {counts['files']} files",
+        "file states examined": f"{counts['states']:,} of {counts['files']} files",
         "writes of foreign programs": f"{counts['foreign writes']:,}",
         "of them saved as an edit": f"{counts['foreign writes saved']:,}",
-        "changes between edits that they explain": f"{counts['gaps explained']:,}",
+        "changes between edits explained by them": f"{counts['gaps explained']:,}",
         "decisions of people": _counted(result.people),
         "recovered at the end": f"{counts['recovered at the end']:,}",
         "temporary files of killed processes, until recovery": f"{counts['left by kills']:,}",
@@ -106,12 +107,12 @@ def _one(result: Result, plot: str) -> list[str]:
     if plot:
         parts += [f"![Calls, waits and memory over time]({plot})\n"]
     parts += ["### Waits\n", *_waits(result)]
-    parts += ["### What befell it\n", _counted(Counter(one.kind for one in result.faults)) + ".\n"]
+    parts += ["### Faults\n", _counted(Counter(one.kind for one in result.faults)) + ".\n"]
     refused = Counter(call.code for call in result.calls if call.code)
     parts += [f"Refusals: {_counted(refused)}.\n", f"Broken: {_counted(result.broken)}.\n"]
     parts += [f"{note}.\n" for note in result.notes]
     if result.refused:
-        parts.append("Undo was refused although the lines of the edit stand, for example:\n")
+        parts.append("Undo was refused although the lines are unchanged, for example:\n")
         parts += [*(f"- {words}" for words in result.refused[:3]), ""]
     parts += ["### Findings\n", *_findings(result.findings)]
     return parts
