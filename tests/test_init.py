@@ -358,7 +358,7 @@ def test_what_it_wrote_in_the_workspace_is_an_edit(person: Person) -> None:
     (made,) = person.init("--client", "claude-code")
     assert person.run("undo", str(made["edit_id"]))[0] == 0
     assert path.read_bytes() == b'{"mcpServers": {}}'
-    assert person.run("init", "--remove")[1] == "There is nothing to take back.\n"
+    assert person.run("init", "--remove")[1] == "There is nothing to remove.\n"
 
 
 def test_a_policy_for_some_paths_beside_what_is_configured(person: Person) -> None:

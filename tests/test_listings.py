@@ -429,7 +429,7 @@ def test_one_row_for_each_edit(desk: OpenWorkspace) -> None:
     listed = call(desk, "list_edits")
     moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     first, second, third = rows(listed.text)
-    assert listed.text.startswith("3 edits, the newest first.\n```\n3 a.txt")
+    assert listed.text.startswith("3 edits, newest first.\n```\n3 a.txt")
     assert re.fullmatch(rf"3 a\.txt \+1 -2 · local · {moment} · undoes 2", first)
     assert re.fullmatch(rf"2 a\.txt \+2 -1 · local · {moment} · undone by 3", second)
     assert re.fullmatch(rf"1 new\.txt \+1 -0 · create · local · {moment} · why: a note", third)

@@ -94,7 +94,7 @@ def test_what_is_not_read_is_listed(root: Path, capsys: pytest.CaptureFixture[st
     (root / "private").mkdir()
     (root / "private" / "a.md").write_text("apples")
     out, _ = run(capsys, "ls")
-    assert out.endswith("1 file is not read:\n- nul.md: holds NUL characters\n")
+    assert out.endswith("1 file is not read:\n- nul.md: contains NUL characters\n")
     assert "out" not in out
     assert "private" not in out
     (listed,) = json.loads(run(capsys, "ls", "--json")[0])

@@ -32,9 +32,9 @@ DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
 _OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
 
 FIRST_STEPS = """\
-copydesk: agents' edits are prepared, shown, checked, applied once, and can be taken back.
+copydesk: agents' edits are prepared, shown, checked, applied once, and can be undone.
 
-  copydesk init                  set it up in the MCP clients that you use
+  copydesk init                  set it up in your MCP clients
   copydesk init --approval human the same, and you approve what agents write
   copydesk serve                 open the review page
   copydesk watch                 see what agents do, as it happens
@@ -54,11 +54,11 @@ a first edit:
 
 exit status:
   0  done
-  1  refused: nothing was written; or a discard failed, doctor found a fault, recover a doubt
+  1  refused, nothing was written; a discard failed; doctor or recover found a fault
   2  the command line, the configuration or the workspace cannot be used
 
 --root, --member, --lang and --json may come before or after the command. With --json, standard
-output is one JSON value, of a refusal too: {"status": "error", "error": CODE, "summary": ...};
+output is one JSON value, also for a refusal: {"status": "error", "error": CODE, "summary": ...};
 for several discards it is a list.
 
 environment: COPYDESK_ROOT, NO_COLOR, and settings such as COPYDESK_MEMBER, COPYDESK_LANG
@@ -66,7 +66,7 @@ environment: COPYDESK_ROOT, NO_COLOR, and settings such as COPYDESK_MEMBER, COPY
 
 _CALL_EPILOG = """\
   copydesk call                             all tools
-  copydesk call TOOL --help                 what a tool takes
+  copydesk call TOOL --help                 arguments of a tool
   copydesk call TOOL '{"path": "a.txt"}'    arguments as JSON
   copydesk call TOOL - < arguments.json     JSON from standard input
   copydesk call TOOL --path a.txt --range 1~9
@@ -120,13 +120,13 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     wire.add_argument(
         "--apply",
         choices=("never", "auto"),
-        help="what a call means that does not say apply, unless the member has its own setting;"
+        help="default of the apply argument, unless the member has its own setting;"
         " auto: write certain edits at once",
     )
     parser = _Parser(
         prog="copydesk",
         description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"
-        "applied once, and can be taken back.",
+        "applied once, and can be undone.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common],
@@ -144,31 +144,31 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
             allow_abbrev=False,
         )
 
-    init = add("init", "set copydesk up in the MCP clients that you use")
+    init = add("init", "set up copydesk in your MCP clients")
     init.add_argument(
         "--client",
         action="append",
         metavar="NAME",
-        help="only this client, may be repeated: claude-code, codex, cursor, vscode, zed, "
-        "windsurf, gemini-cli, claude-desktop (default: those that are found)",
+        help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
+        "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
     )
     init.add_argument(
         "--approval",
         choices=("human", "self"),
-        help="who approves what agents write: you (human), or they themselves",
+        help="who approves agents' edits: you (human) or the agents (self)",
     )
     init.add_argument(
         "--path",
         action="append",
         metavar="GLOB",
-        help="with --approval: only for these paths, may be repeated",
+        help="with --approval: only for these paths (repeatable)",
     )
     init.add_argument(
         "--portable",
         action="store_true",
-        help="in files of the workspace, name no folder of this machine",
+        help="write no machine-specific paths into files of the workspace",
     )
-    init.add_argument("--remove", action="store_true", help="take back what init wrote")
+    init.add_argument("--remove", action="store_true", help="remove what init wrote")
     init.add_argument("--dry-run", action="store_true", help="show what would change")
     init.add_argument("--yes", "-y", action="store_true", help="do not ask")
     add("mcp", "run the MCP server on standard input and output", server, wire)
@@ -177,7 +177,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
-    add("hook", "make the Edit or Write of a Claude Code hook, given on standard input")
+    add("hook", "run the Edit or Write of a Claude Code hook, read from standard input")
     demo = add("demo", "run a guided tour on a copy of real text")
     demo.add_argument("story", nargs="?", choices=("files", "notes"), default="files")
     demo.add_argument("--keep", action="store_true", help="keep the workspace of the tour")
@@ -195,9 +195,9 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
         action="append",
         default=[],
         metavar="CHECK",
-        help="write although this check, whose mode is ask, has found something; repeatable",
+        help="write despite the findings of this check, whose mode is ask (repeatable)",
     )
-    patch = add("apply-patch", "apply a patch in the language of apply_patch, all or nothing")
+    patch = add("apply-patch", "apply a patch in apply_patch format, all or none")
     patch.add_argument("patch", nargs="?", metavar="PATCH", help="default: standard input")
     diff = add("diff", "print the diff of a plan, for git apply")
     diff.add_argument("hunk_id", metavar="HUNK")
@@ -208,7 +208,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     reject = add("reject", "reject plans with a reason")
     reject.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    reject.add_argument("--reason", required=True, help="the reason that the member is given")
+    reject.add_argument("--reason", required=True, help="the reason for the plan's owner")
     add("review", "review pending plans one by one: approve, reject, edit or split")
     discard = add("discard", "discard plans")
     discard.add_argument("hunk_id", nargs="+", metavar="HUNK")
@@ -218,12 +218,12 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     history.add_argument("--most", type=_positive, default=20, help="how many (default: 20)")
     history.add_argument("--diff", action="store_true", help="show the diff of each")
-    approvals = add("approvals", "print the log of approved edits as JSON lines, or check one")
+    approvals = add("approvals", "print approved edits as JSON lines, or check such a log")
     approvals.add_argument(
-        "--check", metavar="FILE", help="compare a log that was printed before with the journal"
+        "--check", metavar="FILE", help="compare an earlier log with the journal"
     )
     add("recover", "recover unfinished writes of crashed processes")
-    undo = add("undo", "undo an edit, also after later edits of other lines")
+    undo = add("undo", "undo an edit, even if other lines were edited since")
     undo.add_argument(
         "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
     )
@@ -250,12 +250,12 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     watch.add_argument(
         "--seconds", type=_positive, help="end after so long (default: until Ctrl-C)"
     )
-    soak = add("soak", "work on a scratch workspace with many clients and faults, and judge it")
+    soak = add("soak", "stress-test a scratch workspace with many clients and faults")
     soak.add_argument("--minutes", type=_minutes, default=1.0, help="how long in all (default: 1)")
     for name, default, words in (
         ("agents", 8, "MCP clients, on stdio and HTTP"),
-        ("machines", 2, "HTTP servers; with Redis each is a machine of its own"),
-        ("people", 2, "who decide on plans on the review page"),
+        ("machines", 2, "HTTP servers; with Redis each counts as a separate machine"),
+        ("people", 2, "reviewers on the review page"),
         ("foreign", 3, "programs that append, save by rename and format"),
     ):
         least = _positive if name in ("agents", "machines") else _count
@@ -263,23 +263,23 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     soak.add_argument(
         "--backend",
         choices=("sqlite", "redis", "both"),
-        help="default: both, each for half the time, where there is a redis-server",
+        help="default: both, each for half the time, if redis-server is installed",
     )
-    soak.add_argument("--seed", help="repeats a run as far as timing allows (default: by chance)")
-    soak.add_argument("--report", metavar="FILE", help="write the report, and its plots beside it")
+    soak.add_argument("--seed", help="repeat a run as far as timing allows (default: random)")
+    soak.add_argument("--report", metavar="FILE", help="write the report and its plots")
     completion = add("completion", "print the completion script of a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL")
     completion.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    help_ = add("help", "show what a command or a tool takes")
+    help_ = add("help", "show the options of a command or a tool")
     help_.add_argument("words", nargs="*", metavar="COMMAND")
     trust = add("trust", "allow the commands of [checks] in this workspace's configuration to run")
     trust.add_argument("--yes", action="store_true", help="do not ask")
-    trust.add_argument("--revoke", action="store_true", help="allow none of them any more")
-    doctor = add("doctor", "check the workspace: what was found, what is wrong, how to fix it")
+    trust.add_argument("--revoke", action="store_true", help="revoke the permission")
+    doctor = add("doctor", "check the workspace and report problems with their fixes")
     doctor.add_argument(
         "--repair",
         action="store_true",
-        help="rename damaged state files, so that new ones are started; nothing is deleted",
+        help="rename damaged state files so that new ones are created; nothing is deleted",
     )
     return parser, list(commands.choices)
 
@@ -298,25 +298,25 @@ def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> N
     cat.add_argument("block_id", metavar="ID")
     cat.add_argument("--ids", action="store_true", help="print each block under its @@id@@")
     cat.add_argument("--slice", help="only some blocks, such as 0:5 or ID:+10")
-    diff = add("diff", "apply a block diff, all of it or nothing")
+    diff = add("diff", "apply a block diff, all or none")
     diff.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
     diff.add_argument("--dry-run", action="store_true", help="check it and show what would change")
-    diff.add_argument("--plan", action="store_true", help="only prepare it, for copydesk apply")
+    diff.add_argument("--plan", action="store_true", help="only plan it, for copydesk apply")
     diff.add_argument("--loose", action="store_true", help="white space in SEARCH may differ")
     diff.add_argument(
-        "--drop-anchors", action="store_true", help="a ^name that links lead to may go"
+        "--drop-anchors", action="store_true", help="allow removing a ^name that links lead to"
     )
     append = add("append", "append text to a document or a block")
     append.add_argument("block_id", metavar="ID")
     append.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    new = add("new", "create a document beside, below or above another one")
+    new = add("new", "create a document next to, below or above another one")
     new.add_argument("title")
     new.add_argument("anchor_id", metavar="ID", help="the other document")
     new.add_argument("--location", choices=("siblings", "children", "parent"), default="siblings")
     new.add_argument("--file", help="its text; - for standard input")
     daily = add("daily", "append text to today's note")
     daily.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    daily.add_argument("--notebook", help="notebook id, where there are several")
+    daily.add_argument("--notebook", help="notebook id, if there are several")
     search = add("search", "find blocks that contain all words")
     search.add_argument("words", nargs="+", metavar="WORD")
     search.add_argument("--most", type=int, default=20, help="how many (default: 20)")
@@ -432,4 +432,4 @@ def _typed(text: str, form: Mapping[str, Any]) -> object:
 
 
 def _wrong(tool: str, message: str) -> UsageError:
-    return UsageError(f"{tool}: {message}", f"copydesk call {tool} --help shows what it takes.")
+    return UsageError(f"{tool}: {message}", f"copydesk call {tool} --help shows its arguments.")
