@@ -107,7 +107,7 @@ class Applying:
         self._shown.keep(plan, draft)
 
     def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
-        """Write the plan in its turn if it waits; `base` is the text planned on, if at hand."""
+        """Write a pending plan under its lock; `base` is its base text if loaded."""
         member = member.because(plan.why)
         if isinstance(plan.request, BlockDiff):
             return self._write_blocks(member, plan)
@@ -241,7 +241,7 @@ class Applying:
         return made(plan, now, find, since)
 
     def check_waits(self, plan: Plan) -> None:
-        """Raise unless the plan waits as it is, and was not written; call it in its turn."""
+        """Raise unless the plan is pending and unchanged; call under its lock."""
         now_ms = self._set.clock()
         found = self._set.registry.get(plan.id, now_ms)
         if found is not plan and _as_it_waits(found, plan) != plan:
@@ -265,7 +265,7 @@ class Applying:
         return self._drafting.real(plan.request.path)
 
     def turn(self, plan: Plan) -> AbstractContextManager[None]:
-        """The turn of the plan's file: within it no apply of the plan is under way."""
+        """The lock of the plan's file: while held, the plan is not being applied."""
         return self._set.turns.of(
             self.real(plan), (plan.created_ms, plan.id), (plan.owner, plan.tool)
         )
@@ -327,13 +327,13 @@ class _ApplyJob(Job[Draft]):
 
 
 def _beside_bytes(plan: Plan) -> Removed | None:
-    """What a file has beside its bytes that the plan creates, if it is not as usual."""
+    """The unusual attributes of a file that the plan creates."""
     is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
     return EXECUTABLE if is_run else None
 
 
 Owner = Callable[[Plan], Member]
-"""Who writes a plan: the member that made it."""
+"""A plan is written by the member that made it."""
 
 
 @dataclass(slots=True)
@@ -696,7 +696,7 @@ class Transactions:
     def _context(
         self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
     ) -> ContextMatch:
-        """How the plan stands in the file as it was read, which is `base` if that is at hand."""
+        """The plan's status in the file as read, which is `base` if loaded."""
         is_new = file.opened is None and plan.base_digest is None
         if isinstance(plan.request, FileOperation):
             return "exact"
@@ -750,7 +750,7 @@ def _rank(plan: Plan) -> int:
 
 
 def _age(plan: Plan) -> Ticket:
-    """What decides which of two plans comes to its turn first."""
+    """The sort key of waiting plans."""
     return plan.created_ms, plan.id
 
 

@@ -103,7 +103,7 @@ class Rewrite:
 
     @cached_property
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
-        """All that is told of the change: what is asked for while it is written costs no time."""
+        """All reported facts of the change, computed while it is written."""
         path = str(self.path)
         most, created = (SHOWN_DIFF, SHOWN_LINES), self.created
         diff, whole = unified_start(self.base, self.change, path, *most, created=created)
@@ -292,7 +292,7 @@ class Batching:
 
 
 def _note_of(member: Member, real: RelPath, done: Rewrite) -> Note:
-    """What the member knows of the text after; it is found out beside the work."""
+    """The lines of the new text known to the member, computed in the background."""
 
     def lines() -> CarriedLines:
         change = line_change(done.base, done.change)

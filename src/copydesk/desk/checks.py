@@ -83,7 +83,7 @@ _MOST_PASSED: Final = 1_000
 
 
 def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
-    """Withdraw an approval of what is there no more, and have its owner and reviewers told."""
+    """Withdraw an approval of outdated bytes and notify owner and reviewers."""
     decisions.withdraw(approval)
     said = replace(
         approval,
@@ -209,7 +209,7 @@ class Approving:
 
 
 MOST_TOLD = 10
-"""So many findings of one check are told."""
+"""Reported findings per check."""
 
 _MOST_KEPT = 512
 

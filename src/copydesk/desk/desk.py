@@ -264,7 +264,7 @@ class FileDesk:
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
-        """Take back the whole transaction of an edit, as far as it stands, or nothing."""
+        """Undo all edits of an edit's transaction that are in effect, or none."""
         return self._undoing.undo_together(member, tool, edit_id)
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
@@ -313,7 +313,7 @@ class FileDesk:
         return Planned(plan, draft, checks=self._checked(real, draft))
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
-        """The refusal for a missing file, with the names beside it that are close to its own."""
+        """The refusal for a missing file, with similar names in its directory."""
         return self._drafting.missing(member, path)
 
     def create(
@@ -431,7 +431,7 @@ class FileDesk:
         return plan
 
     def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
-        """The plan in the registry, under an id of its own or in the place of `existing`."""
+        """Store the plan under a new id, or in place of `existing`."""
         if existing is not None:
             with self._applying.turn(existing):
                 self._applying.check_waits(existing)

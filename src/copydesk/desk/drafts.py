@@ -1,4 +1,4 @@
-"""What a desk works with; drafts on the file as it is, what is kept of them, and their cache.
+"""Drafts on the current file, their stored base texts, and their cache.
 
 Invariant: a member is shown nothing of a file that it may not read, by the path as it is
 spelled and by what it led to when it was opened.
@@ -208,7 +208,7 @@ class Drafting:
         make: Callable[[Source], T],
         check: Callable[[RelPath], None] = lambda real: None,
     ) -> T:
-        """The same, whoever asks; `check` is told which file it is."""
+        """The same without a member; `check` gets the file."""
         for _ in range(ATTEMPTS):
             try:
                 with self.opened(request.path, request) as opened:
@@ -239,7 +239,7 @@ class Drafting:
     def _places(
         self, request: Request, now: Source, real: RelPath, version: str | None
     ) -> tuple[Place, Place]:
-        """Where the request goes in the version that was named, and where in the text now."""
+        """The request's place in the named version and in the current text."""
         if version is None or version == now.version:
             return (place := locate(request, now)), place
         base = self._set.bases.find(version, self._set.named(real), real)
@@ -260,7 +260,7 @@ class Drafting:
             raise stale(version, base, now, "ambiguous", refusal.candidates) from None
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
-        """The refusal for a missing file, with the names beside it that are close to its own."""
+        """The refusal for a missing file, with similar names in its directory."""
         return missing(self._set.files, member, path)
 
     def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:
@@ -282,7 +282,7 @@ class Drafting:
             self._set.bases.keep(text, to, notes)
 
     def remember_planned(self, text: Text, real: RelPath) -> None:
-        """Keep the text that was planned on; a large one beside the work, from its file."""
+        """Store the base text; a large one in the background, from its file."""
         if isinstance(text, Snapshot) and text.size <= sizes.LARGE:
             self._set.bases.keep(text, real)
         else:

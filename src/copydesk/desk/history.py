@@ -56,7 +56,7 @@ MOST_SEEN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Past(Entry):
-    """An edit of the past; `undone_by` is the one that took it back, 0 when it stands."""
+    """A recorded edit; `undone_by` is the id of the edit that undid it, or 0."""
 
     undone_by: int = 0
 
@@ -83,7 +83,7 @@ class History:
         most: int = PAGE,
         before: int | None = None,
     ) -> Page:
-        """The last edits, of a file, of what is below a directory, of all.
+        """The last edits of a file, below a directory, or of all files.
 
         `by` is the member that made them; with `before` those of lower ids. Raises
         AccessDenied for a path that the member may not look into.
@@ -127,14 +127,14 @@ class History:
 
 
 def _seen(member: Member, entry: Entry) -> dict[str, Any]:
-    """What is shown anew of an entry: nothing tells the end of a move that may not be looked at."""
+    """The entry as shown; hides the other path of a move if the member may not read it."""
     if entry.moved is None or member.permission.allows_read(entry.moved.other):
         return {}
     return {"file": tuple(one for one in entry.file if one is not entry.moved), "diff": b""}
 
 
 def taken_back_by(journal: Journal, edit_id: int) -> int:
-    """The newest edit that took another one back, and stands itself; 0 when none does."""
+    """The newest edit that undid another and is still in effect; 0 if there is none."""
     by: dict[int, tuple[int, ...]] = {}
     left = [edit_id]
     while left:
@@ -255,7 +255,7 @@ def _first_of(journal: Journal, entry: Entry) -> int:
 
 
 _SHOWN = 8
-"""So many lines are read to show what stands where an edit was."""
+"""Lines that are read to show the current text at the place of an edit."""
 
 
 class Undoing:
@@ -400,7 +400,7 @@ class Undoing:
     def _file_back(
         self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack
     ) -> list[tuple[Entry, _Back, Rewriting]]:
-        """The way back of the edits of one file, the newest first, each with what is written."""
+        """The inverses of the edits of one file, newest first, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
         first = texts[-1] if texts else None
         if first is not None and first.kind == "remove":
@@ -447,7 +447,7 @@ class Undoing:
         return found
 
     def _opened(self, job: WriteRequest, texts: Sequence[Entry], held: ExitStack) -> OpenText:
-        """The file, open as far as its edits need it; one with several names in its own turn."""
+        """Open the file as far as its edits need; hard links also take the inode lock."""
         files, named = self._set.files, self._set.named
 
         def opening() -> AbstractContextManager[OpenText]:
@@ -469,7 +469,7 @@ class Undoing:
     def _noted(
         self, member: Member, entry: Entry, back: _Back, at: RelPath, by: Mapping[int, Entry]
     ) -> Undone:
-        """What was taken back; remembered as what the member knows of the file."""
+        """The undone edits; their lines are recorded as shown to the member."""
         written, after = by[entry.edit_id], back.after
         if isinstance(after, Excerpt):
             after = after.known_as(written.after)
@@ -490,7 +490,7 @@ class Undoing:
                 self._set.files.remove_parents(at, entry.made_directories)
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
-        """Raise unless the edit was made and stands; `at`: its file, whose lock is held."""
+        """Raise unless the edit is in effect; `at` is its file, whose lock is held."""
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
         if now is not None and state == "open" and not now.group:  # who wrote it was ended
@@ -512,7 +512,7 @@ class Undoing:
             raise ContentChanged("the file was deleted since", later_edit_ids=(gone,))
 
     def back(self, entry: Entry, at: RelPath, now: Source, lines: list[tuple[int, int]]) -> _Back:
-        """The way back on the text as it is now; `lines` is told where it was looked for."""
+        """The inverse on the current text; `lines` gets the place that was searched."""
         inverse, path = entry.inverse, at
         if now.digest == entry.after:
             text = now.holding([(e.start, e.stop) for e in inverse.edits])
@@ -562,7 +562,7 @@ class Undoing:
         return text, before
 
     def _kept(self, entry: Entry, named: str | None) -> Snapshot | None:
-        """The text after the edit, from bases, or one after it and the way back from that."""
+        """The text after the edit, from snapshots, or a later text and its inverses."""
         back: list[ChangeSet] = []
         last = entry
         while len(back) <= CHAIN_LENGTH:
@@ -637,7 +637,7 @@ _BACK: dict[Kind, Kind] = {"create": "remove", "remove": "create"}
 
 @dataclass(frozen=True, kw_only=True)
 class _UndoJob(Job["_Back"]):
-    """The write of an undo; `seen` and `lines` get what stands there where it is refused."""
+    """The write of an undo; on refusal `seen` and `lines` get the current text."""
 
     undoing: Undoing
     entry: Entry

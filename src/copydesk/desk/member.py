@@ -1,4 +1,4 @@
-"""Who calls: a member of the workspace, what it may do and see, and who approves what it writes.
+"""Members of the workspace: their rights, and the policy that approves their edits.
 
 A path is judged as it is spelled and by what it leads to now.
 """
@@ -74,7 +74,7 @@ class Policy:
 
 
 SELF = Policy()
-"""The policy of who needs nobody."""
+"""The policy of a member that approves its own edits."""
 
 
 Operation = Literal["read", "write"]
@@ -125,7 +125,7 @@ class Member:
     accept: tuple[str, ...] = ()
 
     def because(self, why: str) -> Member:
-        """The same member, which gives this reason if it has none of its own."""
+        """The same member, with this reason if it has none."""
         return self if self.why or not why else replace(self, why=why)
 
     def accepting(self, checks: tuple[str, ...]) -> Member:
@@ -209,7 +209,7 @@ def check_look(files: Files, member: Member, path: RelPath) -> RelPath:
 
 
 def is_dir(files: Files, path: RelPath) -> bool:
-    """Whether a directory stands at the path."""
+    """Whether a directory exists at the path."""
     try:
         files.stat(path)
     except NotAFile as refusal:
@@ -311,7 +311,7 @@ def _newlines(data: bytes, text: Text) -> int:
 def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:
     """The refusal for a missing file, with the names close to its own that the member may read."""
     real = files.resolve(path)
-    # The names stand beside what a link at the end leads to, not beside the link.
+    # The similar names are next to the link's target, not next to the link.
     is_beside = files.resolve(path.parent) == real.parent
     folder = path.parent if is_beside else real.parent
     close = (folder / name for name in files.similar(path))

@@ -29,7 +29,7 @@ from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.unified import unified
 
 TOOL = "foreign_write"
-"""What stands for the tool in such an entry."""
+"""The tool name of such an entry."""
 
 MEMBER = "another program"
 
@@ -94,7 +94,7 @@ class ForeignWrites:
             self._untold.append(Saved(real, edit_id, lasting_id or edit_id))
 
     def told(self, member: Member) -> tuple[Saved, ...]:
-        """Those that nobody was told of yet, of files that the member may read."""
+        """Unreported foreign writes of files that the member may read."""
         if not self._untold:
             return ()
         with self._lock:
@@ -104,11 +104,11 @@ class ForeignWrites:
 
     @property
     def any_untold(self) -> bool:
-        """Whether there are some that nobody was told of yet."""
+        """Whether there are unreported foreign writes."""
         return bool(self._untold)
 
     def take_untold(self) -> tuple[Saved, ...]:
-        """Those that nobody was told of yet, whoever may read them."""
+        """All unreported foreign writes, regardless of rights."""
         with self._lock:
             found, self._untold = self._untold, []
         return tuple(found)
@@ -313,7 +313,7 @@ class Revision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeRevision:
-    """A revision of a whole file that no request stands for (an overwrite)."""
+    """A revision of a whole file without a request (an overwrite)."""
 
     base: Snapshot
     change: ChangeSet
@@ -323,7 +323,7 @@ class WholeRevision:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """An edit was taken back by another one, or nothing was left of it (`edit_id` 0).
+    """An edit was undone by another one, or nothing was left of it (`edit_id` 0).
 
     `change` was made on `base`, the file as it was at that moment. `context` is
     `exact` where the diff is that of the edit turned round, word for word.
@@ -341,13 +341,13 @@ class Undone:
 
     @property
     def path(self) -> RelPath:
-        """The path at which it was taken back: the file may have been moved since the edit."""
+        """The path of the undo: the file may have moved since the edit."""
         return self.at or self.entry.path
 
 
 @dataclass(frozen=True, slots=True)
 class NotUndone:
-    """An edit could not be taken back; `current` is the file with `lines` (from 0) at hand."""
+    """An undo was refused; `current` is the file with `lines` (from 0) loaded."""
 
     entry: Entry
     refusal: Refusal

@@ -261,7 +261,7 @@ class FileSearch:
                         raise
 
     def is_directory(self, member: Member, path: RelPath) -> bool:
-        """Whether a directory stands at the path; AccessDenied."""
+        """Whether a directory exists at the path; raises AccessDenied."""
         return is_dir(self.files, check_look(self.files, member, path))
 
     def info(self, member: Member, path: RelPath) -> FileInfo:

@@ -41,7 +41,7 @@ from copydesk.text.snapshot import Snapshot
 
 
 def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
-    """The new content, what is kept of the old one being left to the store to copy."""
+    """The new content; the store copies the unchanged parts of the old one."""
     at = 0
     for edit in change.edits:
         yield Kept(at, edit.start)
@@ -61,7 +61,7 @@ from what it wrote; nobody can tell."""
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands in the file of some entries, oldest first; `before`: it without our writes."""
+    """The current text of the entries' file; `before` is the text without our writes."""
 
     entries: tuple[Entry, ...]
     how: How
@@ -71,7 +71,7 @@ class Found:
 
 
 class Rollback:
-    """The way back of the writes of one workspace. Call its methods in the file's turn."""
+    """Rolls back writes of one workspace. Call its methods under the file's lock."""
 
     def __init__(
         self, files: Files, lanes: Lanes, journal: Journal, bases: Snapshots, named: Named
@@ -80,7 +80,7 @@ class Rollback:
         self.bases, self._named = bases, named
 
     def look(self, entries: tuple[Entry, ...], moved_to: RelPath | None = None) -> Found:
-        """What stands in the file that the entries wrote, the oldest first.
+        """The current state of the file that the entries wrote, oldest first.
 
         `moved_to`: there it stands now. Raises TargetMoved when the file is changed meanwhile.
         """
@@ -254,7 +254,7 @@ def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
 
 
 def _mixed(data: bytes, old: bytes, at: int, was: int, count: int) -> bool:
-    """Whether bytes that stood at `was` and move to `at` are there, or what stood there before."""
+    """Whether the bytes from `was` are at `at`, or the bytes that were there before."""
     found = data[at : at + count]
     moved, stood = old[was : was + len(found)], old[at : at + len(found)]
     return found in (moved, stood) or all(
@@ -339,7 +339,7 @@ class Recovery:
         return tuple(found)
 
     def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
-        """Remove, and record, what killed processes left beside files; how many, and what stays."""
+        """Remove and record leftovers of killed processes; return the count and the kept ones."""
         known: dict[RelPath, set[str]] = {}
         for entry in self._journal.entries(most=most):
             known.setdefault(entry.path, set()).update((entry.before, entry.after))
@@ -352,7 +352,7 @@ class Recovery:
         return removed, tuple(kept)
 
     def settle(self, entry: Entry, now_ms: int) -> State:
-        """How the write of an entry without a group ended, recorded; call it in the file's turn.
+        """Recover an entry without a group and record its outcome; call under the file's lock.
 
         `unsure`: a plan counts as applied then, lest it be applied twice. It is not torn:
         what is written in place has a group.
@@ -364,13 +364,13 @@ class Recovery:
         return state
 
     def keep_text(self, text: Snapshot, at: RelPath) -> None:
-        """Have the text at hand from which the way back of a lost entry leads."""
+        """Load the text that the inverse of a lost entry applies to."""
         self._rollback.bases.keep_again(text, at)
 
     def settle_group(
         self, group: str, now_ms: int, until: Deadline | None = None
     ) -> tuple[Settled, ...]:
-        """Bring all files of the group to all or none, in their turns; raises nothing."""
+        """Complete or roll back the group under the locks of its files; never raises."""
         try:
             with self._turns(self._journal.of_group(group), until):
                 return self.settle_in_turn(group, now_ms)
@@ -380,7 +380,7 @@ class Recovery:
     def settle_in_turn(
         self, group: str, now_ms: int, inodes: Collection[Inode] = ()
     ) -> tuple[Settled, ...]:
-        """The same in the turns of all files of the group, and of `inodes`; raises Refusal."""
+        """The same, with all locks of the group and of `inodes` held; raises Refusal."""
         entries = self._journal.of_group(group)
         left = tuple(entry for entry in entries if entry.state == "open")
         begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
@@ -433,7 +433,7 @@ class Recovery:
             self._end(entries, state, now_ms)
 
     def _sweep(self, entries: Sequence[Entry]) -> None:
-        """Remove what the write of a file left beside it; of another program's nothing is lost."""
+        """Remove a write's leftovers; data of other programs is kept."""
         if entries[0].moved is not None:  # what stands there was left by a write before it
             return
         known = {digest for entry in entries for digest in (entry.before, entry.after)}
@@ -452,7 +452,7 @@ class Recovery:
         return (Settled(entry, state),)
 
     def _judged(self, entry: Entry) -> How:
-        """What became of the write of one entry: what was written next, or stands there, tells."""
+        """The outcome of an entry's write, from the next entry or the current text."""
         later = self._journal.next_of(entry)
         if later is None:
             for _ in range(_ATTEMPTS):
@@ -513,7 +513,7 @@ def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
 
 
 def _known(found: Sequence[Found]) -> list[How]:
-    """How each file is found; one that nobody can tell of was written, if a later one was."""
+    """The state of each file; an unclear one was written if a later one was."""
     last = max((i for i, each in enumerate(found) if each.how in _IN), default=-1)
     return [
         "written over" if each.how == "unknown" and i < last else each.how
@@ -522,14 +522,14 @@ def _known(found: Sequence[Found]) -> list[How]:
 
 
 class _Found(local):
-    """The groups that the thread at hand found open, and has to have settled."""
+    """Open groups that this thread found and must recover."""
 
     def __init__(self) -> None:
         self.due: tuple[str, ...] = ()
 
 
 class Turns:
-    """The turns of one workspace."""
+    """File locks that first recover any transaction a dead process left open."""
 
     def __init__(
         self,
@@ -546,7 +546,7 @@ class Turns:
     def of(
         self, real: RelPath, ticket: Ticket, caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """The turn of one file, by its real path; raises Failed, Busy."""
+        """The lock of one file, by its real path; raises Failed, Busy."""
         return self.of_all({real: ticket}, caller)
 
     def of_all(

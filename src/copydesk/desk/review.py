@@ -1,4 +1,4 @@
-"""What people who decide on plans can do: see what waits, approve, reject, amend, split, apply.
+"""Review: list pending plans, approve, reject, amend, split and apply them.
 
 Invariants: an approval is for the bytes that were shown, and is refused when the file or the
 plan has moved on; of two that decide the first one stands; a decided plan is not changed. The
@@ -107,12 +107,12 @@ class Standing:
         return decision if digest == decision.before else None
 
     def states(self, plans: Sequence[Plan]) -> list[State]:
-        """How each of several plans stands now; each file is looked at once."""
+        """The current status of several plans; each file is checked once."""
         stats = _Stats(self._set.files)
         return [self.state(plan, stats) for plan in plans]
 
     def state(self, plan: Plan, stats: _Stats | None = None) -> State:
-        """How the plan stands now; looked up once for each state of its file."""
+        """The plan's current status, cached for each state of its file."""
         if isinstance(plan.request, BlockDiff):
             return self._of_blocks(plan)
         try:
@@ -340,7 +340,7 @@ class Waiting:
 
     @property
     def state(self) -> State:
-        """How the plan stands in the file as it is now."""
+        """The plan's status in the current file."""
         return self._look(self.plan)
 
 
@@ -369,7 +369,7 @@ class Shown:
 
     @property
     def seen(self) -> Seen:
-        """What is given back by who saw it."""
+        """The value that a reviewer sends back to prove what was shown."""
         return Seen(self.plan.id, self.before, self.after)
 
 
@@ -390,7 +390,7 @@ class Rights(NamedTuple):
 
 
 class Review:
-    """What the people who decide on plans of one workspace can do. Safe for many threads."""
+    """The reviewers' operations in one workspace. Thread-safe."""
 
     def __init__(
         self, setting: Setting, drafting: Drafting, applying: Applying, transactions: Transactions
@@ -411,11 +411,11 @@ class Review:
         return tuple(Waiting(*one, look) for one in zip(plans, decisions, strict=True))
 
     def states(self, waiting: Sequence[Waiting]) -> list[State]:
-        """How the plans stand in their files now."""
+        """The plans' status in their current files."""
         return self._standing.states([one.plan for one in waiting])
 
     def decision(self, plan: Plan) -> Decision | None:
-        """The decision on a plan that stands; None when it is to be taken."""
+        """The decision on a plan that is still valid, or None."""
         return self._standing.decision(plan)
 
     def show(self, reviewer: Member, hunk_id: str) -> Shown:
@@ -479,7 +479,7 @@ class Review:
     def reject(
         self, reviewer: Member, hunk_id: str, reason: str, *, wants_changes: bool = False
     ) -> Decision:
-        """Say no to the plan, and why; it is not written, and its owner is told.
+        """Reject the plan with a reason, which its owner receives.
 
         With `wants_changes` a new plan of the same id is asked for. Raises AlreadyDecided
         when somebody was first, InvalidArgs without a reason or for more than LONGEST_REASON.
@@ -495,7 +495,7 @@ class Review:
         return decision
 
     def comment(self, reviewer: Member, hunk_id: str, text: str, line: int = 0) -> Decision:
-        """Say something about the plan, which its owner is told; nothing is decided.
+        """Comment on the plan; its owner receives the comment, nothing is decided.
 
         `line`, from 1, is one of the text as it would be; below 0 one of the text as it is.
         Raises InvalidArgs for no text, for more than LONGEST_REASON and for no such line.
@@ -522,7 +522,7 @@ class Review:
         return said
 
     def comments(self, shown: Shown) -> tuple[Decision, ...]:
-        """What was said about a plan and those of its id before, with approvals that lapsed."""
+        """The comments on a plan and its earlier versions, and lapsed approvals."""
         return self._set.decisions.comments(shown.plan.id)
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
@@ -536,7 +536,7 @@ class Review:
         self._set.decisions.withdraw(decision)
 
     def reopen(self, reviewer: Member, plan: Plan) -> Plan:
-        """Let a plan wait anew that was written, once its edit was undone; as before if it was not.
+        """Make an applied plan pending again after its edit was undone.
 
         It is to be decided on again; of the approval the journal alone knows. Raises HunkNotFound
         where it was not written or is not undone, and AccessDenied.
@@ -556,14 +556,14 @@ class Review:
         return anew
 
     def extend(self, reviewer: Member, hunk_id: str) -> Plan:
-        """Let the plan wait as long anew as one that a person approves; decisions stand."""
+        """Extend the plan's lifetime to that of approval plans; decisions stay valid."""
         plan = self._plan(reviewer, hunk_id, "write")
         return self._applying.wait_until(
             plan, self._set.clock() + self._set.life_ms(needs_person=True)
         )
 
     def amend(self, reviewer: Member, hunk_id: str, new_content: str) -> Shown:
-        """Give the plan another new text; it is to be approved then, and its owner is told.
+        """Change the plan's new text, which then needs approval; its owner is notified.
 
         Raises AlreadyDecided when it was decided on, InvalidArgs for a plan of several
         edits, and what the file refuses.
@@ -579,7 +579,7 @@ class Review:
     def replan(
         self, reviewer: Member, hunk_id: str, digest: str, range_text: str, content: str
     ) -> Shown:
-        """Plan lines of the file as it was shown anew, under the same id; as `amend` does."""
+        """Replan lines of the file as shown, under the same id; like `amend`."""
         plan = self._plan(reviewer, hunk_id, "write")
         edit = RangeEdit(plan.request.path, range_text, content)
 
@@ -590,7 +590,7 @@ class Review:
         return self.show(reviewer, hunk_id)
 
     def split(self, reviewer: Member, hunk_id: str) -> tuple[Plan, ...]:
-        """Make a plan of each region that the plan alters; its owner is told their ids.
+        """Split the plan into one for each region; its owner receives their ids.
 
         Raises AlreadyDecided when it was decided on, InvalidArgs when there is nothing to split.
         """
@@ -631,12 +631,12 @@ class Review:
         return outcome
 
     def news(self, member: Member, most: int = 20) -> tuple[tuple[Decision, bool], ...]:
-        """Decisions on the member's plans it has not heard of, and whether each is written."""
+        """Unreported decisions on the member's plans, and whether each is written."""
         found = self._set.decisions.untold(member.name)[:most]
         return tuple((decision, self._is_written(decision)) for decision in found)
 
     def tell(self, decisions: Sequence[Decision]) -> None:
-        """Their owners have heard of the decisions."""
+        """Mark the decisions as reported to their owners."""
         for decision in decisions:
             self._set.decisions.tell(decision)
 
@@ -690,7 +690,7 @@ class Review:
                 raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _as_seen(self, reviewer: Member, seen: Seen) -> Shown:
-        """The plan as it is now, which is what was seen; raises ContentChanged."""
+        """The current plan; raises ContentChanged if it is not what was shown."""
         self._plan(reviewer, seen.hunk_id, "write")
         shown = self.show(reviewer, seen.hunk_id)
         if shown.refusal is not None:

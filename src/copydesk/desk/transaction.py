@@ -1,4 +1,4 @@
-"""The one way files are written: read under the lock, made anew, recorded, replaced.
+"""Writing files: read under the lock, make the new content, record it, replace the file.
 
 Invariants: what was seen is what is replaced, byte for byte, or it is made again; nothing is
 written that the gate has not let pass; the journal has the entry before the file is touched;
@@ -72,7 +72,7 @@ class Written(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One write: who, with what tool, where, in what order among those that wait.
+    """One write: member, tool, path, and its place in the queue.
 
     `undoes` is the edit that it takes back, 0 for none; of a move that is its entry at the new
     path, and `undoes_source` the one at the old. `edited_by` gave the plan another text.
@@ -109,7 +109,7 @@ class Job(WriteRequest, ABC, Generic[R]):
 
     @property
     def to(self) -> RelPath | None:
-        """Where the file is moved to, if that is what is done."""
+        """The destination of a move."""
         return None
 
     @property
@@ -128,7 +128,7 @@ class Job(WriteRequest, ABC, Generic[R]):
 
     @property
     def restores(self) -> Removed | None:
-        """What a file had beside its bytes that is made again."""
+        """Attributes of the old file that are restored on the new one."""
         return None
 
     def precondition(self) -> None:
@@ -184,7 +184,7 @@ class Writer:
     def write(self, job: Job[R]) -> Written[R]:
         """Write what the job makes of its file; raises its refusals, Failed, Unsettled."""
         for attempt in range(ATTEMPTS):
-            # Every answer shows content, or tells that there is some.
+            # Every answer reveals content, or that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
             target, to = job.to, None
             tickets = {real: job.ticket}
@@ -285,7 +285,7 @@ class Writer:
 
     @contextmanager
     def _linked(self, job: Job[R], named: OpenText) -> Generator[OpenText]:
-        """A file with several names has a lock of its own besides that of the name."""
+        """The inode lock of a file with hard links, in addition to the path lock."""
         lane = named.stamp
         with (
             self._turns.of_inode((lane.dev, lane.ino), job.ticket, job.caller),
@@ -356,7 +356,7 @@ class Writer:
 
 
 _OPERATIONS: dict[Kind, str] = {"edit": "write", "create": "create", "remove": "remove"}
-"""What is said of a write that failed."""
+"""The message for a failed write."""
 
 
 def may_be_written(error: BaseException) -> TypeGuard[Failed]:
@@ -365,7 +365,7 @@ def may_be_written(error: BaseException) -> TypeGuard[Failed]:
 
 
 def digest_at(files: Files, real: RelPath, error: Failed) -> str:
-    """The SHA-256 of what stands there, empty for nothing; Unsettled if that cannot be told."""
+    """The SHA-256 of the file, empty if it is missing; raises Unsettled if unreadable."""
     try:
         return files.digest(real)[2]
     except FileNotFound:
@@ -380,12 +380,12 @@ def kept_open(files: Files, real: RelPath, held: ExitStack) -> int:
 
 
 def _ends_line(text: Text) -> bool:
-    """Whether what is appended to the text does not go on with its last line."""
+    """Whether appended text starts a new line."""
     return not text.size or text.ends_with_newline
 
 
 def _require(still: bool) -> None:
-    """What the lane and the permission stand for is what was read; else read again."""
+    """Raise TargetMoved if the file opened is not the one we locked and authorised."""
     if not still:
         raise TargetMoved
 
@@ -440,7 +440,7 @@ class Rewriting:
 
     @property
     def pieces(self) -> Iterable[Piece]:
-        """The new content; of what is not at hand what is kept is left to the store to copy."""
+        """The new content; the store copies unchanged parts that are not loaded."""
         base = self.steps[0][1].base
         if self.in_parts or not isinstance(base, Snapshot):
             return kept_and_new(self.change)
@@ -469,7 +469,7 @@ class Stopped(Exception):
 
 
 class _Transaction:
-    """The writing of some files: entries, new files beside the old ones, exchange of names.
+    """Two-phase write of several files: journal entries, staged files, exchange of names.
 
     `left` are the files that could not be put back. A transaction without a `group` is of one
     file, whose digest alone tells what became of it.
@@ -486,7 +486,7 @@ class _Transaction:
         self._files, self._journal, self._group = files, journal, group
         self._approving = approving
         # In place first: only that may still lack room, and nothing is to be put back then.
-        # Modes and then moves last: what is moved is written by then.
+        # Modes and then moves come last, when the moved files are written.
         self._order = rewritings
         if len(rewritings) > 1:
             self._order = sorted(
@@ -508,7 +508,7 @@ class _Transaction:
         return tuple(entry for each in self._wanted for entry in entries.get(id(each), ()))
 
     def run(self, now_ms: int) -> None:
-        """Write all; when it raises, all is put back but what is `left`."""
+        """Write all; on an error everything except `left` is restored."""
         with ExitStack() as held:  # what is left beside the files goes before they are closed
             for each in self._order:
                 if self._is_digested(each):
@@ -535,11 +535,11 @@ class _Transaction:
         self._close(self._order, "done")
 
     def close_failed(self) -> None:
-        """Record what was not written, or was put back; what is left stays open."""
+        """Record entries that were not written or were restored; `left` stays open."""
         self._close([each for each in self._order if each not in self.left], "failed")
 
     def record_again(self, known: Collection[int]) -> None:
-        """Record what the journal has lost; only what is left is to be settled."""
+        """Record again what the journal lost; only `left` needs recovery."""
         lost = [entry for entry in self.entries if entry.edit_id not in known]
         ids = self._journal.open_again([replace(entry, edit_id=0) for entry in lost])
         left = {entry.path for each in self.left for entry in self._entries[id(each)]}
@@ -605,7 +605,7 @@ class _Transaction:
         self._ready[id(each)] = held.enter_context(staged)
 
     def _open(self, now_ms: int) -> None:
-        """Record all that is about to be written; the order tells recovery what came first."""
+        """Record all intended writes in the order that recovery relies on."""
         made = [
             (each, entry)
             for each in self._order
@@ -656,7 +656,7 @@ class _Transaction:
         return (ready.digest if ready is not None else "") or made.after.digest
 
     def _made_for(self, path: RelPath) -> tuple[FileChange, ...]:
-        """What is told of the directories that have to be made for a new file."""
+        """The directories that a new file needs, for the entry."""
         count = self._files.missing_parents(path)
         return (MadeDirectories(count),) if count else ()
 

@@ -208,7 +208,7 @@ def _keep_plan(data: bytes, plan: Plan) -> None:
 
 
 def compress(data: bytes) -> bytes:
-    """Compressed when that is worth it; the first byte tells."""
+    """Compress if it saves space; the first byte says whether."""
     if len(data) < _SMALL:
         return b"\0" + _with_checksum(data)
     return b"\1" + zlib.compress(data, 1)
@@ -385,7 +385,7 @@ class Entry:
 
     @property
     def beside(self) -> tuple[FileChange | Approval, ...]:
-        """What is known beside the bytes, as it is stored."""
+        """The stored attributes."""
         return self.file if self.approval is None else (*self.file, self.approval)
 
     @property
@@ -400,7 +400,7 @@ class Entry:
 
     @property
     def removed(self) -> Removed | None:
-        """What a removal took away beside the bytes, where it is known."""
+        """The attributes of a removed file, if known."""
         return next((one for one in self.file if isinstance(one, Removed)), None)
 
     @property
@@ -412,15 +412,15 @@ class Journal(Protocol):
     """The entries of one workspace, in the order of their ids. No id is given twice."""
 
     def open(self, entry: Entry) -> int:
-        """Record what is about to be written, durably, or is done; the new id."""
+        """Record an intended or finished write durably; return its id."""
         ...
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record, durably, all of what is about to be written, or nothing; the new ids."""
+        """Record several intended writes durably, all or none; return their ids."""
         ...
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """The same of what the journal has lost since, whoever has the turns now."""
+        """Record again entries that the journal lost, without checking leases."""
         ...
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
@@ -430,7 +430,7 @@ class Journal(Protocol):
         """Record, in the background, the whole diff of an entry opened with its start only."""
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record, durably, the way back of what a store of notes has written."""
+        """Record durably the inverse of a notes write."""
 
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended."""
@@ -525,7 +525,7 @@ class LateDiffs(Soon):
         self.do(work)
 
     def close(self) -> None:
-        """End the thread, and record what is left."""
+        """End the thread and record the rest."""
         super().close()
         self.now()
 
@@ -564,10 +564,10 @@ class Registry(Protocol):
         ...
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        """The plan is gone from now on, and it is known how; who ends it holds its file's lane."""
+        """End the plan with an outcome; the caller holds the lock of its file."""
 
     def reopen(self, plan: Plan) -> bool:
-        """Let a plan wait that was applied, and taken back since; False if it does not fit."""
+        """Make an applied and undone plan pending again; False if it does not match."""
         ...
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
@@ -636,10 +636,10 @@ class Decisions(Protocol):
         ...
 
     def withdraw(self, decision: Decision) -> None:
-        """Forget a decision, so that the plan has to be shown anew; no other one."""
+        """Delete this decision only, so the plan has to be shown again."""
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
-        """What the member has not heard of yet, the oldest first."""
+        """Decisions not yet reported to the member, oldest first."""
         ...
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
@@ -647,17 +647,17 @@ class Decisions(Protocol):
         ...
 
     def tell(self, decision: Decision) -> None:
-        """The owner has heard of it."""
+        """Mark as reported to the owner."""
 
     def forget(self, before_ms: int) -> None:
         """Drop the decisions that are older, unless their plan waited until then."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""
 
 
 OutcomeKind = Literal["fuzz", "rejected"]
-"""`fuzz`: it was written where it stood by then; `rejected`: by the file, or by a person."""
+"""`fuzz`: written at its new place; `rejected`: by relocation or by a person."""
 
 MOST = 5_000
 """So many of the last ones are kept."""
@@ -687,7 +687,7 @@ class PlanStats(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""
 
 
 def counts(refusal: Refusal) -> bool:

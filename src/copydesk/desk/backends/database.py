@@ -26,12 +26,12 @@ from copydesk.store.locks import Exclusion, NoExclusion
 from copydesk.store.state import StateFile
 
 BUSY_SECONDS = 5.0
-"""How long SQLite waits for one who does not hold our lock: another program."""
+"""How long SQLite waits for another program, which does not take our lock."""
 
 _IN_MEMORY = ":memory:"
 
 Loss = Literal["deleted", "replaced", "emptied", "damaged"]
-"""What happened to a file while it was in use; what it held is lost to who used it."""
+"""What happened to a file while in use; its content is lost."""
 
 _LOG_BYTES = 1 << 20
 """A larger log is cut when all of it is in the file."""
@@ -39,7 +39,7 @@ _LOG_BYTES = 1 << 20
 _LOG_WAIT_SECONDS = 0.005
 
 _OPENINGS = 2
-"""So often is opened once more what somebody deletes at that moment."""
+"""Attempts to open a file that is being deleted."""
 
 _OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
@@ -263,7 +263,7 @@ class Database:
         return self._used.file == self._count and self._is_in_place()
 
     def version(self) -> object:
-        """A value that differs once any process has written; None where that cannot be told."""
+        """A token that changes after any process writes; None if unknown."""
         if not self.is_there():
             return None
         with suppress(StateFailed), self.reading() as connection:
@@ -272,7 +272,7 @@ class Database:
         return None
 
     def check_schema(self) -> None:
-        """Raise SchemaMismatch if another build wrote the file; nothing else is told."""
+        """Raise SchemaMismatch if another version wrote the file."""
         if self.is_there():
             try:
                 with self.reading():
@@ -283,7 +283,7 @@ class Database:
                 return
 
     def examine(self) -> None:
-        """Raise what is wrong with the file as a whole; nothing is made where there is none."""
+        """Raise the problem of the file as a whole; does not create it."""
         if self._file is None or not self.is_there():
             return
         if self._file.is_empty():
@@ -386,7 +386,7 @@ class Database:
         return connection
 
     def _use_log(self, connection: Connection) -> None:
-        """Switch to a write-ahead log; SQLite itself waits for nobody who does so as well."""
+        """Switch to a write-ahead log; SQLite does not wait for concurrent switches."""
         for _ in range(round(self._patience / _LOG_WAIT_SECONDS)):
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -440,7 +440,7 @@ def _name_of(error: Exception) -> str:
 
 
 def _statements(schema: str) -> list[str]:
-    """The statements of a schema; a trigger has some of its own."""
+    """Split a schema into statements; a trigger contains statements itself."""
     return [each for each in schema.split(";\n") if each.strip()]
 
 

@@ -110,7 +110,7 @@ class LineChange:
     amended: bool = False
 
     def carried(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        """The lines after the change that are known to one who knows these lines before it."""
+        """Map known lines through the change."""
         known = list(self.written)
         at = shift = i = 0
         for start, stop, count in (*self.regions, (_END, _END, 0)):
@@ -138,7 +138,7 @@ class CarriedLines:
     changes: tuple[LineChange, ...]
 
     def upon(self, known: ShownLines | None) -> ShownLines:
-        """The lines of it that are known to one who knows these lines of the version before."""
+        """Map known lines of the previous version to this one."""
         runs = known.runs if known else ()
         for change in self.changes:
             runs = change.carried(runs)
@@ -151,14 +151,14 @@ Lines = ShownLines | CarriedLines
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a member was shown of the file at a real path, or wrote; a function tells it later."""
+    """Lines a member was shown or wrote, by real path; may be computed later."""
 
     member: str
     at: RelPath
     lines: Lines | Callable[[], Lines]
 
     def ready(self) -> Note:
-        """The same with what its function tells, which may take a while."""
+        """The same with its function evaluated, which may take a while."""
         return replace(self, lines=self.lines()) if callable(self.lines) else self
 
     def found(self, known: Callable[[str], ShownLines | None]) -> ShownLines | None:
@@ -220,7 +220,7 @@ class Snapshots(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is held; what was to be kept is kept."""
+        """Store what is queued, then release all resources."""
 
 
 class SnapshotStore(Snapshots, Protocol):
@@ -234,7 +234,7 @@ class SnapshotStore(Snapshots, Protocol):
 
 _RECENT = 64
 _PASSED_OVER = 16
-"""A text that was kept a moment ago is kept anew only every so many times."""
+"""A recently stored text is stored again only every so many times."""
 
 
 CALM_SECONDS = 0.25
@@ -245,7 +245,7 @@ MOST_WAITING = 4
 
 
 class BackgroundSnapshots:
-    """Keeps texts in a thread beside the work; who asks for one waits until all are kept."""
+    """Stores texts in a background thread; a lookup waits for the queue."""
 
     def __init__(self, inner: SnapshotStore, calm_seconds: float = CALM_SECONDS) -> None:
         self._inner, self._calm_seconds = inner, calm_seconds
@@ -306,7 +306,7 @@ class BackgroundSnapshots:
         return self._inner.shown(member, at, version)
 
     def close(self) -> None:
-        """Keep what is to be kept."""
+        """Store everything queued."""
         self._soon.close()
         self._soon.now()
         self._hurry.set()
@@ -369,7 +369,7 @@ CREATE TABLE IF NOT EXISTS shown (
     total INTEGER NOT NULL, runs TEXT NOT NULL, UNIQUE (reader, version)
 )
 """
-# The content stands apart: an update writes its whole row again.
+# The content has its own table, because an update rewrites its whole row.
 
 _DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
 _SMALL = 1 << 16
@@ -388,7 +388,7 @@ _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
 
 class SqliteSnapshots:
-    """Texts by digest, least recently used dropped beyond `most_bytes`; a damaged file anew."""
+    """Texts by digest, an LRU of `most_bytes`; a damaged file is recreated."""
 
     def __init__(
         self, db: Database, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST

@@ -53,7 +53,7 @@ REMEMBERED_MS = 24 * 3_600_000
 """How long it is known how a plan ended."""
 
 FORGET_EVERY_MS = 60_000
-"""So often is looked for what is to be forgotten."""
+"""Interval of the cleanup."""
 
 CHANGES = """
 CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
@@ -375,7 +375,7 @@ class SqliteJournal:
                 raise TargetMoved
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record, durably, the way back of what a store of notes writes, for the one before."""
+        """Record durably the inverse of a notes write, replacing the previous one."""
         with self._db.writing() as db:
             found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
             way = () if found is None else decode(decompress(found))
@@ -577,7 +577,7 @@ class SqliteJournal:
         return "pruned" if 0 < edit_id <= given else "unknown"
 
     def close(self) -> None:
-        """Record what has ended, if the file can be written; else its digests tell."""
+        """Record outcomes, best effort: without them recovery uses the digests."""
         with suppress(StateFailed):  # the writes were reported
             self._flush()
         self._late.close()
@@ -722,7 +722,7 @@ def _drop(db: Connection, last: int, most: int) -> int:
 
 
 _INVERSE, _DIFF = 7, 8
-"""Where the texts stand in a row."""
+"""The columns of the texts."""
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Notes: the lazy proxy here, the desk in `desk`, rights and returned values beside it."""
+"""Notes: a lazy proxy for the desk in `desk`."""
 
 from __future__ import annotations
 

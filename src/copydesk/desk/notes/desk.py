@@ -320,7 +320,7 @@ class NotesDesk:
         )
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
-        """What a plan changes on the current blocks, for a member who may read them; as `apply`."""
+        """A plan's change of the current blocks, for members who may read them; like `apply`."""
         return _draft_of(self._planned(member, plan, "read"))
 
     def undo(
@@ -418,7 +418,7 @@ class NotesDesk:
         anchor_id: str,
         location: Location,
     ) -> NotesWritten:
-        """Create a document beside another one, below it, or beside its parent.
+        """Create a document next to another one, below it, or next to its parent.
 
         A slash in the title becomes a hyphen. Raises BlockNotFound,
         WrongBlockKind, and InvalidArgs(`location`) above a top document.

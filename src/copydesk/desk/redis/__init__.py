@@ -1,1 +1,1 @@
-"""What many machines share on a Redis or Valkey server: plans, decisions, journal, texts, turns."""
+"""Shared state on a Redis or Valkey server: plans, decisions, journal, snapshots, locks."""

@@ -87,14 +87,14 @@ class RedisJournal:
         self._lock = Lock()
 
     def open(self, entry: Entry) -> int:
-        """Record what is about to be written; the new id. Raises TurnLost, ServerFailed."""
+        """Record an intended write; return its id. Raises TurnLost, ServerFailed."""
         return self.open_all((entry,))[0]
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         return self._open(entries, self._leases.fenced, OPEN)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """The same of what the server has forgotten, whoever has the turns now."""
+        """Record again an entry that the server lost, without checking leases."""
         return self._open(entries, self._server.call, REOPEN)
 
     def _open(
@@ -140,7 +140,7 @@ class RedisJournal:
         self._late.record(diff, lambda made: self._server.call(REPLACE, *named, "diff", made))
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record the way back of what was written; that it was is no less true without it."""
+        """Record the inverse of a write, best effort."""
         named = self._named(edit_id)
         with self._lock:
             self._undo[named] = compress(encode(undo))
@@ -220,7 +220,7 @@ class RedisJournal:
         return None if whole is None else decompress(whole)
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
-        """Drop a share of what is old (once a day) or too much; how many."""
+        """Drop a share of the old (once a day) or excess entries; return their number."""
         self._settle()
         first, days = self._server.call(DAYS, now_ms // DAY_MS, 1)
         old = due(_days(days), keep_days) if first else None
@@ -261,7 +261,7 @@ class RedisJournal:
             return max(highest, self._highest), history or self._history
 
     def close(self) -> None:
-        """Record what has ended, if the server is there; else its digests tell."""
+        """Record outcomes, best effort: without them recovery uses the digests."""
         with suppress(ServerFailed):
             self._settle()
         self._late.close()

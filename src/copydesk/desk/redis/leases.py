@@ -111,12 +111,12 @@ class Server:
         self._send("BLPOP", self._prefix + key, f"{seconds:.3f}")
 
     def info(self) -> dict[str, str]:
-        """What the server tells of itself, by name."""
+        """The server's INFO, by field."""
         told = cast("dict[str, object]", self._send("INFO"))
         return {name: str(value) for name, value in told.items()}
 
     def setting(self, name: str) -> str:
-        """A setting of the server; empty when it does not tell."""
+        """A server setting, or an empty string if the server hides it."""
         try:
             found = self._followed("CONFIG", "GET", name)
         except redis.ResponseError:
@@ -222,7 +222,7 @@ _LONGEST_WAIT_SECONDS = 1.0
 """A wait is at most so long, should it be that nobody says that a lease fell free."""
 
 _WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
-"""Who waits and does not ask for so long has gone."""
+"""A waiter that has not asked for this long is considered gone."""
 
 
 _TAKE = script("take_lease", WAITS_MS=_WAITS_MS)
@@ -334,7 +334,7 @@ class Leases:
         self._require_time()
 
     def require_for_return(self) -> None:
-        """The same for a rollback; if the server is away our own clock tells."""
+        """The same for a rollback; falls back to the local clock if the server is down."""
         try:
             self.require()
         except ServerFailed:

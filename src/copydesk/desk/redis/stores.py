@@ -321,7 +321,7 @@ _NOTED = script("outcomes")
 
 
 class RedisPlanStats(_OnServer):
-    """The record on a server; each one stands there with its time in front."""
+    """The log on a server; each value is prefixed with its time."""
 
     def note(self, fared: PlanOutcome) -> None:
         """Remember it, if the server is there: what was written is no less written without it."""
