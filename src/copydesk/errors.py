@@ -33,7 +33,7 @@ class FailedEdit:
     `lines` are those of the first matches; `nearest_lines`, `similarity` (percent)
     and `difference` (`-` sought, `+` found) tell of the closest place. `cause` is why a text
     that a reader sees there is not found, `indented_by` how many columns the file has more;
-    `corrected_old_string` is what stands there, `similar_lines` are other places like it.
+    `corrected_old_string` is what is there, `similar_lines` are other places like it.
     """
 
     index: int
@@ -54,7 +54,7 @@ class RejectedHunk:
     """One hunk of a patch that has no single place: its file, its number there from 1.
 
     `patch_line` is where it begins in the patch, 0 where that is not known. `lines` are where
-    it may be meant. The rest is as in `FailedEdit`; `corrected_lines` is what stands in the
+    it may be meant. The rest is as in `FailedEdit`; `corrected_lines` is what is in the
     file for the lines that were sought.
     """
 
@@ -175,13 +175,13 @@ class SuspiciousDiff(Refusal, code="SUSPICIOUS_DIFF"):
 
 
 class FileNotFound(Refusal, code="FILE_NOT_FOUND"):
-    """No file stands at the path."""
+    """No file is at the path."""
 
     similar: tuple[str, ...] | None = None
 
 
 class FileExists(Refusal, code="FILE_EXISTS"):
-    """A regular file already stands where one was to be created, or moved `to`."""
+    """A regular file already is where one was to be created, or moved `to`."""
 
     size_bytes: int | None = None
     to: str | None = None
@@ -243,7 +243,7 @@ class StatsMismatch(Refusal, code="STATS_MISMATCH"):
 
 
 class StaleRead(Refusal, code="STALE_READ"):
-    """The version read cannot be carried to the file now; `current` lines stand at its place."""
+    """The version read cannot be carried to the file now; `current` lines are at its place."""
 
     version: str
     current_version: str
@@ -264,7 +264,7 @@ class AnchorNotFound(Refusal, code="ANCHOR_NOT_FOUND"):
     """No line matches the anchor; `closest` are the lines most like it, if any are close.
 
     `cause` is why a text that a reader sees in the first of them is not found, and
-    `corrected_anchor` how it stands there.
+    `corrected_anchor` how it is there.
 
     `before_start`: lines match the end anchor, but none of them after a start
     anchor; `closest` are lines of both then.
@@ -298,9 +298,9 @@ class OccurrenceOutOfRange(Refusal, code="OCCURRENCE_OUT_OF_RANGE"):
 
 
 class ContentChanged(Refusal, code="CONTENT_CHANGED"):
-    """What the edit relies on, or has written when it is to be undone, is not what stands there.
+    """What the edit relies on, or has written when it is to be undone, is not what is there.
 
-    `current` are the lines that stand where the edit would go, of `version`. `cause` is why
+    `current` are the lines that are where the edit would go, of `version`. `cause` is why
     `expected_old` is not `found` though a reader takes them for the same; `stands_at` are
     the lines where it stands.
     """
@@ -353,7 +353,7 @@ class WrongMode(Refusal, code="WRONG_MODE"):
 
 
 class EditNotFound(Refusal, code="EDIT_NOT_FOUND"):
-    """No such edit can be taken back; `reason` is unknown, pruned, replaced or failed."""
+    """No such edit can be undone; `reason` is unknown, pruned, replaced or failed."""
 
     edit_id: int
     reason: str
@@ -459,7 +459,7 @@ class ConfigInvalid(Failed):
 
 
 class Unsettled(Refusal):
-    """The system refused the way back of a write too; recovery will settle it, in `paths`."""
+    """The system refused the inverse of a write too; recovery will settle it, in `paths`."""
 
     operation: str
     reason: str

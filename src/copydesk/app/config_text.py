@@ -65,7 +65,7 @@ def dig(value: Value, keys: Sequence[str]) -> Value:
 
 
 def with_fields(value: Value, keys: Sequence[str], fields: Mapping[str, Value]) -> Value:
-    """The value with the fields under the keys, beside the fields that are there."""
+    """The value with the fields under the keys, next to the fields that are there."""
     table = dict(cast("Mapping[str, Value]", value)) if isinstance(value, Mapping) else {}
     if not keys:
         return {**table, **fields}
@@ -335,7 +335,7 @@ class _Layout:
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def written(self, value: Value, indent: str) -> str:
-        """A value as JSON; its first line stands at `indent`, lists of texts are one line."""
+        """A value as JSON; its first line is at `indent`, lists of texts are one line."""
         if not isinstance(value, Mapping) or not value:
             return json.dumps(value, ensure_ascii=False)
         pairs = cast("Mapping[str, Value]", value)

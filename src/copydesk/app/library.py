@@ -167,9 +167,9 @@ class Desk(Closing):
         """Replace several texts of one file at once, all of them or none.
 
         `edits` are pairs of an old text and a new one. Each old text is sought in
-        the file as it stands and must be there exactly once; LF in it fits any line
+        the file as it is and must be there exactly once; LF in it fits any line
         end. What is expected of the file (`mtime_ms`, `size_bytes` and `digest` of a
-        `read`) is checked in its turn, on the very bytes that are replaced. A
+        `read`) is checked under its lock, on the very bytes that are replaced. A
         `dry_run` writes nothing and gives the diff that the real run makes.
 
         Raises PartialMatchFail with every edit that has no single place,
@@ -266,13 +266,13 @@ class Desk(Closing):
         return self._reporting(overwritten)
 
     def pending(self) -> tuple[Plan, ...]:
-        """The pending plans, the oldest first."""
+        """The pending plans, oldest first."""
         return self._opened.desk.waiting(self._member)
 
     def history(
         self, path: str | None = None, most: int = 50, before: int | None = None
     ) -> tuple[Past, ...]:
-        """Recent edits, the newest first: of all files, of a file, or of a directory.
+        """Recent edits, newest first: of all files, of a file, or of a directory.
 
         `before` limits the result to lower ids.
         """
@@ -320,7 +320,7 @@ class Desk(Closing):
         return self._reporting(outcome)
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
-        """Undo all edits of an edit's transaction, or none; the newest first.
+        """Undo all edits of an edit's transaction, or none; newest first.
 
         Raises as `undo` does.
         """

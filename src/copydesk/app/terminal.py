@@ -301,7 +301,7 @@ def saved(found: Sequence[Saved], lang: Lang) -> None:
 
 
 SPLIT_COLUMNS: Final = 140
-"""The least columns of a screen that shows both sides beside one another."""
+"""The least columns of a screen that shows both sides."""
 
 _ROW_STYLES: Final = {"-": "31", "+": "32", " ": ""}
 _FEWEST: Final = 8
@@ -384,7 +384,7 @@ class _Drawn:
                     yield gutters[at > 0] + text
 
     def split(self, block: DiffBlock) -> Iterator[str]:
-        """The old line, and beside it the new one."""
+        """The old line, and next to it the new one."""
         half = (self._look.columns - 3) // 2
         for row in block.rows:
             sides: list[list[tuple[str, int]]] = []

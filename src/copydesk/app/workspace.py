@@ -494,7 +494,7 @@ class OpenWorkspace(Closing):
     def history(
         self, member: str, path: str | None = None, most: int = 50, before: int | None = None
     ) -> tuple[Past, ...]:
-        """Recent edits of files that the member may read, the newest first.
+        """Recent edits of files that the member may read, newest first.
 
         `path` is a file or a directory; `before` limits the result to lower ids.
         """

@@ -338,7 +338,7 @@ Owner = Callable[[Plan], Member]
 
 @dataclass(slots=True)
 class _File:
-    """One file of a transaction: the plans for it, the oldest first, and their drafts by id.
+    """One file of a transaction: the plans for it, oldest first, and their drafts by id.
 
     `opened` is None where there is no file, `to` where it is moved. A context is that of
     the plan in the file as read, whatever the others do. `allow_appends`: as in `Rewriting`.

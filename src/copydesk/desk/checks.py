@@ -175,7 +175,7 @@ class Approving:
             now.permission.check("read", real, *others)  # every answer shows content
         if to is not None:
             now.permission.check("write", to)
-            now.permission.check("read", to)  # a refusal tells what stands there
+            now.permission.check("read", to)  # a refusal tells what is there
             others = *others, to
         policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
         try:
@@ -360,7 +360,7 @@ class Checks:
             found = syntax(suffix, text.data)
             return [] if found is None else [Diagnostic("", *found)]
 
-        real = str(edit.real)  # equal bytes may stand in several files
+        real = str(edit.real)  # equal bytes may be in several files
         return [replace(one, path=real) for one in self._once((suffix, text.digest), parse)]
 
     def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Diagnostic]:

@@ -280,7 +280,7 @@ class FileDesk:
         return plan
 
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
-        """All members' plans on files this one may read (there or below), the oldest first."""
+        """All members' plans on files this one may read (there or below), oldest first."""
         files = self._set.files
         plans = self._set.registry.waiting(self._set.clock())
         seen = (

@@ -1,6 +1,6 @@
 """The edits of the past, as far as a member may see them, and taking one back by another edit.
 
-Invariant: a member is shown no edit of a file that it may not read; what is taken back is
+Invariant: a member is shown no edit of a file that it may not read; what is undone is
 what the journal says that the edit did, and only where it stands.
 """
 
@@ -63,7 +63,7 @@ class Past(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some edits, the newest first; `go_on`: there are older ones, of ids below it; 0: none."""
+    """Some edits, newest first; `go_on`: there are older ones, of ids below it; 0: none."""
 
     edits: tuple[Past, ...]
     go_on: int = 0
@@ -151,7 +151,7 @@ def taken_back_by(journal: Journal, edit_id: int) -> int:
 def entries(
     journal: Journal, path: RelPath | None = None, by: str | None = None, before: int | None = None
 ) -> Iterator[Entry]:
-    """All entries of the journal, the newest first, fetched as they are asked for."""
+    """All entries of the journal, newest first, fetched as they are asked for."""
     while page := journal.entries(path, by, PAGE, before):
         yield from page
         if len(page) < PAGE:
@@ -201,7 +201,7 @@ def located(journal: Journal, entry: Entry) -> Location:
 
 
 def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
-    """The entries of a path that are newer than one, the oldest first."""
+    """The entries of a path that are newer than one, oldest first."""
     found: list[Entry] = []
     for one in islice(entries(journal, path), CHAIN_LENGTH):
         if one.edit_id <= edit_id:
@@ -329,7 +329,7 @@ class Undoing:
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
-        """Take back a transaction's edits, the newest first, or none; raises as `undo`."""
+        """Take back a transaction's edits, newest first, or none; raises as `undo`."""
         entry = self._history.entry(member, edit_id)
         group = self._set.journal.of_group(entry.group) if entry.group else ()
         edits = [one for one in group if not (one.moved and one.moved.is_source)]

@@ -107,7 +107,7 @@ class Member:
 
     `auto_lines`: so many lines, old or new, may an edit have that it writes without showing it
     first; None for any number, 0 for none. `policy`: who approves what it writes. `refresh` gives
-    the member anew; None: it stays as it is. `why` is what it says this call is for, which is kept
+    the member again; None: it stays as it is. `why` is what it says this call is for, which is kept
     with what it plans or writes; `task` is the label of what it works on, by which its plans are
     grouped; plans without one by the `transaction` that the call is. `accept` are the checks whose
     findings it accepts in this call.
@@ -157,7 +157,7 @@ def authorized(files: Files, member: Member, path: RelPath, *operations: Operati
     """The real path of one that the member may use for all the operations; AccessDenied.
 
     A denied path is refused before the disk is asked anything, and so is a way along a link
-    that stands where it may not look: the refusal never depends on what is there.
+    that is where it may not look: the refusal never depends on what is there.
     """
 
     def check(one: RelPath) -> None:

@@ -2,7 +2,7 @@
 
 Invariants: an entry is judged under the lock of its file, a group under those of all its
 files; what is overwritten is what copydesk wrote, or what another program made of it where
-the way back is certain. Locks are taken in the order of their keys, inodes after paths.
+the inverse is certain. Locks are taken in the order of their keys, inodes after paths.
 """
 
 from __future__ import annotations
@@ -434,7 +434,7 @@ class Recovery:
 
     def _sweep(self, entries: Sequence[Entry]) -> None:
         """Remove a write's leftovers; data of other programs is kept."""
-        if entries[0].moved is not None:  # what stands there was left by a write before it
+        if entries[0].moved is not None:  # what is there was left by a write before it
             return
         known = {digest for entry in entries for digest in (entry.before, entry.after)}
         with suppress(Refusal):

@@ -63,7 +63,7 @@ from copydesk.text.source import Whole
 from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
-"""How a plan stands in the file as it is: as it was shown to its owner, carried to another
+"""How a plan is in the file as it is: as it was shown to its owner, carried to another
 place or other line numbers, or not to be made there."""
 
 _MOST_STATES = 10_000
@@ -401,7 +401,7 @@ class Review:
         self._amending = Amending(setting, drafting, applying)
 
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
-        """The plans of all members on files that the reviewer may read, the oldest first."""
+        """The plans of all members on files that the reviewer may read, oldest first."""
         waiting = self._set.registry.waiting(self._set.clock())
         paths = {path for plan in waiting for path in paths_of(plan.request)}
         seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
@@ -606,7 +606,7 @@ class Review:
     ) -> Applied | Rejected | Transacted | Withheld:
         """Approve plans as seen and write them at once, all or none, each as its owner.
 
-        Raises what `approve` does, but for plans approved already; approvals are taken back on
+        Raises what `approve` does, but for plans approved already; approvals are undone on
         failure.
         """
         if not seen:

@@ -74,7 +74,7 @@ class Written(Generic[R]):
 class WriteRequest:
     """One write: member, tool, path, and its place in the queue.
 
-    `undoes` is the edit that it takes back, 0 for none; of a move that is its entry at the new
+    `undoes` is the edit that it undoes, 0 for none; of a move that is its entry at the new
     path, and `undoes_source` the one at the old. `edited_by` gave the plan another text.
     """
 
@@ -210,7 +210,7 @@ class Writer:
         """Write all files or none, under the locks of all; the entries, as files and steps.
 
         Raises TargetMoved when another program wrote meanwhile, Stopped when the system
-        refused, with all files as before; Unsettled when it refused the way back too, which
+        refused, with all files as before; Unsettled when it refused the inverse too, which
         is left to recovery.
         """
         work = _Transaction(self._files, self._journal, self._approving, group, files)
@@ -331,14 +331,14 @@ class Writer:
     ) -> bool:
         """Have recovery settle what was left; whether all was written after all, else Unsettled.
 
-        Another may have settled the group, or the journal lost it: it is recorded anew then.
+        Another may have settled the group, or the journal lost it: it is recorded again then.
         """
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
         left, done = tuple(str(each.real) for each in work.left), False
         for each in work.left:
             after = each.steps[-1][1].after
-            if isinstance(after, Snapshot):  # the way back leads from it, if others write meanwhile
+            if isinstance(after, Snapshot):  # the inverse leads from it, if others write meanwhile
                 self._recovery.keep_text(after, each.real)
         with suppress(Refusal):  # of the journal
             known = {entry.edit_id for entry in self._journal.of_group(group)}
@@ -509,7 +509,7 @@ class _Transaction:
 
     def run(self, now_ms: int) -> None:
         """Write all; on an error everything except `left` is restored."""
-        with ExitStack() as held:  # what is left beside the files goes before they are closed
+        with ExitStack() as held:  # what is left next to the files goes before they are closed
             for each in self._order:
                 if self._is_digested(each):
                     self._stage(each, held)

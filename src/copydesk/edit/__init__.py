@@ -1,1 +1,1 @@
-"""What may be asked, and what it becomes: requests, places, drafts, plans. Pure."""
+"""Requests, places, drafts and plans. Pure."""

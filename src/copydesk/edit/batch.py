@@ -55,18 +55,18 @@ from copydesk.text.search import (
 from copydesk.text.snapshot import Snapshot
 
 SHOWN_FAILURES = 500
-"""So many failing edits are shown with their nearest place; all are named."""
+"""Failing edits shown with their nearest place; all are named."""
 
 SHOWN_LINES = 200
-"""So many line numbers of places are shown, of all edits with several; of each, a few."""
+"""Line numbers shown for all edits with several places; a few for each."""
 
 _LEAST_LINES = 3
 
 SHOWN_CORRECTIONS = 6_000
-"""So many characters of corrected texts are shown, each of them whole."""
+"""Characters of corrected texts that are shown, each text whole."""
 
 SHOWN_COLLISIONS = 5_000
-"""So many pairs are shown; texts nested in one another make millions."""
+"""Pairs that are shown; nested texts make millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
     """The change that makes the edits one after the other, each in what the ones before left.
 
     An old text that stands nowhere is sought by whole lines without the white space around each;
-    the new lines then take the indentation of the first. An empty one stands at the start.
+    the new lines then take the indentation of the first. An empty one is at the start.
     Raises PartialMatchFail where one has no place or several, EncodingRefused.
     """
     now, changes = base, [ChangeSet.of(base.size, ())]
@@ -264,7 +264,7 @@ def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
 
 
 def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str | None]]:
-    """All places of the old text, none overlapping, with what stands there if it has escapes."""
+    """All places of the old text, none overlapping, with what is there if it has escapes."""
     found: list[tuple[Span, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
     for span, old in [] if found else _shown_at(base, edit):
         if not found or span[0] >= found[-1][0][1]:
@@ -287,7 +287,7 @@ def _everywhere(
 def _found(
     base: Snapshot, edits: Sequence[StringEdit]
 ) -> tuple[tuple[Matches, ...], dict[int, str]]:
-    """The places of each old text; by index what stands there where it was found by its escapes."""
+    """The places of each old text; by index what is there where it was found by its escapes."""
     found = list(find_all(base, [edit.old for edit in edits]))
     olds: dict[int, str] = {}
     for index, edit in enumerate(edits):
@@ -343,7 +343,7 @@ class _Replacement(NamedTuple):
         return self.head == self.tail and not self.new
 
     def at(self, base: Snapshot, span: Span) -> Edit:
-        """The bytes that differ, where `old` stands at `span`."""
+        """The bytes that differ, where `old` is at `span`."""
         start, stop = self._ends(base, span)
         if "\n" not in self.new:
             return Edit(start, stop, self._encoded(base.encoding, self.new))
@@ -445,7 +445,7 @@ def _batch(
                 one = StringEdit(olds.get(index, edit.old), new)
                 replacements[index] = _Replacement.of(base.encoding, one)
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
-    # in the order of the regions: what two that touch put in between them stands in that order
+    # in the order of the regions: what two that touch put in between them is in that order
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
     change = ChangeSet.of(len(base.data), real)
     return Batch(change, spans, len(spans) - len(real), Escapes.of(escapes))
@@ -472,7 +472,7 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 def _failure(
     base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
-    """All edits without a place (`once`: a single one), each with what helps to mend it."""
+    """All edits without a place (`once`: a single one), each with what helps to fix it."""
     failing = [index for index, matches in enumerate(found) if matches.count != 1]
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)

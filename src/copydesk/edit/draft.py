@@ -1,7 +1,7 @@
 """A request at its place in one text: the lines that it is about, its change set, its remarks.
 
 A plan is an edit that was shown and waits to be applied; its base text is kept by digest.
-Invariants: the footprint holds the lines that are replaced; every byte outside of the place stays,
+Invariants: the footprint holds the lines that are replaced; every byte outside the place stays,
 but for the newline that the end of the file must have, and that one is remarked.
 """
 
@@ -119,7 +119,7 @@ class Place:
     of the text. `candidates` and `occurrence` (1-based) say how an anchor was chosen,
     `first_taken` that it was the first one only because the caller allowed it. `parts` are
     the lines of each edit of a batch; it relies on these alone, and `foot` spans them.
-    Of a text that is replaced everywhere `candidates` is how often it stands in the parts.
+    Of a text that is replaced everywhere `candidates` is how often it is in the parts.
     """
 
     start: int
@@ -132,7 +132,7 @@ class Place:
 
     @property
     def named(self) -> str:
-        """The lines as they are told, from 1; of an insertion, the two that it stands between."""
+        """The lines as they are told, from 1; of an insertion, the two that it is between."""
         if self.start == self.stop:
             return f"{max(self.start, 1)}~{self.start + 1}"
         return f"{self.start + 1}~{self.stop}"
@@ -210,7 +210,7 @@ def text_for(request: Request, base: Source, place: Place) -> Text:
 
 
 def of_parts(parts: tuple[tuple[int, int], ...]) -> Place:
-    """The place of several edits that stand in these lines; no lines are the end of the text."""
+    """The place of several edits that are in these lines; no lines are the end of the text."""
     span = (min(start for start, _ in parts), max(stop for _, stop in parts))
     return Place(*span, span, parts=parts)
 
@@ -534,7 +534,7 @@ class Draft:
 
     @computed_once
     def new_count(self) -> int:
-        """How many lines stand in their place."""
+        """How many lines are in their place."""
         if isinstance(self.request, BatchEdit):
             return sum(len(region.new) for region in self.regions)
         return len(self.new_lines)
@@ -747,7 +747,7 @@ def _is_unclosed(text: Text) -> bool:
 
 
 def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
-    """The request for the change of one region; insertions keep a line beside them as anchor."""
+    """The request for the change of one region; insertions keep a line next to them as anchor."""
     new = [base.encoding.decode(line) for line in region.new]
     start, stop = region.start, region.stop
     if start == stop and start == base.line_count:
@@ -791,7 +791,7 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
 
 
 def _stands_at(expected: list[str], base: Text) -> str | None:
-    """The lines that are the expected ones, where they stand in one place of a whole text."""
+    """The lines that are the expected ones, where they are in one place of a whole text."""
     if not isinstance(base, Snapshot) or not any(line.strip() for line in expected):
         return None
     (found,) = find_all(base, ["\n".join(expected)])

@@ -18,7 +18,7 @@ REGULAR, EXECUTABLE = "100644", "100755"
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What a patch says of one file.
+    """The changes of a patch to one file.
 
     `names` are the paths that may be meant, the likeliest first, and `other` is one that may be
     meant as well as the first if both are there; `to` is the new name of a
@@ -193,7 +193,7 @@ def _added(lines: PatchLines, path: str, number: int) -> FilePatch:
 
 
 def _ends_file(lines: PatchLines) -> bool:
-    """Whether only blank lines stand before the next marker."""
+    """Whether only blank lines are before the next marker."""
     ahead = 0
     while (line := lines.peek(ahead)) is not None and not line.strip():
         ahead += 1
@@ -245,7 +245,7 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         if line and line[0] not in " +-":
             raise invalid("no_sign", lines.number, line)
         body.append(lines.take())
-    while body and not body[-1]:  # what stands between two parts of the patch
+    while body and not body[-1]:  # what is between two parts of the patch
         body.pop()
     if not body:
         raise invalid("empty_hunk", number)
@@ -273,7 +273,7 @@ _PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
 def parse_blocks(text: str) -> tuple[FilePatch, ...]:
     """The files of SEARCH/REPLACE blocks, each below the path of its file; raises PatchInvalid.
 
-    The path is in one of the three lines above a block, between which only fences may stand. A
+    The path is in one of the three lines above a block, between which only fences may be. A
     block without a path belongs to the file of the block before it, and a line that may be a
     sentence names no new file.
     """

@@ -33,7 +33,7 @@ Part = tuple[int, int]
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # the closest place is reported of so many hunks at most
 _LONGEST = 2_000
-"""Characters of the lines that stand in the file for those of a hunk; longer ones are not told."""
+"""Characters of the lines that are in the file for those of a hunk; longer ones are not told."""
 
 
 def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
@@ -190,7 +190,7 @@ class _Sought:
         """The rejection with the closest lines, and why they differ."""
         corrected, causes = near.corrected, tuple[str, ...](near.causes)
         difference = near.diff
-        if corrected is not None and not causes:  # it stands there within lines
+        if corrected is not None and not causes:  # it is there within lines
             whole = self._base.texts(near.start, near.stop)
             difference = line_difference(lines_of(old), list(whole))
             corrected = "".join(f"{line}\n" for line in whole)

@@ -1,4 +1,4 @@
-"""Carry a plan's place, or the way back of an edit, to a text that has changed since.
+"""Carry a plan's place, or the inverse of an edit, to a text that has changed since.
 
 Invariant: the lines that the edit relies on, or that it left, are found again as they stood, or the
 edit is refused; a look-alike is never taken for them.
@@ -146,7 +146,7 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
     text = text_for(plan.request, now, place)
     drafts = [compose(one, text, at) for one, at in _each(plan.request, place)]
     regions = [each for will in drafts for each in will.regions]
-    if not isinstance(text, Snapshot):  # the new lines may stand beyond the loaded ones
+    if not isinstance(text, Snapshot):  # the new lines may be beyond the loaded ones
         most = max((len(each.new) for each in regions), default=0)
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
@@ -166,7 +166,7 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
 
 
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
-    """Whether an inverse takes back all that follows a line, its line break included."""
+    """Whether an inverse undoes all that follows a line, its line break included."""
     raw = text.slice(text.start(line), text.start(line + 1))
     lf, cr = text.encoding.encode("\n"), text.encoding.encode("\r")
     end = text.start(line) + len(raw.removesuffix(lf).removesuffix(cr))
@@ -174,7 +174,7 @@ def _ends_text(edit: Edit, text: Text, line: int) -> bool:
 
 
 def _standing(region: Region, text: Text) -> int | None:
-    """The line from which the new lines stand at the region, more than it replaces; else None."""
+    """The line from which the new lines are at the region, more than it replaces; else None."""
     size = len(region.new)
     if size <= region.stop - region.start:
         return None
@@ -241,7 +241,7 @@ class Drift:
 
     `known` are the inverses of all changes that made `now` of `base`, the first
     change first; where it is None, lines are compared, for which both texts must
-    be whole. `taken_back` says of a change which later one took it back, and then
+    be whole. `taken_back` says of a change which later one undid it, and then
     lines may have stood apart meanwhile; None: nothing may have come between them.
     """
 
@@ -361,7 +361,7 @@ def stale(
     reason: str,
     current: tuple[LineShown, ...] | None = None,
 ) -> StaleRead:
-    """The refusal of an edit whose version cannot be carried to `now`; `current` stands there."""
+    """The refusal of an edit whose version cannot be carried to `now`; `current` is there."""
     small = base is not None and max(base.size, now.size) <= sizes.LARGE
     changed = _changed(base, now.whole()) if base and small else ()
     return StaleRead(version, now.version, now.line_count, reason, changed, current)
@@ -416,7 +416,7 @@ def carried(inverse: ChangeSet, drift: Drift) -> ChangeSet:
 
     Each run of lines that the inverse touches is carried as one, or, where that
     fails, only those of its lines that differ before and after the edit. A run of
-    no lines, where some come back, stands between its two neighbours. What comes
+    no lines, where some come back, is between its two neighbours. What comes
     back has the line endings that the lines have now, when somebody changed these.
 
     Law: in the text after the edit this is the inverse itself.

@@ -1,4 +1,4 @@
-"""What may be asked: one frozen type for each kind of edit, and the checks of them.
+"""Requests: one frozen type for each kind of edit, and their checks.
 
 Invariant: a request holds valid Unicode without NUL, and anchors are one line and not empty.
 """
@@ -328,10 +328,10 @@ SeveralEdits = BatchEdit | RangeEdits
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms an edit is prepared.
+    """The conditions of an edit.
 
     `version`: the one that the caller read (12 hex characters). `expected_old`: the exact old text
-    of the lines to be replaced. `existing_hunk_id`: the plan to make anew. `auto`: write at once
+    of the lines to be replaced. `existing_hunk_id`: the plan to make again. `auto`: write at once
     when the edit is certain. `expected`: how the file is when the edit is planned. `expected_olds`:
     of several ranges the old text of each.
     """

@@ -1,4 +1,4 @@
-"""The system calls of the store, and what differs between platforms.
+"""System calls of the store, and platform differences.
 
 Invariant: no function here follows a symlink (`open_root` is the exception), and each
 raises plain OSError or does the whole of one call. Callers reach every function as an
@@ -47,7 +47,7 @@ _UNNAMED = os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MOST_PARTS = 1024
-"""What every system takes in one call."""
+"""A length that every system accepts in one call."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -92,7 +92,7 @@ def open_root(path: str) -> int:
 
 @cache
 def has_openat2() -> bool:
-    """Whether this kernel, and what confines us, let openat2 through."""
+    """Whether the kernel and any sandbox allow openat2."""
     if sys.platform != "linux":
         return False
     try:
@@ -150,12 +150,12 @@ def rmdir(dir_fd: int, name: bytes) -> None:
 
 
 def lstat(dir_fd: int, name: bytes) -> os.stat_result:
-    """What has the name, symlinks not followed."""
+    """The `stat` of the name, without following symlinks."""
     return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
 
 
 def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
-    """When the file was made, in nanoseconds since the epoch; 0 where nothing tells that."""
+    """The birth time in nanoseconds since the epoch; 0 if unknown."""
     born = getattr(found, "st_birthtime", None)
     if born is not None:
         return int(born * 1e9)
@@ -296,7 +296,7 @@ def sync(fd: int) -> None:
 
 
 def close_quietly(fd: int) -> None:
-    """Close what was only read: nothing can be lost any more."""
+    """Close a descriptor that was only read; errors are ignored."""
     try:
         os.close(fd)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a member may read and write, by globs over paths.
+"""Access rights of members, by globs over paths.
 
 Deny lists win, an empty allow list allows all, and what is reserved stays so whatever the
 lists say. In a glob `*`, `?` and `[...]` never match a "/", `**` matches any number of whole

@@ -1,4 +1,4 @@
-"""What a text is checked with before it is written: parsers, and commands of the configuration.
+"""Checks of a text before it is written: parsers, and commands of the configuration.
 
 Invariants: a command gets the text on its standard input or as a copy, and starts without a shell
 in a scratch folder; when it has been run its process group is gone. A command runs only where the
@@ -37,7 +37,7 @@ SYNTAX = "syntax"
 """The check that is built in."""
 
 Mode = Literal["tell", "ask", "refuse", "off"]
-"""What new findings lead to: they are told, somebody has to accept them, the edit is refused."""
+"""The effect of new findings: report, require acceptance, or refuse the edit."""
 
 MOST_BYTES = 512 << 10
 """A larger text is not checked."""
@@ -97,10 +97,10 @@ _Parser = Callable[[bytes], tuple[int, str] | None]
 """Where a text cannot be read on, from 1, and why; None when all of it can be."""
 
 _UNREADABLE = (ValueError, RecursionError, MemoryError, LookupError)
-"""What a parser raises of a text on which it has nothing to say."""
+"""Exceptions of a parser that are no finding."""
 
 _MOST_STEPS = 2_000_000
-"""What takes a parser more of them would hold up everybody for seconds."""
+"""More of these would block a parser for seconds."""
 
 _MOST_QUICK_STEPS = 200_000_000
 """The same for the compiler of Python, which is written in C."""
@@ -267,7 +267,7 @@ _COMMENTS = re.compile(rb"^[^\S\n]*(?://|/\*)", re.MULTILINE)
 
 
 def suffix_of(path: RelPath) -> str:
-    """By what the parser of a file is chosen."""
+    """The key that selects the parser of a file."""
     return os.path.splitext(path.parts[-1])[1].lower() if path.parts else ""
 
 
@@ -290,7 +290,7 @@ def may_be_other(suffix: str, data: bytes) -> bool:
 
 
 def missing_parsers() -> list[str]:
-    """The suffixes of files that are not parsed, since what parses them is not installed."""
+    """The suffixes of files whose parser is not installed."""
 
     def is_missing(suffix: str) -> bool:
         try:
@@ -310,7 +310,7 @@ _PASSED_ON = (
 
 _PLACEHOLDER = re.compile(r"\{(path|root)\}")
 _PLAIN = re.compile(r"[\w.]")
-"""What a path begins with that no program takes for an option, a file of arguments, a command."""
+"""Prefixes of paths that no program reads as an option, argument file or command."""
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _POSITION = re.compile(
@@ -371,7 +371,7 @@ class Commands:
 
 
 def _filled(word: str, known: Mapping[str, str]) -> str:
-    """The word of a command with what its placeholders stand for."""
+    """A word of a command with its placeholders filled in."""
     return _PLACEHOLDER.sub(lambda at: known[at[1]], word)
 
 
@@ -465,7 +465,7 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagno
 
 
 _SETTINGS = (".toml", ".json", ".yaml", ".yml", ".ini", ".cfg")
-"""What files end with that hold no program."""
+"""Suffixes of files that are not programs."""
 
 
 class Trust:
@@ -520,7 +520,7 @@ class Trust:
                 yield real
 
     def _content(self, path: str) -> str:
-        """The digest of a file, made anew when the file has changed; empty where it is gone."""
+        """The digest of a file, made again when the file has changed; empty where it is gone."""
         try:
             with open(path, "rb") as file:
                 found = os.fstat(file.fileno())
@@ -550,6 +550,6 @@ class Trust:
             with open(handle, "w", encoding="utf-8") as file:
                 json.dump(kept, file, indent=1)
             os.replace(beside, self.path)
-        except BaseException:  # whatever stops it, Ctrl-C too, leaves no file beside
+        except BaseException:  # whatever stops it, Ctrl-C too, leaves no file next to
             os.unlink(beside)
             raise

@@ -48,7 +48,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is held."""
+        """Release all resources."""
 
 
 _THREADS = 8
@@ -323,11 +323,11 @@ class State(Protocol):
         """Take the next bytes."""
 
     def copy(self) -> State:
-        """The same state once more."""
+        """The same state again."""
         ...
 
     def hexdigest(self) -> str:
-        """The digest of what was taken so far, in hex."""
+        """The digest so far, in hex."""
         ...
 
 
@@ -357,7 +357,7 @@ class _InThread(Closing, Generic[T]):
             wait((self._future,))
 
     def result(self) -> T:
-        """What was made; raises what the making raised."""
+        """The result; raises the job's exception."""
         return self._future.result()
 
 

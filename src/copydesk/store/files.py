@@ -95,7 +95,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Unread, Whole
 
 MOST_NEW_PARENTS = 100
-"""So many directories are made for one new file; each is flushed to the disk."""
+"""Limit of directories created for one new file; each is flushed to disk."""
 
 
 def _require_real(place: ResolvedPath, expected: RelPath | None) -> None:
@@ -125,8 +125,8 @@ class Files(Closing):
 
     `limit_bytes` is the largest file that is edited, `whole_bytes` the largest that is loaded
     whole. `may_write` raises a refusal when a writer has lost the right to write; it is asked right
-    before each step that changes what a name leads to, or what stands in a file, and `may_return`
-    right before that is taken back. `keep` records what another program wrote to a file at the
+    before each step that changes what a name leads to, or what is in a file, and `may_return`
+    right before that is undone. `keep` records what another program wrote to a file at the
     moment that it was replaced.
     """
 
@@ -180,7 +180,7 @@ class Files(Closing):
             return place.real, stamp_of_regular(found, now_ns)
 
     def kind(self, path: RelPath) -> str:
-        """What stands at the path, in the words of NotAFile; a link at its end is a "symlink"."""
+        """What is at the path, in the words of NotAFile; a link at its end is a "symlink"."""
         with self._root.place(path, follow=False) as place:
             place.require_parent()
             if not place.name:
@@ -193,7 +193,7 @@ class Files(Closing):
                 raise failed("stat", refused) from refused
 
     def info(self, path: RelPath) -> FileInfo:
-        """What is known of what the path leads to, whatever it is."""
+        """The properties of the path's target, of any kind."""
         with self._root.place(path) as place:
             place.require_parent()
             return info_of(place)
@@ -319,7 +319,7 @@ class Files(Closing):
             return place.real, entries(place.dir_fd)
 
     def similar(self, path: RelPath) -> tuple[str, ...]:
-        """Up to three names beside a missing one that are close to it, closest first."""
+        """Up to three names next to a missing one that are close to it, closest first."""
         with self._root.place(path) as place:
             if place.missing or place.blocked:
                 return ()
@@ -352,7 +352,7 @@ class Files(Closing):
         """Put `pieces` in the place of the file's bytes; give the new stamp.
 
         `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content) are
-        what was read; TargetMoved when that is not what stands there any more, or when the path
+        what was read; TargetMoved when that is not what is there any more, or when the path
         does not lead to `expected_real`. `pieces` is iterated at most once; `digest` is the SHA-256
         of them, where it is known. `before_rename` is called before anything changes, with what
         gives the SHA-256 of the new content when it is ready (a TargetMoved may still follow the
@@ -479,7 +479,7 @@ class Files(Closing):
                         raise
 
     def attributes(self, real: RelPath) -> Removed:
-        """What a removal of the file would take away beside its bytes."""
+        """What a removal of the file would take away next to its bytes."""
         with refusing("read"), self.open_for_reading(real) as file:
             found = attributes_of(file.fd)
             if file.stamp.nlink == 1:
@@ -498,7 +498,7 @@ class Files(Closing):
     ) -> Generator[StagedWrite]:
         """The same as `create`, ready and not yet done; what was not committed is gone after.
 
-        The missing parents are there meanwhile. With what a `removed` file had beside its
+        The missing parents are there meanwhile. With what a `removed` file had next to its
         bytes: it is another name of the same file again, if that has these bytes.
         """
         durability, hooks = self._durability, self._hooks

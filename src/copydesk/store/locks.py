@@ -6,7 +6,7 @@ who waits for too long is told who holds it; a process that dies lets go of its 
 moment, and a child that it forked never had them; who waits gets the lock in the order of
 arrival, is woken, and leaves nothing behind.
 
-Who waits has a named pipe in a folder beside the lock file, named so that the names
+Who waits has a named pipe in a folder next to the lock file, named so that the names
 sort by arrival. Who lets go writes into the first one. A pipe that nobody has open is
 of one who died, and is removed by whoever comes upon it; so is that of a process that
 does not take a free lock, because it was stopped: it joins the queue again at its end.
@@ -59,22 +59,22 @@ else:
 
 
 _KEPT = 64
-"""So many handles are kept open, of the keys used last."""
+"""Open lock files that are kept, for the most recently used keys."""
 
 _KNOWN = 1_024
-"""So many paths of lock files are remembered."""
+"""Cached paths of lock files."""
 
 _LOOK_SECONDS = 0.1
-"""Who waits looks again after so long, should one who died have been the one to wake it."""
+"""A waiter retries after this time, in case the process that should wake it died."""
 
 _STALLED_SECONDS = 1.0
-"""Who is first and leaves the lock free for so long, or a quarter of a wait, loses its place."""
+"""The first waiter loses its place if it leaves the lock free this long, or a quarter of a wait."""
 
 _UNQUEUED_SECONDS = 0.002
 """How often one looks where the system has no named pipes."""
 
 DATABASE = "\0database "
-"""What the key of a database begins with; no path of a document holds a NUL."""
+"""The prefix of a database's key; no document path contains a NUL."""
 
 _LONG_NS = 50_000_000
 _RECORD_BYTES = 1_024
@@ -89,7 +89,7 @@ Handle = tuple[int, tuple[str, Inode]]
 
 
 class _Held(local):
-    """What the thread at hand has locked: paths and what they lead to."""
+    """Paths that this thread has locked, with their targets."""
 
     def __init__(self) -> None:
         self.locks: list[tuple[str, Inode]] = []
@@ -294,7 +294,7 @@ class FileLocks:
             os.close(fd)
 
     def _paths(self, key: str) -> tuple[str, str]:
-        """The key's lock file, and the folder of those who wait for it."""
+        """The key's lock file, and the folder of its waiters."""
         found = self._known.get(key)
         if found is None:
             path = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
@@ -449,7 +449,7 @@ def _recorded(fd: int) -> bytes:
 
 
 Ticket = tuple[int, str]
-"""Milliseconds since 1970 and a name: what decides who is first."""
+"""The sort key of waiters: milliseconds since 1970 and a name."""
 
 
 def inode_key(dev: int, ino: int) -> str:
@@ -494,7 +494,7 @@ class Lanes:
         self._count = 0
 
     def deadline(self) -> Deadline:
-        """Until when one waits who begins to wait now, for all the lanes that it wants."""
+        """The deadline of a wait for several locks that begins now."""
         return Deadline(self._seconds)
 
     def turn(

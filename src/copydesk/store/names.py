@@ -1,4 +1,4 @@
-"""What gives a file its name or takes it away: a new file, a removal, a move; staged writes.
+"""Creating, removing and moving files; staged writes.
 
 Invariants: killed at any instant, a name holds the old file or the new one, or nothing; a file
 that was there, or appears at the same moment, is never clobbered. When anything is raised all
@@ -118,7 +118,7 @@ class StagedWrite:
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        """Undo `commit` if this digest still stands; raises TargetMoved, Failed, NotPutBack."""
+        """Undo `commit` if this digest still exists; raises TargetMoved, Failed, NotPutBack."""
         self._hooks.may_return()
         with refusing("put back"):
             self._way.put_back(sha256)
@@ -193,7 +193,7 @@ class Creation:
         self._flush.now(b".")
 
     def leave(self) -> None:
-        """Remove what has no name yet."""
+        """Remove the staged file that has no name yet."""
         if self._temp:
             discard(self._place.dir_fd, self._temp)
 
@@ -315,7 +315,7 @@ class Move(_OfOpenFile):
         return Stamp.of(found, now_ns)
 
     def put_back(self, sha256: str) -> None:
-        """Move it back, if it still stands there with this digest; TargetMoved, OSError."""
+        """Move it back, if it still is there with this digest; TargetMoved, OSError."""
         try:
             found = _os.lstat(self._target.dir_fd, self._target.name)
         except FileNotFoundError:
@@ -377,7 +377,7 @@ def taken_aside(
     """The temporary name that the file at the place has now, as it is known.
 
     Empty when it is not so, and it has its name again: what was written to it at that very moment
-    stays. `late` looks at it once more. Raises OSError with the file in its place, NotPutBack.
+    stays. `late` looks at it again. Raises OSError with the file in its place, NotPutBack.
     """
     try:
         temp = move_away(place.dir_fd, place.name)
@@ -497,7 +497,7 @@ def _give_name(place: ResolvedPath, temp: bytes) -> None:
 
 
 _NAMES_SOUGHT = 200_000
-"""So many names are looked at for another name of one file."""
+"""Names searched for another hard link of a file."""
 
 
 def other_name(root: str, real: RelPath, stamp: Stamp) -> str:

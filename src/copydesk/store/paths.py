@@ -30,7 +30,7 @@ class ResolvedPath(Closing):
 
     `name` is empty when the path leads to the directory itself (the root, or a
     link to `..`). `missing` are the parents that do not exist between `dir_fd`
-    and `name`; with `blocked` the first of them (or `name`) stands there but is
+    and `name`; with `blocked` the first of them (or `name`) is there but is
     no directory. `real` is the whole path without symlinks.
     """
 
@@ -53,7 +53,7 @@ class ResolvedPath(Closing):
             raise FileNotFound()
 
     def require_way(self) -> None:
-        """Raise NotAFile when a file stands where a parent directory would."""
+        """Raise NotAFile when a file is where a parent directory would."""
         if self.blocked:
             raise NotAFile("below a file")
 
@@ -61,7 +61,7 @@ class ResolvedPath(Closing):
 class MadeParents:
     """The missing parents of a place, made one by one; those still empty go unless kept.
 
-    A context around the work that needs them: the place stands in the last of
+    A context around the work that needs them: the place is in the last of
     them inside. Raises NotAFile when a file blocks the way, OSError.
     """
 
@@ -89,7 +89,7 @@ class MadeParents:
         self._kept = True
 
     def let_go(self) -> None:
-        """The work was taken back: they go if they are empty."""
+        """The work was undone: they go if they are empty."""
         self._kept = False
 
     def _descend(self) -> None:
@@ -138,7 +138,7 @@ class Walk(Closing):
     """One walk; a context that closes the handles which the place does not take.
 
     `spellings` are the absolute names of the root: a link to one of them, or to
-    something below, is a link into the root. `via` is told where each link stands before
+    something below, is a link into the root. `via` is told where each link is before
     it is followed, with what is still to go after it, and may refuse.
     """
 
@@ -309,7 +309,7 @@ class Root:
     ) -> ResolvedPath:
         """Where `path` leads; with `follow` a symlink at its end is followed too.
 
-        `via` is told of every link before it is followed, and may refuse.
+        `via` is informed of every link before it is followed, and may refuse.
 
         Parents may be missing: ask `Place.require_parent`. Raises InvalidPath
         for a way out of the root, Failed.
@@ -466,7 +466,7 @@ def names(dir_fd: int) -> list[bytes]:
 
 
 def info_of(place: ResolvedPath) -> FileInfo:
-    """What is known of what stands at the place; raises FileNotFound, Failed."""
+    """What is known of what is at the place; raises FileNotFound, Failed."""
     try:
         fd, name = place.dir_fd, place.name
         found = _os.lstat(fd, name) if name else _os.fstat(fd)

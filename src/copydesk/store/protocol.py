@@ -55,7 +55,7 @@ def _machine() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock, and since when, in ms since 1970."""
+    """The holder of a lock; `since` is in ms since 1970."""
 
     member: str = ""
     tool: str = ""
@@ -75,7 +75,7 @@ class Holder:
 
     @staticmethod
     def of(text: str | bytes) -> Holder:
-        """The holder from a line; nobody that is known if it is none."""
+        """Parse the holder from a line; an unknown holder if it is invalid."""
         with suppress(ValueError, TypeError, OverflowError):
             member, tool, process, machine, since_ms = json.loads(text)
             found = Holder(str(member), str(tool), int(process), str(machine), int(since_ms))
@@ -84,7 +84,7 @@ class Holder:
         return Holder()
 
     def busy(self, key: str, seconds: float) -> Busy:
-        """The refusal for who has waited for it in vain."""
+        """The refusal after a wait without success."""
         return Busy(
             _shown(key),
             round(seconds),
@@ -97,7 +97,7 @@ class Holder:
 
 
 def _shown(key: str) -> str:
-    """What is locked, as a caller knows it."""
+    """The locked target, in the caller's terms."""
     if key.startswith("\0inode "):
         return "a file with several names"
     return os.path.basename(key) if key.startswith("\0") else key
@@ -196,7 +196,7 @@ class NotPutBack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a removal takes away beside the bytes; the journal keeps it for the way back.
+    """What a removal takes away next to the bytes; the journal keeps it for the inverse.
 
     `inode` is device and number, `other_name` another name of the same file below the root,
     empty where there is none or it was not found, `owner` the numbers of user and group.
@@ -210,7 +210,7 @@ class Removed:
 
 
 EXECUTABLE = Removed(0o111, owner=(-1, -1))
-"""What a new file gets that whoever may read it may run."""
+"""The mode of a new executable file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class ModeChanged:
 
 
 FileChange = Removed | Moved | MadeDirectories | ModeChanged
-"""What a write did to the tree of files, beside the bytes."""
+"""What a write did to the tree of files, next to the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +340,7 @@ def failed(operation: str, refused: OSError) -> Failed:
 
 @contextmanager
 def refusing(operation: str) -> Generator[None]:
-    """What the operating system refuses within is a refusal."""
+    """Turn an OSError inside into a refusal."""
     try:
         yield
     except OSError as refused:
@@ -349,7 +349,7 @@ def refusing(operation: str) -> Generator[None]:
 
 @contextmanager
 def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[None]:
-    """A failed write's way back: errors within are NotPutBack; `may_return` may refuse it first."""
+    """A failed write's inverse: errors within are NotPutBack; `may_return` may refuse it first."""
     try:
         may_return()
     except Failed as refused:

@@ -50,12 +50,12 @@ from copydesk.text.relpath import RelPath
 Keep = Callable[[RelPath, bytes, bytes | None], None]
 """Records what another program wrote to a file, by its real path, before that is gone.
 
-The last argument is what took its place, None for what stands there now. Raises Refusal.
+The last argument is what took its place, None for what is there now. Raises Refusal.
 """
 
 _GRACE_SECONDS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016)
 LATE_SECONDS = 0.25
-"""So much later a file that lost its name is looked at for the last time."""
+"""Delay of the last check of a replaced file."""
 
 _MOST_LATE = 32
 
@@ -95,7 +95,7 @@ class Known:
 
 
 def awaited(fd: int) -> bool:
-    """Whether nobody has the file open for writing any more, after a short while at most."""
+    """Wait briefly until nobody has the file open for writing; whether that is so."""
     for seconds in _GRACE_SECONDS:
         if seconds:
             _os.pause(seconds)
@@ -171,7 +171,7 @@ class _Late:
 
 
 class LateLooks(Closing):
-    """Handles of nameless files, each looked at once more for late writes, then closed."""
+    """Handles of nameless files, each checked again for late writes, then closed."""
 
     def __init__(
         self, find: Callable[[RelPath], AbstractContextManager[ResolvedPath]], keep: Keep
@@ -231,16 +231,16 @@ _LATE_BYTES = 1 << 20
 
 
 def _anybody_may() -> None:
-    """There is no turn that could be lost."""
+    """No lease can be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the writes of a workspace ask and tell.
+    """Callbacks of the writes of a workspace.
 
     `may_write` is asked right before a name changes, `may_return` before that is taken
     back; they raise Failed. `keep` records what another program wrote, `late` looks at
-    replaced files once more, where there is one.
+    replaced files again, where there is one.
     """
 
     may_write: Callable[[], None] = _anybody_may
@@ -264,10 +264,10 @@ def staged_replacement(
     states: States = (),
     allow_appends: bool = False,
 ) -> Replacement:
-    """The new file, complete beside the old one open as `old_fd`; `leave` ends it.
+    """The new file, complete next to the old one open as `old_fd`; `leave` ends it.
 
     It has the old one's owner, mode, ACL and extended attributes as far as the system allows.
-    `digested`: with the SHA-256 of its content, made beside the copying, from the `states` of the
+    `digested`: with the SHA-256 of its content, made next to the copying, from the `states` of the
     old file's digest where there are any; else `digest` is that, where it is known. `revocable`: it
     may be put back. One that is digested and not revocable is still being flushed; `commit` waits
     for it. `allow_appends`: what another program appends to the old file before the exchange goes
@@ -309,7 +309,7 @@ def staged_replacement(
 
 @dataclass(slots=True)
 class Replacement:
-    """A new file beside the one that it shall replace; `staged_replacement` makes it."""
+    """A new file next to the one that it shall replace; `staged_replacement` makes it."""
 
     _place: ResolvedPath
     _old_fd: int
@@ -358,14 +358,14 @@ class Replacement:
         return stamp_of_ours(place, self._made.stat)
 
     def put_back(self, sha256: str) -> None:
-        """Take a commit back if this digest still stands; raises TargetMoved, OSError."""
+        """Take a commit back if this digest still exists; raises TargetMoved, OSError."""
         require_ours(self._place, self._made.stat, sha256)
         self._hooks.may_return()  # a large file takes a while to be looked through
         self._return_old()
         self._flush.now(self._place.name)
 
     def leave(self) -> None:
-        """Remove what stands beside the file, when it is sure that nothing is lost with it."""
+        """Remove what is next to the file, when it is sure that nothing is lost with it."""
         try:
             self._file_flush.close()
             self._remove_temp()

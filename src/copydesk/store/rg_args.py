@@ -1,7 +1,7 @@
-"""The options and globs of ripgrep that a caller may hand through, and what is left out for it.
+"""The options and globs of ripgrep that callers may use, and the files excluded for them.
 
 Invariants: an `RgArgs` holds only options written by this module, in their long form with
-`=` before the value; no text of the caller stands in it that was not checked. What starts a
+`=` before the value; no text of the caller is in it that was not checked. What starts a
 program, reads or writes a file, or follows links is not in the list. A link or a `.gitignore` file
 in the wrong place can only leave a file out.
 
@@ -109,7 +109,7 @@ Mode = Literal["lines", "files", "counts"]
 class RgArgs:
     """Options that were checked.
 
-    `globs` are those of --glob and --iglob, for access checks; they stand in
+    `globs` are those of --glob and --iglob, for access checks; they are in
     `flags` too. `folds`: some of them ignore case. `context`: lines
     around those found are asked for. `flags` has nothing about hidden files.
     """
@@ -227,7 +227,7 @@ def _refused(reason: str) -> InvalidArgs:
 
 
 def _shape(pattern: str, wanted: str, most: int | None = None) -> Callable[[str], str | None]:
-    """A check of a value: what is wanted instead, or None."""
+    """A check of a value: the expected form if it is invalid, or None."""
 
     def check(value: str) -> str | None:
         fits = re.fullmatch(pattern, value) and (most is None or int(value) <= most)

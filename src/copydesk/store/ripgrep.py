@@ -104,7 +104,7 @@ class _Opened:
 class _Searched:
     """The file whose lines rg currently reports.
 
-    `base` is its text as long as each line told so far stands in it: a version is
+    `base` is its text as long as each line told so far is in it: a version is
     that of bytes in which every line that is shown was found, whoever writes meanwhile.
     """
 

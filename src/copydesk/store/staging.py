@@ -68,7 +68,7 @@ def name_temp(fd: int, dir_fd: int, target: bytes) -> bytes:
 
 
 def link_temp(from_fd: int, name: bytes, dir_fd: int, target: bytes) -> bytes:
-    """A temporary name beside `target` for the file of another name; raises OSError."""
+    """A temporary name next to `target` for the file of another name; raises OSError."""
     while True:
         temp = _new_name(target)
         try:
@@ -185,7 +185,7 @@ def copy_attributes(old_fd: int, old: os.stat_result, new_fd: int, new: os.stat_
 
 
 def attributes_of(fd: int) -> Removed:
-    """What a removal of the open file takes away beside its bytes; raises OSError."""
+    """What a removal of the open file takes away next to its bytes; raises OSError."""
     found = _os.fstat(fd)
     pairs: list[tuple[str, bytes]] = []
     for name in _names(fd):
@@ -331,7 +331,7 @@ def _sync_if_possible(fd: int) -> None:
 
 @dataclass(slots=True)
 class NewFile:
-    """A finished new file beside its target; it may have no name yet, and `fd` then."""
+    """A finished new file next to its target; it may have no name yet, and `fd` then."""
 
     name: bytes
     fd: int

@@ -33,7 +33,7 @@ _IDLE_SECONDS = 5.0
 
 
 class Soon(Closing):
-    """Does what it is given in a thread, after so many `seconds`; `now` does it at once."""
+    """Runs jobs in a thread after `seconds`; `now` runs them at once."""
 
     def __init__(self, seconds: float = SOON_SECONDS) -> None:
         self._seconds = seconds
@@ -61,7 +61,7 @@ class Soon(Closing):
                 self._changed.notify()
 
     def now(self) -> None:
-        """Do what is left, in the thread that asks; when it returns all of it is done."""
+        """Run all queued jobs in the calling thread."""
         with self._working:
             with self._changed:
                 works, self._left = self._left, []
@@ -72,7 +72,7 @@ class Soon(Closing):
                     _log.exception("work after a call")
 
     def close(self) -> None:
-        """End the thread; what is left is done by `now`."""
+        """End the thread; `now` runs the remaining jobs."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -115,7 +115,7 @@ class StateFolder:
         self._path = Path(root) / name
 
     def path(self, name: str) -> str:
-        """The path of what has the name in the folder; nothing is made or looked at."""
+        """The path of a name in the folder, without touching the disk."""
         return str(self._path / name)
 
     def file(self, name: str) -> StateFile:
@@ -153,7 +153,7 @@ class StateFile:
         self._make_folder = make_folder
 
     def prepare(self) -> None:
-        """Make the folder; raise StateFailed if what has the path is no regular file."""
+        """Make the folder; raise StateFailed if what has the path is not a regular file."""
         self._make_folder()
         try:
             kind = os.lstat(self.path).st_mode
@@ -165,7 +165,7 @@ class StateFile:
             raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
 
     def identity(self) -> tuple[int, int] | None:
-        """Device and inode of what has the path; None when nothing has."""
+        """Device and inode of the path; None if it does not exist."""
         return _identity(self.path)
 
     def log_identity(self) -> tuple[int, int] | None:
@@ -189,7 +189,7 @@ class StateFile:
         return stat.S_ISREG(found.st_mode) and found.st_size == 0
 
     def allow(self) -> bool:
-        """Give its owner, who has lost it, the right to read and write it; whether that helped."""
+        """Restore the owner's read and write permission; whether it worked."""
         try:
             found = os.lstat(self.path)
             if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o600 == 0o600:
@@ -255,7 +255,7 @@ def _failed(path: Path | str, error: OSError) -> StateFailed:
 
 
 class EditIds:
-    """The highest edit id that was ever given, in a file beside the journal that gave it.
+    """The highest edit id that was ever given, in a file next to the journal that gave it.
 
     With it stands a token of the history that the ids belong to. What this process has
     seen counts also when the file is gone; without a path it is all there is, for a journal that
@@ -289,7 +289,7 @@ class EditIds:
         return self._known
 
     def write(self, highest: int, history: str) -> None:
-        """Keep both. What the disk refuses is not kept: the journal has it too."""
+        """Store both, best effort: the journal has them too."""
         self._known = (highest, history)
         if not self._path:
             return

@@ -54,7 +54,7 @@ class ChangeSet:
 
         Edits that touch become one; edits that do nothing (an empty span by
         nothing) vanish. Several insertions at one place keep the order given.
-        Raises ValueError for a span outside of the text and for an overlap.
+        Raises ValueError for a span outside the text and for an overlap.
         """
         merged: list[Edit] = []
         for edit in sorted(edits, key=attrgetter("start", "stop")):
@@ -243,7 +243,7 @@ class Met:
 
 
 _DEEPEST = 50
-"""So many changes that were taken back are followed within one another."""
+"""So many changes that were undone are followed within one another."""
 
 
 def follow(
@@ -262,10 +262,10 @@ def follow(
     it; then the newer text has there what the older had; two spans that share no byte keep their
     order.
 
-    `taken_back` says of a change, by its index, which later one took it back, and then other bytes
+    `taken_back` says of a change, by its index, which later one undid it, and then other bytes
     may have stood between the span's bytes meanwhile. Laws: a span is followed only when its bytes
     stand together in the newest text, what was put back by the taking back of what replaced it
-    being the same bytes; where nothing was taken back, always then. What was put back counts only
+    being the same bytes; where nothing was undone, always then. What was put back counts only
     if nothing was changed in its place, or next to it where it was gone, until it came back.
     """
     return _Way(inverses, taken_back).follow(start, stop)
@@ -289,7 +289,7 @@ class _Around(NamedTuple):
 
 
 def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False) -> _Around:
-    """What stands around bytes [start, stop) in both texts; `touching` edits may count as met."""
+    """What is around bytes [start, stop) in both texts; `touching` edits may count as met."""
     low, high = start, stop
     before = shift = 0
     is_whole = True
@@ -307,7 +307,7 @@ def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False
 
 
 class _Way:
-    """Known changes, some of which were taken back by later ones."""
+    """Known changes, some of which were undone by later ones."""
 
     def __init__(
         self, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int] | None, depth: int = 0

@@ -204,7 +204,7 @@ class Alignment:
         return line - run.now_start + run.base_start
 
     def room_of(self, line: int, length: int = 1) -> tuple[int, int]:
-        """Where base lines [line, line + length) may stand in now, between matches; half-open."""
+        """Where base lines [line, line + length) may be in now, between matches; half-open."""
         index = bisect_left(self.runs, line, key=lambda run: run.base_start)
         low = 0
         if index:
@@ -369,7 +369,7 @@ MOST_CHANGES = 1_000
 
 
 class _Step(NamedTuple):
-    """So many lines of one kind (" ", "-", "+"), and the steps before it."""
+    """A run of lines of one kind (" ", "-", "+"), and the previous step."""
 
     kind: str
     size: int

@@ -258,7 +258,7 @@ class Encoding:
 
 UTF8 = Encoding("utf-8")
 BYTES = Encoding(UNKNOWN)
-"""What is no text, or in an encoding that is not known."""
+"""Binary, or text in an unknown encoding."""
 
 
 def detect(data: bytes, named: str | None = None) -> Encoding:
@@ -276,7 +276,7 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
 
 
 def detect_head(head: bytes, named: str | None = None) -> Encoding:
-    """The encoding of a file by its first four bytes, UTF-8 where they do not tell."""
+    """The encoding of a file by its first four bytes; UTF-8 if they do not show it."""
     return _marked(head) or of_new_file(named)
 
 
@@ -366,7 +366,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _marked(data: bytes) -> Encoding | None:
-    """The encoding that the byte order mark tells."""
+    """The encoding of the byte order mark."""
     for bom, name, unit in _BOMS:
         if data.startswith(bom):
             return Encoding(name, bom, unit)

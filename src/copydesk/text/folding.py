@@ -88,7 +88,7 @@ _BLOCKS = (1 << 11, 1 << 14)
 """Bytes of one block, in which a place is told by halving; more where the text is ASCII."""
 
 _HITS = 50
-"""So many places of one text are weighed against one another."""
+"""Places of one text that are compared."""
 
 _ENDS = 4_096
 """Characters of white space around a place that are looked at."""
@@ -97,7 +97,7 @@ LONGEST = 100_000
 """Characters; a longer text is not folded."""
 
 _COMPARED = 20_000
-"""Characters of two texts of which the causes are told."""
+"""Limit of characters for computing the causes."""
 
 _WIDTHS = (4, 8, 2, 3)
 _INDENTATION = 4
@@ -140,7 +140,7 @@ def fold(text: str) -> str:
 
 
 def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
-    """For each text, none of which stands in `data` (line ends LF), what was probably meant."""
+    """For each text, none of which is in `data` (line ends LF), what was probably meant."""
     found: list[Correction | None] = [None] * len(wanted)
     asked = {at: text for at, text in enumerate(wanted) if text.strip() and len(text) <= LONGEST}
     if len(data) > (sizes.NEAR if data.isascii() else sizes.NEAR // 4):
@@ -297,7 +297,7 @@ class _Folded:
         return _best(self.data, needle, spots, escapes=self._fold is _fold_escapes)
 
     def _byte(self, at: int) -> tuple[int, int]:
-        """The bytes [start, stop) of the character that stands at byte `at` when folded."""
+        """The bytes [start, stop) of the character that is at byte `at` when folded."""
         index = bisect_right(self._at, at) - 1
         begin, inner = self._starts[index], at - self._at[index]
         text = _text(self.data[begin : self._starts[index + 1]])
@@ -445,7 +445,7 @@ _SURE = 4
 
 
 def _distance(mine: str, theirs: str) -> tuple[int, ...]:
-    """How far a text is from what stands there: as seen, line breaks, indentation."""
+    """How far a text is from what is there: as seen, line breaks, indentation."""
     if mine == theirs:
         return (0,) * 7
     own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)

@@ -124,7 +124,7 @@ _LONG = 2_000
 """Bytes; longer texts are compared at fewer spots."""
 
 _PAIRS = 40
-"""So many lines that differ are compared within; beyond, by their common start alone."""
+"""Differing lines that are compared in full; beyond, only their common start."""
 
 _SURE = 0.95
 _WITHIN = 200
@@ -151,13 +151,13 @@ _HEADS = (32, 16, 8)
 class Near:
     """Lines [start, stop), 0-based, their similarity in percent, and a short diff.
 
-    In `diff`, `-` is what was sought and `+` what stands there, of the lines
+    In `diff`, `-` is what was sought and `+` what is there, of the lines
     that differ, each cut to what is around the first difference. Where no line
     does, the last one is followed by what does, in a line that starts with a
     backslash. Lines that look the same are shown as `visible` shows them.
 
     `causes`: why a text that a reader sees there is not found. `corrected` is that text
-    as it stands there, if it stands there once; `alike` are the lines, 0-based, where
+    as it is there, if it is there once; `alike` are the lines, 0-based, where
     other places start that may as well be meant.
     """
 
@@ -171,10 +171,10 @@ class Near:
 
 
 def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> list[Near | None]:
-    """The lines most like each text, none of which stands in `base`, if any are worth showing.
+    """The lines most like each text, none of which is in `base`, if any are worth showing.
 
     It is one pass over the file. What is equal but for how it is written is nearer than
-    anything else. `once`: a text is wanted that stands in one place.
+    anything else. `once`: a text is wanted that is in one place.
     """
     try:
         data = NormalizedText.of(base).data
@@ -194,7 +194,7 @@ def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> l
 
 
 def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) -> Near:
-    """The place of a text that stands there in another way of writing."""
+    """The place of a text that is there in another way of writing."""
     raw = data[found.start : found.stop]
     corrected = found.text if _is_text(found.text) else None
     if once and (found.alike or data.find(raw) != data.rfind(raw)):
@@ -366,7 +366,7 @@ def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tup
 
 
 def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -> tuple[str, ...]:
-    """The lines that differ where those sought and the lines `same` do, as they stand in `have`."""
+    """The lines that differ where those sought and the lines `same` do, as they are in `have`."""
     gaps = list(align(sought, same).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
@@ -402,7 +402,7 @@ def _shown(mine: str, theirs: str) -> tuple[str, str]:
 
 
 def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
-    """Where each line first differs from the other; `mine` may stand within `theirs`."""
+    """Where each line first differs from the other; `mine` may be within `theirs`."""
     heads = (mine[:size] for size in _HEADS)
     offset = next((at for head in heads if (at := theirs.find(head)) >= 0), 0)
     low = same_after(mine, theirs, 0, offset)

@@ -108,7 +108,7 @@ class TextPair:
         )
 
     def place_now(self, line: int) -> int | None:
-        """Where the base line stands in now, if it is known: aligned, moved, or the only one."""
+        """Where the base line is in now, if it is known: aligned, moved, or the only one."""
         at = self.alignment.now_of(line)
         if at is None:
             at = next((j for i, j in self._moved if i == line), None)
@@ -127,7 +127,7 @@ class TextPair:
 
     @cached_property
     def unique(self) -> list[int]:
-        """Base lines that stand once in base and once in now."""
+        """Base lines that are once in base and once in now."""
         ours, theirs = Counter(self.base), Counter(self.now)
         once = {line for line, found in ours.items() if found == 1 == theirs.get(line)}
         return [k for k, line in enumerate(self.base) if line in once]
@@ -182,7 +182,7 @@ class TextPair:
         return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in range(start, end))
 
     def _is_spacing(self, foot: Footprint) -> bool:
-        """Whether the footprint is several blank lines, as many as now, beside a unique line."""
+        """Whether the footprint is several blank lines, as many as now, next to a unique line."""
         lines = self.base[foot.base : foot.base + foot.size]
         return (
             foot.size > 1
@@ -193,7 +193,7 @@ class TextPair:
         )
 
     def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
-        """How many blank lines stand directly before and after lines [line, line + size)."""
+        """How many blank lines are directly before and after lines [line, line + size)."""
         start, end = line, line + size
         while text[start - 1] == self._blank:
             start -= 1
@@ -202,7 +202,7 @@ class TextPair:
         return line - start, end - line - size
 
     def _is_next_to_unique(self, foot: Footprint) -> bool:
-        """Whether the line before or after the footprint is unique, and stands there now."""
+        """Whether the line before or after the footprint is unique, and is there now."""
         end = foot.base + foot.size
         if foot.above and self._unique_in(foot.base - 1, foot.base):
             return True
@@ -295,7 +295,7 @@ class TextPair:
         return False
 
     def _moved_to_twin(self, foot: Footprint, i: int, j: int) -> bool:
-        """Whether a line beside the footprint, but for lines that went, now stands by a twin."""
+        """Whether a line next to the footprint, but for lines that went, now is by a twin."""
         end, size = foot.base + foot.size, foot.size
         place, between = (
             (j + 1, range(i, foot.base)) if i < foot.base else (j - size, range(end, i))
@@ -363,17 +363,17 @@ class TextPair:
 
 
 def _only(text: list[int], line: int, other: list[int]) -> int | None:
-    """Where a line that stands once in the text stands first in the other one."""
+    """Where a line that is once in the text is first in the other one."""
     wanted = text[line]
     return other.index(wanted) if text.count(wanted) == 1 and wanted in other else None
 
 
 _BLANKS = b" \t\0"
-"""What indentation is made of; the zero bytes are those of UTF-16."""
+"""Bytes of indentation; the zero bytes are those of UTF-16."""
 
 _TAB = 8
 _REACH = 2000
-"""So many lines are looked at for those that enclose."""
+"""Lines searched for the enclosing ones."""
 
 _ALIKE = 0.7
 """From this part of words in common on, a changed heading of a block is the same one, edited."""
@@ -388,7 +388,7 @@ _CLOSING = re.compile(
 
 _OPENING = re.compile(rb"[{(\[]\s*$")
 _DIRECTIVE = re.compile(rb"#[a-z]")
-"""A line of the preprocessor, which stands at the margin whatever encloses it."""
+"""A line of the preprocessor, which is at the margin whatever encloses it."""
 
 _ENDING = re.compile(rb"(?:[\])}]+|end|fi|done|esac)[;,)]*\s*$")
 """A line that only closes what its owner opened."""
@@ -421,7 +421,7 @@ class Outline:
         return len(raw[: len(raw) - len(text)].expandtabs(_TAB))
 
     def limit(self, line: int) -> int:
-        """How deep a line may stand to enclose this one."""
+        """How deep a line may be to enclose this one."""
         depth = self.depth(line)
         if depth is not None:
             text = bare(self.lines[line])
@@ -514,7 +514,7 @@ class Owners:
         self._base, self._now = Outline(base), Outline(now)
 
     def differ(self, foot: Footprint) -> bool:
-        """Whether the footprint stands within another owner now than it did.
+        """Whether the footprint is within another owner now than it did.
 
         An owner that only has other text, or that other lines were put around, is the same; and so
         it is where lines unique to both texts hold the footprint within it from both sides.
@@ -608,7 +608,7 @@ class Owners:
         return above, below, within
 
     def _any_within(self, lines: list[int], after: int, before: int) -> bool:
-        """Whether one of the base lines, but a blank one, stands between two lines of now."""
+        """Whether one of the base lines, but a blank one, is between two lines of now."""
         texts = (line for line in lines if self._base.depth(line - 1) is not None)
         found = map(self._pair.alignment.now_of, texts)
         return any(at is not None and after < at < before for at in found)
@@ -618,9 +618,9 @@ _SHOWN = 20
 """Most candidates named."""
 
 Reason = Literal["gone", "parted", "blanks", "uncertain", "indented", "owner"]
-"""Why not: some lines were changed or deleted; other lines stand between them; they differ
-in trailing blanks; equal lines stand in one place, but may be others; they were indented
-anew, and equal lines elsewhere are others; equal lines stand in another function or section."""
+"""Why not: some lines were changed or deleted; other lines are between them; they differ
+in trailing blanks; equal lines are in one place, but may be others; they were indented
+again, and equal lines elsewhere are others; equal lines are in another function or section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -716,11 +716,11 @@ class Relocation:
           wrong side; no look-alike, in now or in base, that agrees with the lines
           around further than the carried place does, unless it is known where
           that look-alike came from or went, and none that nobody knows and that
-          agrees as far; and no line that moved from beside them, the first or the
-          last of them to beside a look-alike.
+          agrees as far; and no line that moved from next to them, the first or the
+          last of them next to a look-alike.
         Blank lines at the ends of a footprint of unique lines go with these. What
         holds so must hold without indentation too, where some lines were indented
-        anew and the footprint may be one of them; and the place must have the
+        again and the footprint may be one of them; and the place must have the
         owner that it had.
         Raises ValueError for a range that is empty or outside base and its ends.
         """
@@ -749,7 +749,7 @@ class Relocation:
         return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
 
     def room_of(self, start: int, stop: int) -> tuple[int, int]:
-        """Where in now the base lines [start, stop) may stand, from 0 and half-open."""
+        """Where in now the base lines [start, stop) may be, from 0 and half-open."""
         low, high = self._pair.alignment.room_of(start + 1, stop - start)
         return max(low - 1, 0), min(high, len(self._strict_now) + 1) - 1
 
@@ -763,7 +763,7 @@ class Relocation:
         )
 
     def _holds_unindented(self, foot: Footprint) -> bool:
-        """Whether the place holds without indentation, where it may have been indented anew."""
+        """Whether the place holds without indentation, where it may have been re-indented."""
         pair, line, size = self._unindented, foot.base, foot.size
         if pair is None:
             return True
@@ -779,7 +779,7 @@ class Relocation:
         return pair.is_certain(pair.foot(line, foot.now, size))
 
     def _indented_places(self, line: int, size: int) -> Iterator[tuple[int, int]]:
-        """Where in now the footprint stands with other indentation; the size with each."""
+        """Where in now the footprint is with other indentation; the size with each."""
         if self._unindented is not None:
             lines = self._pair.base[line : line + size]
             for place in self._unindented.twins_in_now(line, size):
@@ -787,7 +787,7 @@ class Relocation:
                     yield place, size
 
     def _indented(self, line: int, size: int) -> Changed | None:
-        """Where the footprint stands with other indentation, if it surely does."""
+        """Where the footprint is with other indentation, if it surely does."""
         pair = self._unindented
         at = None if pair is None else pair.alignment.now_of(line, size)
         if at is None or (at, size) not in self._indented_places(line, size):
@@ -796,7 +796,7 @@ class Relocation:
 
     @cached_property
     def _unindented(self) -> TextPair | None:
-        """The two texts without indentation; None where no line was indented anew."""
+        """The two texts without indentation; None where no line was re-indented."""
         went: set[bytes] = set()
         came: set[bytes] = set()
         for gap in self._pair.alignment.gaps():

@@ -173,7 +173,7 @@ class _Name:
         return at
 
     def _of_group(self, group: _Group, at: int) -> int:
-        """Where a group may end, which stands once or as often as it may, with what follows `!`."""
+        """Where a group may end, which is once or as often as it may, with what follows `!`."""
         found = at if group.sign in "?*" else 0
         done = 0
         while at:
@@ -349,7 +349,7 @@ def class_end(glob: str, at: int) -> int:
 
 
 def class_pattern(inside: str) -> str:
-    """The regular expression of what stands between the `[` and the `]` of a class."""
+    """The regular expression of what is between the `[` and the `]` of a class."""
     negated = inside[0] in "!^"
     inside = inside[1:] if negated else inside
     found = ""

@@ -55,7 +55,7 @@ class NormalizedText:
             return None
 
     def find(self, pattern: re.Pattern[str]) -> list[tuple[Span, str]]:
-        """All places of a pattern, overlapping ones too, and what stands there, with LF alone."""
+        """All places of a pattern, overlapping ones too, and what is there, with LF alone."""
         if self._own is None:
             text = self.base.encoding.text(self.data)
         else:
@@ -72,7 +72,7 @@ class NormalizedText:
         return [(span, text) for span, (_, text) in zip(spans, found, strict=True)]
 
     def _coded(self, text: str) -> bytes:
-        """A part of the text as it stands in `data`."""
+        """A part of the text as it is in `data`."""
         if self._own is None:
             return self.base.encoding.bytes_of(text)
         return text.encode("utf-8", "surrogatepass")
@@ -446,7 +446,7 @@ def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: boo
 
 
 KEPT = 1 << 20
-"""So many lines are kept by their numbers; more are only counted."""
+"""Lines stored by number; more are only counted."""
 
 _SHOWN = 16
 
@@ -496,7 +496,7 @@ class Hits:
             self._lines.append(line)
 
     def _closes(self, line: int) -> bool:
-        """Whether a line of the other text stands between the last line kept and this one."""
+        """Whether a line of the other text is between the last line kept and this one."""
         starts = self._starts.lines if self._starts else ()
         before = self._looked
         self._looked = bisect_left(starts, line, before)

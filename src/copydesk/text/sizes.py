@@ -11,7 +11,7 @@ LARGE = 8 << 20
 """A file of more bytes is held in parts only, where that is possible."""
 
 BESIDE = 512 << 10
-"""Of so many bytes or more, digests and copies are made in threads beside the work."""
+"""Of so many bytes or more, digests and copies are made in threads in the background."""
 
 JOINED = 2 << 20
 """A text of at most so many bytes is written and digested as one piece, without other threads."""
@@ -59,5 +59,5 @@ def tokens(text: str) -> int:
 
 
 def most_tokens(text: str) -> int:
-    """So many tokens at most, which is known without a look at each word."""
+    """An upper bound of the tokens, without looking at each word."""
     return 4 * len(text) if not text.isascii() else len(text) + len(text) // 4

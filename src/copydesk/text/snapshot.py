@@ -21,7 +21,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
 
-if TYPE_CHECKING:  # for who reads it, it is a property like others, which may stand for one
+if TYPE_CHECKING:  # for who reads it, it is a property like others, which may be for one
     computed_once = property
 else:
 

@@ -146,7 +146,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Excerpt(Text):
-    """Some lines of a text, and what is known of the whole. Make one with `of`."""
+    """Some lines of a text, and the known facts of the whole. Make one with `of`."""
 
     encoding: Encoding
     facts: Facts

@@ -255,7 +255,7 @@ def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Ite
 
 
 _QUOTED = re.compile(rb'[\x00-\x1f"\\\x7f]| \Z')
-"""What a name has that git writes in quotes."""
+"""Characters that git quotes in names."""
 
 
 def quoted(name: str) -> bytes:

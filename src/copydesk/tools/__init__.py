@@ -1,1 +1,1 @@
-"""The vocabulary of the surfaces: what tools there are, JSON in, reports out."""
+"""The tools: JSON in, reports out."""

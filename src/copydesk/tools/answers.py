@@ -306,7 +306,7 @@ class LongTexts:
             return self._texts.get((member, name))
 
     def names(self, member: str) -> tuple[str, ...]:
-        """The names of the member's texts, the oldest first."""
+        """The names of the member's texts, oldest first."""
         with self._lock:
             return tuple(name for owner, name in self._texts if owner == member)
 
@@ -471,7 +471,7 @@ def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
 
 
 def with_decision(report: Report, decision: Decision | None) -> Report:
-    """The report of a plan with the decision that stands on it, as its last field."""
+    """The report of a plan with the decision that is on it, as its last field."""
     if decision is None:
         return report
     fields: Fields = {**report.fields, "decision": _row(decision, written=False)}

@@ -135,7 +135,7 @@ _NUMBER_OR_TEXT = _Form(
 Why = Annotated[
     str, _Form({"type": "string"}, lambda value: check_why("", _read_text(value)), ("",))
 ]
-"""What an edit is for, in one line."""
+"""The reason for an edit, in one line."""
 
 Count = Annotated[int, _COUNT]
 """A whole number, 0 or more."""

@@ -1,4 +1,4 @@
-"""The tools of the batch toolset, and what is answered of text that was read or written at once."""
+"""The tools of the batch toolset, and answers about text read or written at once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MANY = 500  # edits: with so many, garbage collection is paused
 
 
 def content_of(found: Reading) -> str:
-    """The lines that were read, as they stand in the file, with LF alone."""
+    """The lines that were read, as they are in the file, with LF alone."""
     content = "".join(f"{line}\n" for line in found.lines)
     more = found.cut_by_lines or found.cut_by_characters
     if found.cut_in_line or not (more or found.ends_with_newline):
@@ -189,7 +189,7 @@ class _DryRunCall(ToolCall):
 
 
 class ReadCall(ToolCall):
-    """Lines of a file, with what Edit and BatchEdit take as expectations."""
+    """Lines of a file, with the expectations for Edit and BatchEdit."""
 
     path: str
     start_line: Count = 1

@@ -149,7 +149,7 @@ class Context:
 
 
 class ToolCall(Arguments, ABC):
-    """One call: the arguments of a tool, and what it does."""
+    """One call: the arguments of a tool, and its action."""
 
     @abstractmethod
     def run(self, context: Context, name: str) -> Answer:
@@ -199,7 +199,7 @@ class Tool:
         return any(each == self.toolset or each in self.also for each in toolsets)
 
     def description(self, lang: Lang) -> str:
-        """What the tool promises, in one or two sentences."""
+        """The tool's contract, in one or two sentences."""
         mirror = say("tool.mirror", lang) if self.name != self.plain_name else ""
         return self._texts(lang).description + mirror
 

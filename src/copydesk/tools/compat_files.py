@@ -57,7 +57,7 @@ _MEDIA = [
     _closed({"type": {**_TEXT, "const": "resource"}, "resource": _RESOURCE}),
 ]
 MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}})
-"""What the structured content of an answer holds."""
+"""The structured content of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class CompatCall(ToolCall):
     """A call of a tool of another program, answered in that program's words."""
 
     system_call = "open"
-    """What Node calls, in its words for a failure."""
+    """The system call named in Node's error message."""
     voices: ClassVar[tuple[str, ...]] = VOICES
     only_text: ClassVar[bool] = False
 
@@ -577,7 +577,7 @@ def collation_key(name: str) -> tuple[object, ...]:
 
 
 class DirectoryTreeCall(_DirectoryCall):
-    """What is in a directory and all below it, as JSON."""
+    """The tree of a directory as JSON."""
 
     path: str
     excludePatterns: tuple[str, ...] = ()
@@ -726,7 +726,7 @@ class SearchFilesCall(_DirectoryCall):
 
 
 class GetFileInfoCall(CompatCall):
-    """What is known of a file or directory but its content."""
+    """Properties of a file or directory, without its content."""
 
     open, system_call = True, "stat"
     path: str

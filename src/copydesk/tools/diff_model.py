@@ -44,7 +44,7 @@ _LONGEST_WORD: Final = 60  # a longer word is marked in part
 LONG: Final = 1_000  # a line of more characters is shown in parts
 _AROUND: Final = 120  # characters shown around a difference in a long line
 _MOST_MARKED: Final = 600
-"""So many characters at each end of what differs are shown, when it is longer itself."""
+"""Characters shown at each end of a long difference."""
 
 _MOST_MARKS: Final = 20
 

@@ -50,7 +50,7 @@ _NOWHERE = RelPath(())  # a block diff has no path: its blocks have
 
 
 class BlockInfoCall(ToolCall):
-    """What blocks are, without their text."""
+    """Block metadata without text."""
 
     ids: str
 

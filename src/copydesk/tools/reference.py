@@ -187,7 +187,7 @@ def _openai(tool: Tool, lang: Lang) -> Definition:
 
 
 def _openai_strict(tool: Tool, lang: Lang) -> Definition:
-    """Every property required, an optional one nullable, no keyword outside of the subset."""
+    """Every property required, an optional one nullable, no keyword outside the subset."""
     schema = _all_required(with_null(_reduced(tool.described_schema(lang), lang)))
     return {**_openai(tool, lang), "parameters": schema, "strict": True}
 

@@ -1,4 +1,4 @@
-"""How a refusal is told: in words, with a call that is not refused next, and by its facts."""
+"""Rendering of refusals: message, next valid call, and facts."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _short(fact: int | str) -> int | str:
 
 
 def check_words(one: CheckFinding, lang: Lang) -> str:
-    """What a check found, or why it found nothing, in one line."""
+    """A check's finding, or why it did not run, in one line."""
     if one.not_run is not None:
         facts = {"check": one.check, "what": one.message}
         return say(f"check.not_run.{one.not_run}", lang, facts)

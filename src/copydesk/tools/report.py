@@ -172,7 +172,7 @@ def fits(text: str, room: int) -> bool:
 
 
 Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
-"""What a report may hold."""
+"""The values of a report."""
 
 _PLAIN = re.compile(
     r"(?!(?i:true|false|null|yes|no|on|off|y|n)\Z)[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII
@@ -264,7 +264,7 @@ def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
 
 
 def _block(lines: list[str], head: str, text: str, indent: str) -> None:
-    """The text as it stands, as a literal block scalar.
+    """The text as it is, as a literal block scalar.
 
     Its indentation is said where its first line does not tell it, and what its end is.
     """
@@ -287,7 +287,7 @@ def _item(lines: list[str], value: Value, indent: str) -> None:
 Fields = dict[str, Value]
 
 Length = Literal["full", "brief"]
-"""How much an answer tells: all of its fields, or one line."""
+"""The length of an answer: all fields, or one line."""
 
 ANSWER_TOKENS = 4_000  # tokens of an answer by default
 MOST_DIFF_BYTES = 4 << 20
@@ -414,7 +414,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Rendered:
-    """The text of a report, with the diff as it stands there."""
+    """The text of a report, with the diff as it is there."""
 
     text: str
     diff: str

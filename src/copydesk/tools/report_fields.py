@@ -467,7 +467,7 @@ def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
 
 
 def _old_regions(draft: Draft) -> Fields:
-    """The lines that a batch will alter, as they stand, of the first few of its regions."""
+    """The lines that a batch will alter, as they are, of the first few of its regions."""
     rows: list[Value] = []
     for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
         old = lines_of(draft.base, region.start, region.stop, other=(draft.after, start))
@@ -476,7 +476,7 @@ def _old_regions(draft: Draft) -> Fields:
 
 
 def _new_regions(draft: Draft) -> Fields:
-    """What a batch wrote, and the lines beside it, of the first few of its regions.
+    """What a batch wrote, and the lines next to it, of the first few of its regions.
 
     A region that was deleted ends a line before it starts.
     """

@@ -132,7 +132,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
 
 
 def _applied_fields(mode: str, outcome: Applied, lang: Lang, *, was_cut: bool) -> Fields:
-    """All fields of an apply; `was_cut`: the diff that stands beside them."""
+    """All fields of an apply; `was_cut`: the diff that is next to them."""
     draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",
@@ -169,7 +169,7 @@ def _version_after(outcome: Applied) -> str:
 
 
 def _written_line(outcome: Applied, version: str) -> str:
-    """One line about what was written, and where."""
+    """One line about the write."""
     draft, planned_at = outcome.draft, outcome.plan.place.start + 1
     drifted = outcome.context == "fuzz" and planned_at != _first_line(draft)
     planned_line = f" (planned {planned_at})" if drifted else ""

@@ -72,7 +72,7 @@ class UndoCall(EditingCall):
 
 
 class ListEditsCall(ToolCall):
-    """The edits that were made, the newest first."""
+    """The edits that were made, newest first."""
 
     path: str = ""
     member: str = ""
@@ -108,7 +108,7 @@ class ListEditsCall(ToolCall):
 
 
 class ListPendingCall(ToolCall):
-    """The pending plans, the oldest first."""
+    """The pending plans, oldest first."""
 
     path: str = ""
     max_results: Count = RESULTS
@@ -572,7 +572,7 @@ class BlockReplaceCall(PrepareEditCall):
 
 
 class ReplaceTextCall(PrepareCall):
-    """Replace a text inside of lines, at once where that may be; or in all files of a directory."""
+    """Replace a text inside lines, at once where that may be; or in all files of a directory."""
 
     path: str
     old: str
@@ -661,7 +661,7 @@ def write_planned(
 
 
 def discard_planned(context: Context, planned: Iterable[Planned]) -> None:
-    """Discard the plans of a call that ended; the answer tells why it did."""
+    """Discard the plans of a call that ended; the answer gives the reason."""
     for one in planned:
         with suppress(Refusal):
             context.desk.discard(context.member, one.plan.id)

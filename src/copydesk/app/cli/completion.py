@@ -1,6 +1,6 @@
 """Completion on the command line: the scripts of the shells, and the words that they ask for.
 
-The scripts ask `copydesk completion words -- WORD ...` for the words that may stand in the place
+The scripts ask `copydesk completion words -- WORD ...` for the words that may be in the place
 of the last one; a line `:files` means that the shell adds its own files.
 """
 

@@ -103,7 +103,7 @@ def decision_words(decision: Decision, lang: Lang) -> str:
 
 
 def log_approvals(opened: OpenWorkspace) -> int:
-    """Print each approved edit as a line of JSON, the oldest first; the exit status."""
+    """Print each approved edit as a line of JSON, oldest first; the exit status."""
     for row in reversed(_approved(opened)):
         out(terminal.json_line(row))
     return 0
@@ -258,7 +258,7 @@ class _Review:
                 self._at += 1
                 continue
             self._show(all_)
-            with suppress(_Moved):  # it is looked at anew
+            with suppress(_Moved):  # it is looked at again
                 if not self._ask(all_):
                     return
 
@@ -332,7 +332,7 @@ class _Review:
                     return True
             except (ContentChanged, AlreadyDecided, HunkNotFound) as refusal:
                 self._complain(all_[0].plan.id, refusal)
-                return True  # shown anew as it is now
+                return True  # shown again as it is now
             except Refusal as refusal:
                 self._complain(all_[0].plan.id, refusal)
 

@@ -20,7 +20,7 @@ from copydesk.app.terminal import HIDDEN
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _INDENT: Final = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
-"""Line breaks of a template beside an element or a directive, which the page has no use for."""
+"""Line breaks of a template next to an element or a directive, which the page has no use for."""
 
 
 def visible(text: str) -> Markup:
@@ -39,7 +39,7 @@ def verbatim(text: str) -> Markup:
 
 
 def plain(text: str) -> str:
-    """The text with the number of each hidden character, where no element can stand."""
+    """The text with the number of each hidden character, where no element can be."""
     if text.isascii() and text.isprintable():
         return text
     return HIDDEN.sub(lambda found: _number(found[0]), text)

@@ -88,7 +88,7 @@ class Frame:
 class PlanFilter:
     """Which plans are listed; empty stands for all. `path` is a part, from the root after a slash.
 
-    `state` is how an undecided plan stands in its file, or what was decided.
+    `state` is how an undecided plan is in its file, or what was decided.
     """
 
     path: str = ""

@@ -184,7 +184,7 @@ class Reviewer:
         return found, tuple(fates)
 
     def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
-        """Edits of the past, the newest first; raises Refusal for a path that is none."""
+        """Edits of the past, newest first; raises Refusal for a path that is none."""
         wanted = None if path is None else RelPath.parse(path)
         return self._opened.desk.history.page(self.member, wanted, by, most, before)
 
@@ -279,7 +279,7 @@ def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
     sizes = Counter((one.plan.owner, one.plan.transaction) for one in waiting)
     found: list[tuple[Task, Waiting]] = []
     begun: dict[Task, tuple[int, str]] = {}
-    for one in waiting:  # the oldest first
+    for one in waiting:  # oldest first
         plan = one.plan
         is_of = not plan.task and sizes[plan.owner, plan.transaction] > 1
         task = Task(plan.owner, plan.task, plan.transaction if is_of else "")

@@ -167,7 +167,7 @@ Fault = Literal["invisible", "mixed", "taken"]
 _BESIDE_OTHERS: Final = frozenset(
     ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO")
 )
-"""Scripts that look like no other one, and that names have beside Latin letters."""
+"""Scripts that look like no other one, and that names have next to Latin letters."""
 
 _LOOK_ALIKES: Final = str.maketrans(
     "\u0430\u0431\u0432\u0433\u0435\u0456\u043a\u043c\u043d\u043e\u04bb\u043f\u0440\u0455\u0441\u0442"
@@ -255,7 +255,7 @@ class Session:
         _remember(self.seen, one, None)
 
     def view(self, plan: Version, state: State) -> None:
-        """Mark a plan as looked at, as it stands in its file."""
+        """Mark a plan as looked at, as it is in its file."""
         _remember(self.viewed, (plan, state), None)
 
     def notify(self, kind: str, words: str) -> None:

@@ -357,10 +357,10 @@ class Entry:
     `edit_id` is 0 until the journal gives one. `before` and `after` are SHA-256 in hex, `before`
     empty for a creation, `after` for a removal. `inverse` takes the bytes after back to the bytes
     before. `diff` is the one that was reported. `time_ms` is milliseconds since 1970 (UTC). Entries
-    of one `group` are written all or none. `undoes` is the edit that this one takes back, 0 for
-    none. Of notes that no file holds `undo` is the way back, for their store; `path` and the
+    of one `group` are written all or none. `undoes` is the edit that this one undoes, 0 for
+    none. Of notes that no file holds `undo` is the inverse, for their store; `path` and the
     digests are of its texts then, and `inverse` says nothing. `why` is what the member said it is
-    for. `file` is what was done beside the bytes. A move is two entries of one group: a removal at
+    for. `file` is what was done next to the bytes. A move is two entries of one group: a removal at
     the old path, a creation at the new one. `approval`: what people did to the plan.
     """
 
@@ -445,7 +445,7 @@ class Journal(Protocol):
         most: int = 50,
         before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries (`before` an id) of a file or below a directory, the newest first."""
+        """The last entries (`before` an id) of a file or below a directory, newest first."""
         ...
 
     def get(self, edit_id: int) -> Entry | None:
@@ -467,19 +467,19 @@ class Journal(Protocol):
         ...
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group, the oldest first."""
+        """The entries of a group, oldest first."""
         ...
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        """The groups that have open entries at the path, the oldest first."""
+        """The groups that have open entries at the path, oldest first."""
         ...
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        """The entries that take the edit back and have not failed, the oldest first."""
+        """The entries that take the edit back and have not failed, oldest first."""
         ...
 
     def in_doubt(self) -> tuple[Entry, ...]:
-        """The open entries, the oldest first."""
+        """The open entries, oldest first."""
         ...
 
     def whole_of(self, edit_id: int) -> bytes | None:
@@ -502,7 +502,7 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what the journal holds."""
+        """Release what the journal holds."""
 
 
 CHAIN_LENGTH = 1_000
@@ -571,11 +571,11 @@ class Registry(Protocol):
         ...
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that have not ended or expired, the oldest first."""
+        """All plans that have not ended or expired, oldest first."""
         ...
 
     def close(self) -> None:
-        """Let go of what the registry holds."""
+        """Release what the registry holds."""
 
 
 Verdict = Literal[
@@ -583,13 +583,13 @@ Verdict = Literal[
 ]
 """`changes_requested`: it is not written so, a new plan of its id is wanted. `amended` and
 `split` end a plan as it was: a person gave it another text, or made several plans of it, which
-all wait anew. `commented` decides nothing. `lapsed`: an approval does not hold any more."""
+all wait again. `commented` decides nothing. `lapsed`: an approval does not hold any more."""
 
 REFUSING = ("rejected", "changes_requested")
 """The verdicts after which a plan is not written."""
 
 Version = tuple[str, int]
-"""A plan as it was prepared: its id, and when (ms since 1970); prepared anew it is another."""
+"""A plan as it was prepared: its id, and when (ms since 1970); prepared again it is another."""
 
 
 def version_of(plan: Plan) -> Version:
@@ -683,7 +683,7 @@ class PlanStats(Protocol):
         """Remember it."""
 
     def noted(self) -> tuple[PlanOutcome, ...]:
-        """The last ones, at most `MOST`, the newest first."""
+        """The last ones, at most `MOST`, newest first."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """A SQLite file that several processes and threads share.
 
 Invariants: a transaction is whole or not at all; what cannot be used is refused with the name
-of its file, and is looked at anew by the next call, so a repair needs no restart; what was
-deleted or replaced while it was open is noticed, reported and begun anew.
+of its file, and is looked at again by the next call, so a repair needs no restart; what was
+deleted or replaced while it was open is noticed, reported and begun again.
 
 The SQLite is the one that apsw brings, since its write-ahead log is used: a commit is one flush
 instead of four, and who reads waits for nobody. SQLite up to 3.51.2 may corrupt such a log in a

@@ -101,7 +101,7 @@ class LineChange:
     """What a member's change does to lines.
 
     `regions` are lines [start, stop) before it, 0-based, in order, each with the number of lines
-    that stand in their place after it. `written` are lines after it that the member gave whole.
+    that are in their place after it. `written` are lines after it that the member gave whole.
     `amended`: the new lines of a region are known too where all its old ones are.
     """
 
@@ -338,7 +338,7 @@ class BackgroundSnapshots:
         return times > 0
 
     def _keep_waiting(self) -> None:
-        """Keep the texts that wait, the oldest first, until there is none."""
+        """Keep the texts that wait, oldest first, until there is none."""
         while True:
             with self._lock:
                 self._packing = ""

@@ -129,7 +129,7 @@ class SqliteRegistry:
         return opened == 1
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that wait and that this build can read, the oldest first."""
+        """All plans that wait and that this build can read, oldest first."""
         rows = self._db.rows(
             "SELECT plan FROM plans INDEXED BY plans_waiting"
             " WHERE ended IS NULL AND expires_ms > ? ORDER BY created_ms, id",

@@ -6,7 +6,7 @@ recorded next, and never of another entry that a server which forgot has given t
 change is one step; the indexes, and the sum of the bytes, are those of the entries that there are.
 
 An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and
-while there is use for them `whole` and `undo`; beside it what steps look at. Sets
+while there is use for them `whole` and `undo`; next to it what steps look at. Sets
 ordered by id are `edits`, `open`, `at:PATH`, `below:FOLDER`, `hunk:ID`,
 `group:NAME`, `undoing:ID`, and `openat:PATH` of the open ones of groups.
 """

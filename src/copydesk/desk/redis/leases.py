@@ -315,7 +315,7 @@ class Leases:
         """Raise TurnLost unless all that this thread holds is its own, for some time more.
 
         Right after it one may write. Raises ServerFailed when nobody can tell. It is
-        asked once more, in time: a connection to a server that was restarted fails
+        asked again, in time: a connection to a server that was restarted fails
         once, and of one that stood still the answer may have come too late.
         """
         if not self._mine.leases:
@@ -424,7 +424,7 @@ class Leases:
         try:
             kept: list[int] = self._server.call(_RENEW, self._lease_ms, *held)
         except ServerFailed:
-            return  # who writes is told of it
+            return  # who writes is informed of it
         self._extend((leases[at] for at in kept), until)
 
 

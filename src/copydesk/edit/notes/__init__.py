@@ -1,1 +1,1 @@
-"""Block diffs of notes: their grammar, what they become on a tree of blocks, and slices."""
+"""Block diffs of notes: grammar, plans on a tree of blocks, and slices."""

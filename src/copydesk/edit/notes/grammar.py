@@ -1,6 +1,6 @@
 """Parses a block diff, its hunks or all that is wrong with it; and slices of a sequence of blocks.
 
-Invariant: an invalid slice is refused; a valid one that is empty lies outside of the blocks.
+Invariant: an invalid slice is refused; a valid one that is empty lies outside the blocks.
 
     id2:id5   from one block to another, both included
     id2:+3    three blocks, from this one on         id5:-3   three, up to this one
@@ -65,14 +65,14 @@ Kind = Literal[
     "INVALID_TARGET.leaf",
     "LIST_ITEM_REQUIRED",
 ]
-"""What can be wrong in a block diff: a code, and after the point which case of it.
+"""The errors of a block diff: a code, a point, and the case.
 
 The first seven codes are of the grammar, the others of the blocks; a text that
 makes no block is `EMPTY_CONTENT` too.
 """
 
 SliceReason = Literal["empty", "form", "keyword", "unknown", "count", "anchor", "reversed"]
-"""What can be wrong in a slice."""
+"""The errors of a slice."""
 
 _SHOWN = 80
 """The most characters of a diff's line, or of a slice, that a refusal quotes."""
@@ -118,7 +118,7 @@ def problem(
 
 
 def shown(text: str) -> str:
-    """A text of the caller's as it is told back: cut, if it is long."""
+    """The caller's text as quoted in a refusal, shortened if it is long."""
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
@@ -147,7 +147,7 @@ _SIYUAN_ID = re.compile(r"[0-9]{14}-[a-z0-9]{7}")
 
 @dataclass(frozen=True, slots=True)
 class BlockHunk:
-    """One edit of one block, or new blocks beside or in it.
+    """One edit of one block, or new blocks next to or in it.
 
     `search` is what the block must hold (EDIT alone); `text` is the new text,
     empty for DELETE, and for an EDIT that deletes. `line` is that of the header
@@ -246,8 +246,8 @@ class DiffMarker:
 class Header:
     """A header line; `wrong` is what is wrong with it, None for a valid one.
 
-    `plain` headers count wherever one may stand. One that is not could be a line
-    of a text as well (`@@ -1,2 +1,2 @@`), and counts only where no text may stand.
+    `plain` headers count wherever one may be. One that is not could be a line
+    of a text as well (`@@ -1,2 +1,2 @@`), and counts only where no text may be.
     """
 
     action: Action
@@ -658,7 +658,7 @@ class NewText(NamedTuple):
 SplitText = Callable[[str], Sequence[NewText]]
 """How a text splits in blocks at its top level.
 
-Law: every line that is not blank stands in exactly one piece, as it is written.
+Law: every line that is not blank is in exactly one piece, as it is written.
 """
 
 

@@ -59,7 +59,7 @@ class BlockTree:
 
     `blocks`: those that the diff names and all that are around them; one that is not in here does
     not exist. `children`: the ids in order of what each container holds that is around a named
-    block, or is one; those beside a heading that something is appended to are in `blocks` too.
+    block, or is one; those next to a heading that something is appended to are in `blocks` too.
     """
 
     blocks: Mapping[str, BlockView]
@@ -146,7 +146,7 @@ class Claims:
         self._act_inside(around, hunk.line)
 
     def put(self, block_id: str, line: int, *, within: bool) -> None:
-        """Claim an insertion beside a block, or `within` it. Raises Unfit."""
+        """Claim an insertion next to a block, or `within` it. Raises Unfit."""
         around = self._tree.around(block_id)
         for place in (block_id, *around):
             claim = self._written.get(place)

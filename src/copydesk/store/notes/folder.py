@@ -1,6 +1,6 @@
 """Notes in a folder of Markdown files: `NoteStore` without a server.
 
-Invariant: everything is read from the text that stands there; the index only says where to look.
+Invariant: everything is read from the text that is there; the index only says where to look.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ _AT_ONCE = 32
 """Documents indexed in one transaction, while other calls wait."""
 
 _KEPT_BYTES = 16 << 20
-"""So much text of files that are left is kept until they are indexed, for the next search."""
+"""Bytes of unindexed text that are cached for the next search."""
 
 _BYTES_AT_ONCE = 2 << 20
-"""So much text is indexed by one call, which takes less than a second; the rest is left."""
+"""Bytes that one call indexes, in less than a second."""
 
 
 Of = TypeVar("Of", bound="FolderStore")
@@ -547,7 +547,7 @@ class FolderStore:
         return "/" + "/".join(reversed(names))
 
     def _listed(self, path: RelPath, card: Card) -> NoteBlock:
-        """A document, by what is known without its blocks."""
+        """A document without its blocks."""
         title = card.title or stem(path)
         return NoteBlock(
             id=card.id,

@@ -110,12 +110,12 @@ def in_order(block: Block) -> list[tuple[int, Block]]:
 
 
 def markdown(tree: Tree, block: Block) -> str:
-    """The text of a block as it is read; a byte that is no UTF-8 is shown as `\\xNN`."""
+    """The text of a block as it is read; a byte that is not UTF-8 is shown as `\\xNN`."""
     return shown_text(raw_markdown(tree, block))
 
 
 def shown_text(text: str) -> str:
-    """A text to show: a byte that is no UTF-8 is spelled out."""
+    """A text to show: a byte that is not UTF-8 is spelled out."""
     if text.isascii():
         return text
     data = text.encode("utf-8", "surrogateescape")
@@ -368,7 +368,7 @@ MOST_PAST = 1000
 
 
 class Tombstone(NamedTuple):
-    """A former text of an id. `near` is the block that was beside it, if the id is gone."""
+    """A former text of an id. `near` is the block that was next to it, if the id is gone."""
 
     id: str
     kind: str

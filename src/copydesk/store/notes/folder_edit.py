@@ -287,7 +287,7 @@ class WorkingDocument:
         return self._region(max(chunk - 1, 0), min(chunk + 2, self.document.chunks.size))
 
     def _with_guards(self, region: ReparseWindow, index: int) -> ReparseWindow:
-        """The window, widened so that a block stands before and behind this child."""
+        """The window, widened so that a block is before and behind this child."""
         size = self.document.chunks.size
         low, high = region.low, region.high
         if index == 0 and low > 0:
@@ -537,7 +537,7 @@ def _list_subtype(parent: Block) -> str | None:
 
 
 def as_stored(old: str, new: str) -> str:
-    """The new text with unchanged lines in their old bytes; others spell out what is no UTF-8."""
+    """The new text with unchanged lines in their old bytes; others spell out what is not UTF-8."""
     shown = shown_text(old)
     if shown == old:
         return new

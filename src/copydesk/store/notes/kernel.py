@@ -690,7 +690,7 @@ class _DocumentPlaces:
 
 
 def _is_due(change: Change, image: str | None) -> bool:
-    """Whether there is something to take back."""
+    """Whether there is something to undo."""
     if isinstance(change, Restore) and change.side is None:
         return image is None or not same(image, change.image)
     return (image is None) == isinstance(change, Restore)

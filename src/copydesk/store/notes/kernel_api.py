@@ -361,7 +361,7 @@ _READONLY_SQL: Version = (3, 7, 0)
 _HISTORY: Version = (3, 7, 0)
 
 _FEW = 6
-"""So many positions are asked for one by one."""
+"""Positions that are requested one by one."""
 
 _AT_ONCE = 200
 """The most ids in one request."""
@@ -445,7 +445,7 @@ class Kernel:
         """The positions of blocks; those that do not exist are left out.
 
         The kernel takes as long for the position of one block as for a fifth of a long document,
-        so of many blocks those that stand beside the first are found in their container.
+        so of many blocks those that are next to the first are found in their container.
         """
         wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
@@ -482,7 +482,7 @@ class Kernel:
         return found
 
     def children(self, block_id: str) -> list[Child]:
-        """What a container holds, with memos; of a heading its section; of others nothing."""
+        """The content of a container, with memos; for a heading its section; otherwise nothing."""
         found = self._children(block_id)
         for at, child in enumerate(found):
             if _MAY_BE_MEMO.search(child.markdown) and MEMO in (image := self.kramdown(child.id)):
@@ -672,7 +672,7 @@ class Kernel:
 
 
 def _made(answer: object) -> frozenset[str]:
-    """The ids of the blocks that an answer names as written, and of those inside of them."""
+    """The ids of the blocks that an answer names as written, and of those inside them."""
     found: set[str] = set()
     for transaction in _objects(answer):
         for operation in _objects(transaction.get("doOperations")):

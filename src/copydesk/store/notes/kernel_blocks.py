@@ -118,7 +118,7 @@ def _words(markdown: str) -> Counter[str]:
 
 
 def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
-    """The lines outside of fenced code; `checked`: InvalidArgs for a fence that loses words."""
+    """The lines outside fenced code; `checked`: InvalidArgs for a fence that loses words."""
     fence = ""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, line in enumerate(lines, 1):
@@ -626,7 +626,7 @@ def split_blocks(markdown: str) -> tuple[BlockText, ...]:
 
 @dataclass(frozen=True, slots=True)
 class HeldBlocks:
-    """What `execute` needs to know from the dry run.
+    """The data that `execute` needs from the dry run.
 
     `marks` are those of the blocks that are written or deleted, `doms` what an editor gets of
     these; `containers` those in which something changes; `idle` the indices of updates to a text

@@ -88,7 +88,7 @@ class _Wanted:
     exact: Restore | None
 
     def fault(self, standing: TreeInfo | None, image: str) -> str:
-        """What is wrong with what is there; empty if nothing is."""
+        """The problem with the current state, or an empty text."""
         if standing is None or not image:
             return f"{self.stood.id} is not there"
         if standing.around != self.stood.around:
@@ -233,7 +233,7 @@ class KernelWriter:
         return found[0].id
 
     def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
-        """The blocks that the answer names as written and that are outside of the gap."""
+        """The blocks that the answer names as written and that are outside the gap."""
         around = {gap.parent_id, gap.previous_id, gap.next_id, *found}
         others = self._kernel.standings(sorted(named - around))
         return {
@@ -487,7 +487,7 @@ class KernelWriter:
         return tuple(sorted(left))
 
     def is_back(self, block_id: str, image: str) -> bool:
-        """Whether a block has its former text; if not, it is restored once more."""
+        """Whether a block has its former text; if not, it is restored again."""
         if same(self._kernel.kramdown(block_id), image):
             return True
         with suppress(StepFailed, Refusal):

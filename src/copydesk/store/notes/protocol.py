@@ -221,7 +221,7 @@ Side = Literal["before", "after", "first_in", "last_in"]
 
 @dataclass(frozen=True, slots=True)
 class InsertText:
-    """Insert the blocks of a text beside a block or in a container."""
+    """Insert the blocks of a text next to a block or in a container."""
 
     markdown: str
     side: Side
@@ -257,7 +257,7 @@ class Restore:
     """Restore a block with its ids and attributes; only stores make these, in `ChangesDone.undo`.
 
     `image` is the store's own text of the block, `dom` the form to write if it differs. Without
-    `side` the block exists and gets its former content; with `side` it is inserted again beside
+    `side` the block exists and gets its former content; with `side` it is inserted again next to
     or in the anchor. `over` is the expected mark of the current block, or the text that was sent to
     it; ContentChanged if the block differs.
     """
@@ -435,7 +435,7 @@ class NoteStore(Protocol):
         ...
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        """A new document beside another one (`up` 0), or beside the parent of that (`up` 1).
+        """A new document next to another one (`up` 0), or next to the parent of that (`up` 1).
 
         In a folder the parent is the enclosing folder, with or without a document of its own.
         Raises as `prepare_document` does, and InvalidArgs(`location`) above the top.
@@ -482,7 +482,7 @@ def _piece(tree: Tree, block: Block) -> BlockText:
 
 
 def raw_markdown(tree: Tree, block: Block) -> str:
-    """The text of a block, with a lone surrogate for a byte that is no UTF-8."""
+    """The text of a block, with a lone surrogate for a byte that is not UTF-8."""
     whole = block.parent is tree.root and not block.indent and not block.children
     if whole and (block.attributes is None or block.attributes[0] >= block.stop):
         source = tree.data[block.start : block.stop]
@@ -553,7 +553,7 @@ def several(stores: Sequence[NoteStore]) -> NoteStore:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What each store prepared, with the indices of its changes."""
+    """The prepared state of each store, with the indices of its changes."""
 
     parts: tuple[tuple[NoteStore, Prepared, tuple[int, ...]], ...]
 

@@ -36,7 +36,7 @@ SPACES = re.compile(rb"[ \t]*").match
 """The spaces and tabs from a byte on; always matches."""
 
 BLANK = b" \t"
-"""What stands on a blank line."""
+"""What is on a blank line."""
 
 TAB = 4
 """A tab goes to the next column that this divides."""
@@ -64,7 +64,7 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
 
 
 def encode(text: str) -> bytes:
-    """The bytes of a text; what `decode` made of bytes that are no UTF-8 becomes those bytes."""
+    """The bytes of a text; what `decode` made of bytes that are not UTF-8 becomes those bytes."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -72,7 +72,7 @@ def encode(text: str) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """The text of the bytes; bytes that are no UTF-8 become lone surrogates."""
+    """The text of the bytes; bytes that are not UTF-8 become lone surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -201,7 +201,7 @@ class Tree:
     """The terminator that new lines take."""
 
     def source(self, block: Block) -> bytes:
-        """The bytes of a block as they stand, the prefixes of its later lines included."""
+        """The bytes of a block as they are, the prefixes of its later lines included."""
         return self.data[block.start : block.stop]
 
     @cached_property
@@ -236,7 +236,7 @@ def heading_of(block: Block) -> Block | None:
 
 @dataclass(slots=True)
 class Marker:
-    """What stands before the text of an item: how far in, how wide, of which kind."""
+    """What is before the text of an item: how far in, how wide, of which kind."""
 
     offset: int
     padding: int
@@ -265,7 +265,7 @@ class Node(Block):
     of each line's text in turn; None while that is the lines from `start` to `stop` as they are.
     `marker`: of a list, its first. `fence`: of fenced code. `run`: of super blocks right in one
     another, all that are open. `sort`: of HTML, how it ends; of mathematics, whether there was a
-    `$$`. `marking`: the node of its attributes. `within_item`: whether it stands in an item,
+    `$$`. `marking`: the node of its attributes. `within_item`: whether it is in an item,
     however deep.
     """
 
@@ -319,7 +319,7 @@ class Node(Block):
             self.nodes.pop()
 
     def settled(self) -> None:
-        """Let go of what only parsing needs."""
+        """Release what only parsing needs."""
         self.holder = self.pieces = self.marker = self.fence = self.run = self.marking = None
         self.nodes = ()
 

@@ -54,7 +54,7 @@ def is_phantom(block: Block) -> bool:
 
 
 def apart(tree: Tree, one: Block, other: Block) -> bool:
-    """Whether a whole line stands between a block and a later one."""
+    """Whether a whole line is between a block and a later one."""
     return len(_TERMINATOR(tree.data[one.end : other.start])) > 1
 
 
@@ -77,14 +77,14 @@ def touches(tree: Tree, block: Block) -> bool:
 
 
 def is_tight(tree: Tree, item: Block) -> bool:
-    """Whether no blank line stands between an item and those right beside it."""
+    """Whether no blank line is between an item and those right next to it."""
     around = (item.previous, item, item.next)
     beside_it = [each for each in around if each is not None]
     return not any(apart(tree, one, other) for one, other in pairwise(beside_it))
 
 
 def beside(block: Block) -> bytes:
-    """The prefix of a new sibling's line: an item stands as far in as the one beside it."""
+    """The prefix of a new sibling's line: an item stands as far in as the one next to it."""
     return prefix_beside(block) + (b" " * block.indent if block.kind == ITEM else b"")
 
 
@@ -94,7 +94,7 @@ def blank_line(prefix: bytes) -> bytes:
 
 
 def marker_holder(tree: Tree, block: Block) -> Block | None:
-    """The container whose own marker stands on the first line of a block, before it; else None."""
+    """The container whose own marker is on the first line of a block, before it; else None."""
     holder = block.parent
     while holder is not None and holder.kind == LIST:
         holder = holder.parent
@@ -147,7 +147,7 @@ def read_new(
     """The lines of a new text and the blocks in it; one line at least.
 
     What has no end gets one, so that nothing after it is taken in. `front`: it
-    stands where front matter does.
+    is where front matter does.
     """
     lines = content_lines(markdown)
     tree = parse(b"\n".join(lines), profile, part=not front)
@@ -212,12 +212,12 @@ Where = Literal["before", "after", "first_in", "last_in"]
 class Insertion:
     """A place for new blocks: text goes to byte `at`, between `before` and `after`.
 
-    `prefix` stands before every line of the text but the first, without its trailing spaces where
+    `prefix` is before every line of the text but the first, without its trailing spaces where
     the line is empty; `newline` ends each line but the last.
 
     Law: the tree after `edit` is the tree before it with the blocks of the text in this place, and
     no byte of any other block is altered. Markdown cannot keep everything apart; it does not hold
-    for a list beside a list of the same marker (they become one), a list before a block that is
+    for a list next to a list of the same marker (they become one), a list before a block that is
     itself indented (it becomes part of the last item), anything but a paragraph as the first block
     of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a line `---` in a
     text that begins with one (the two are front matter then).
@@ -230,7 +230,7 @@ class Insertion:
     newline: bytes
     profile: Profile
     bullet: bytes = b""
-    """The bullet that stands before it on the same line, if one does."""
+    """The bullet that is before it on the same line, if one does."""
     marker: bytes = b""
     """Between items, the marker of one of them."""
 
@@ -253,7 +253,7 @@ def insertion(tree: Tree, block: Block, where: Where) -> Insertion:
 
     Between items go items: they take the kind of marker that is there, and a text that is no list
     becomes one. Where a paragraph stands that no byte stands for, the text takes its place. Raises
-    ValueError for a place in a block that holds none, beside the document, and before its front
+    ValueError for a place in a block that holds none, next to the document, and before its front
     matter.
     """
     if where in ("first_in", "last_in"):
@@ -403,7 +403,7 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
 
     Lines at the start and at the end of the text that are those of the block keep their bytes, line
     ends and prefixes. The block keeps its attributes; further blocks of the text go behind them. A
-    blank line is put where the new text would run into what stands before or after it; before it,
+    blank line is put where the new text would run into what is before or after it; before it,
     the lines of the block are then all written. In the place of an item go items, with its kind of
     marker; a text that is no list becomes one. Raises ValueError for an empty text, and for the
     document.
@@ -489,7 +489,7 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
 
 
 def _follows_closely(tree: Tree, block: Block) -> bool:
-    """Whether a block stands on the line before, and not even attributes between."""
+    """Whether a block is on the line before, and not even attributes between."""
     before = block.previous
     if before is None or is_phantom(before) or before.end > before.stop:
         return False

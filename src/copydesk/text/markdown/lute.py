@@ -171,7 +171,7 @@ def _find_table(parser: Parser, node: Node) -> None:
 
 
 def _finish_task(parser: Parser, node: Node) -> bool:
-    """Take the mark of the task away; whether other blocks stand in the paragraph's place."""
+    """Take the mark of the task away; whether other blocks are in the paragraph's place."""
     text = _text(parser, node)
     mark = 0
     if leading_attributes(text):
@@ -311,7 +311,7 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
 
 
 def _is_lost(parser: Parser, node: Node) -> bool:
-    """Whether Lute takes a paragraph for attributes of what stands before, text and all."""
+    """Whether Lute takes a paragraph for attributes of what is before, text and all."""
     if node.kind != PARAGRAPH or not _begins(parser, node, b"{:"):
         return False
     return bool(leading_attributes(_text(parser, node)))
@@ -402,7 +402,7 @@ def conflict_start(parser: Parser, container: Node) -> int:
 
 
 def conflict_resume(parser: Parser, node: Node) -> int:
-    """A conflict goes on until a line begins with seven `>`."""
+    """A conflict continues until a line begins with seven `>`."""
     if not parser.line.startswith(b">>>>>>>"):
         return STAYS
     node.stop = parser.at + len(parser.line)
@@ -442,7 +442,7 @@ def html_start(parser: Parser, container: Node) -> int:
 
 
 def html_resume(parser: Parser, node: Node) -> int:
-    """HTML goes on until a blank line, or its end tag, or a line of attributes."""
+    """HTML continues until a blank line, or its end tag, or a line of attributes."""
     if parser.blank:
         return AGAIN if node.sort in (RAW, OPEN) else STAYS
     rest = parser.line[parser.offset :]
@@ -495,7 +495,7 @@ def math_taken(parser: Parser, node: Node) -> None:
 
 
 def math_resume(parser: Parser, node: Node) -> int:
-    """Mathematics goes on until a line of `$` alone, or one of attributes."""
+    """Mathematics continues until a line of `$` alone, or one of attributes."""
     if parser.blank:
         return STAYS
     rest = parser.line[parser.nonspace :]

@@ -31,10 +31,10 @@ from copydesk.text.markdown.block import (
 )
 
 NO, INTO, LEAF = range(3)
-"""What a start says: it is none of mine; a container began; a leaf began, look no further."""
+"""The result of a block start: no match, a container, or a leaf."""
 
 AGAIN, STAYS, TAKEN = range(3)
-"""What a block says of the next line: it ends before it; it goes on; the line was its last."""
+"""The effect of the next line on a block: ended before, continued, or last line."""
 
 INDENTED = 4
 """Columns of indentation from which on a line starts nothing but code."""
@@ -57,7 +57,7 @@ class BlockRules:
     resume: Mapping[str, Resume]
     finish: Mapping[str, Finish]
     taken: Mapping[str, Finish] = field(default_factory=dict[str, Finish])
-    """What a kind does once it has taken a line as text."""
+    """Called after a block kind has consumed a line as text."""
     indented: tuple[Start, ...] = ()
     keeps_indentation: bool = False
     """Whether a line right in the document keeps its indentation when text takes it."""
@@ -93,7 +93,7 @@ class Parser(LineCursor):
         self._blank_tip = self._blank_to = root
 
     def run(self, lines: Sequence[bytes], starts: Sequence[int]) -> None:
-        """Take all lines and close what is open."""
+        """Parse all lines and close the open blocks."""
         root, plain = self.root, self.rules.plain
         for line, at in zip(lines, starts, strict=True):
             tip = self.tip
@@ -162,7 +162,7 @@ class Parser(LineCursor):
                     return self._blank_to
                 seen = child
             if kind == LIST:
-                container = child  # a list goes on until something else is put into its container
+                container = child  # a list continues until something else is put into its container
                 continue
             if kind == SUPER and child.run is not None:
                 child = child.run[-1]
@@ -217,7 +217,7 @@ class Parser(LineCursor):
             self.add_text(self.add(PARAGRAPH))
 
     def add(self, kind: str) -> Node:
-        """A new node at the next character, as deep as it may stand."""
+        """A new node at the next character, as deep as it may be."""
         while not can_hold(self.tip, kind):
             self.finish(self.tip)
         tip, at = self.tip, self.at
@@ -261,12 +261,12 @@ class Parser(LineCursor):
         return node.pieces
 
     def text_of(self, node: Node) -> bytes:
-        """The text of a paragraph: its lines without what stands before them, joined by LF."""
+        """The text of a paragraph: its lines without what is before them, joined by LF."""
         pieces = iter(self.pieces_of(node))
         return b"\n".join(self.data[start:stop] for start, stop in zip(pieces, pieces, strict=True))
 
     def close_unmatched(self) -> None:
-        """Close what the line does not continue."""
+        """Close the blocks that the line does not continue."""
         if self.closed:
             return
         while self.oldtip is not self.matched:
@@ -308,7 +308,7 @@ def quote_start(parser: Parser, container: Node) -> int:
 
 
 def quote_resume(parser: Parser, node: Node) -> int:
-    """A quote goes on where its sign stands again."""
+    """A quote continues where its sign stands again."""
     if parser.blank or parser.indent >= 4 or parser.line[parser.nonspace] != 62:
         return AGAIN
     parser.to_nonspace()
@@ -319,7 +319,7 @@ def quote_resume(parser: Parser, node: Node) -> int:
 
 
 def item_resume(parser: Parser, node: Node) -> int:
-    """An item goes on where its content is indented, and over blank lines once it has any."""
+    """An item continues where its content is indented, and over blank lines once it has any."""
     if parser.blank:
         if not node.nodes:
             return AGAIN
@@ -333,7 +333,7 @@ def item_resume(parser: Parser, node: Node) -> int:
 
 
 def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
-    """The marker that stands here, consumed with the space that belongs to it; None for none.
+    """The marker that is here, consumed with the space that belongs to it; None for none.
 
     `strict` is CommonMark; else the rules are those of Lute: form feeds stand
     for spaces, and a paragraph is ended by `1.` only (not by `01.`) and by a
@@ -385,7 +385,7 @@ def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
 
 
 def same_list(node: Node, marker: Marker) -> bool:
-    """Whether an item stands in this list: of the same sign, and a task if the first is one."""
+    """Whether an item is in this list: of the same sign, and a task if the first is one."""
     first = node.marker
     if first is None or first.task != marker.task:
         return False
@@ -462,7 +462,7 @@ def lute_fence_start(parser: Parser, container: Node) -> int:
 
 
 def fence_resume(parser: Parser, node: Node) -> int:
-    """Code goes on until as many of its signs, or more, stand alone on a line."""
+    """Code continues until as many of its signs, or more, are alone on a line."""
     fence = node.fence
     line, at = parser.line, parser.nonspace
     if fence is None or parser.blank:
@@ -483,7 +483,7 @@ def blank_ends(parser: Parser, node: Node) -> int:
 
 
 SPACE = b" \t\n\v\f\r"
-"""What Lute takes for white space."""
+"""Lute's white space."""
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -627,7 +627,7 @@ def definitions(text: bytes) -> list[int]:
 
 
 def _definition(text: bytes, at: int) -> int | None:
-    """The byte after the definition and its line end; None when none stands here."""
+    """The byte after the definition and its line end; None when none is here."""
     label = _LABEL(text, at)
     if label is None or not label[1].strip():
         return None

@@ -180,7 +180,7 @@ def html_start(parser: Parser, container: Node) -> int:
 
 
 def html_resume(parser: Parser, node: Node) -> int:
-    """HTML that has no sign of its own for its end goes on until a blank line."""
+    """HTML that has no sign of its own for its end continues until a blank line."""
     return AGAIN if parser.blank and node.sort > LAST_CLOSED else STAYS
 
 
@@ -246,7 +246,7 @@ def code_start(parser: Parser, container: Node) -> int:
 
 
 def code_resume(parser: Parser, node: Node) -> int:
-    """A fence goes on until its end, indented code over blank lines and what is indented."""
+    """A fence continues until its end, indented code over blank lines and what is indented."""
     if node.fence is not None:
         return fence_resume(parser, node)
     if parser.indent >= INDENTED:
@@ -283,7 +283,7 @@ def note_start(parser: Parser, container: Node) -> int:
 
 
 def note_resume(parser: Parser, node: Node) -> int:
-    """A footnote goes on where it is indented, and over blank lines once it has content."""
+    """A footnote continues where it is indented, and over blank lines once it has content."""
     if parser.blank:
         return STAYS if node.nodes else AGAIN
     if parser.indent < INDENTED:
@@ -309,7 +309,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
 
 
 def settle_gfm(parser: Parser) -> None:
-    """Lines of attributes, and marks that stand alone, belong to the block before them."""
+    """Lines of attributes, and marks that are alone, belong to the block before them."""
     if b"{:" not in parser.data and b"^" not in parser.data:
         return
     waiting = [parser.root]
@@ -455,7 +455,7 @@ def markdown_of(tree: Tree, block: Block) -> str:
     """The text of a block: what is read of it, and what has to be said to find it again.
 
     Lines end with LF, whatever the file has. The document's is that of its
-    blocks, front matter included. Bytes that are no UTF-8 are lone surrogates.
+    blocks, front matter included. Bytes that are not UTF-8 are lone surrogates.
     """
     if _is_bare(tree, block):
         source = tree.source(block)
@@ -473,7 +473,7 @@ def _is_bare(tree: Tree, block: Block) -> bool:
         and tree.data.find(b"\n", start, stop) < 0
         and tree.data.find(b"\r", start, stop) < 0
     ):
-        return True  # one line, whatever it stands in: prefixes come before its start
+        return True  # one line, whatever it is in: prefixes come before its start
     if _cuts(block) or _own(tree, block) or block.indent or tree.data[start : start + 1] in _BLANKS:
         return False
     return not block.children or (
@@ -487,12 +487,12 @@ def prefix_within(tree: Tree, block: Block) -> bytes:
 
 
 def prefix_beside(block: Block) -> bytes:
-    """What a line takes that stands where the block does: the prefix of its parent's content."""
+    """What a line takes that is where the block does: the prefix of its parent's content."""
     return _spelled(_cuts(block))
 
 
 def prefix_inside(block: Block) -> bytes:
-    """What a line of a new child of the block takes, unless it stands on the block's first line."""
+    """What a line of a new child of the block takes, unless it is on the block's first line."""
     return _spelled([*_cuts(block), *_cuts_of(block)])
 
 
@@ -614,7 +614,7 @@ def marked_id(data: bytes, start: int, stop: int) -> str | None:
 
 
 def attributes_id(text: bytes) -> str | None:
-    """The id in a line of attributes, or in a mark that stands there instead."""
+    """The id in a line of attributes, or in a mark that is there instead."""
     if text.startswith(b"^"):
         return marked_id(text, 0, len(text))
     pairs = leading_attributes(text) or line_attributes(text)
@@ -644,7 +644,7 @@ def undisturbed(size: int) -> Generator[None]:
 
 
 def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) -> Tree:
-    """The blocks of a Markdown text, with the bytes each of them stands on.
+    """The blocks of a Markdown text, with the bytes each of them is on.
 
     `part`: it is to stand within another text, and so begins with no front matter. A `str` is
     counted in its UTF-8. In the profile `gfm` a byte order mark is no part of the text; in `siyuan`

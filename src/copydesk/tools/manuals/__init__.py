@@ -1,7 +1,7 @@
 """The manuals: Markdown pages by toolset, topic and language, and the server's instructions.
 
 Invariants: every toolset has the same topics in both languages; a page is read when it is asked
-for, never kept. What a tool takes stands in its class and not in its chapter.
+for, never kept. What a tool takes is in its class and not in its chapter.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _LABEL = re.compile(r"\*\*\w+\*\*(?:: |：)(.+?(?:\.(?= )|。|$))")
 
 
 def _lines(page: str) -> Iterator[tuple[str, int, bool]]:
-    """The lines, the level of those that are headings, and whether they stand in a fence."""
+    """The lines, the level of those that are headings, and whether they are in a fence."""
     fence = ""
     for line in page.rstrip("\n").split("\n"):
         opened = _FENCE.match(line)
@@ -127,7 +127,7 @@ def _overview(page: str) -> str:
 
 
 def instructions(toolsets: Iterable[str], lang: Lang, *, auto: bool = False) -> str:
-    """What a server tells a model about toolsets together; `auto`: that is what `apply` means."""
+    """A server's instructions for its toolsets; `auto` is the default of `apply`."""
     wanted = set(toolsets)
     chosen = [name for name in _TOOLSETS if name in wanted]
     pages = [_page(name, "instructions", lang).rstrip("\n") for name in chosen]

@@ -25,7 +25,7 @@ Lang = Literal["en", "zh"]
 
 @dataclass(frozen=True, slots=True)
 class ToolTexts:
-    """What a model reads of one tool; `arguments` are those that it describes in its own way."""
+    """The texts of one tool; `arguments` overrides the common argument texts."""
 
     title: str
     description: str
@@ -96,7 +96,7 @@ _IN_SHELL = {
 
 
 def in_shell(words: str) -> str:
-    """What was said to a caller of tools, as it is said in a shell."""
+    """A message for tool callers, reworded for the shell."""
     return _TOOLS.sub(lambda found: _IN_SHELL.get(found[0], f"copydesk call {found[0]}"), words)
 
 
