@@ -22,7 +22,7 @@ from bench.field import PROGRAM
 from bench.peers.mcp_stdio import Client
 
 Change = Callable[[str], str]
-"""What an agent wants of a file, as a function of its text with LF."""
+"""An agent's intended edit, as a function of the file's text with LF."""
 
 CONFIGURATION = "copydesk.toml"
 PLAN = r"\b(?:hunk_id|planned)\W+([0-9a-f]{8})\b"
@@ -50,7 +50,7 @@ class Lines:
 
 @dataclass
 class Seen:
-    """What an agent knows of a file: its text when it looked, and which lines it was shown."""
+    """An agent's knowledge of a file: its text when read, and the lines shown."""
 
     data: bytes
     lines: list[str]
@@ -72,7 +72,7 @@ class Agent(ABC):
         self.seen: dict[str, Seen] = {}
 
     def close(self) -> None:  # noqa: B027 # most have nothing to end
-        """End what was started."""
+        """End all started processes."""
 
     # --- looking
 
@@ -160,10 +160,10 @@ class Agent(ABC):
             stop += 1
         return first, stop
 
-    # --- what the agent knows
+    # --- the agent's knowledge
 
     def knows(self, path: str, shown: Iterable[int]) -> None:
-        """Note what was shown of a file, by index of line."""
+        """Record the shown lines of a file, by index."""
         data = (self.root / path).read_bytes()
         known = self.seen.get(path)
         if known is None or known.data != data:
@@ -233,7 +233,7 @@ class Agent(ABC):
         return found
 
     def grep(self, pattern: str, path: str, windows: Mapping[str, list[list[int]]]) -> str:
-        """What `rg -n` prints; of one file that was named it leaves out the path."""
+        """The output of `rg -n`; without the path for a single named file."""
         parts: list[str] = []
         for name, wide in windows.items():
             lead = "" if name == path else name
@@ -380,7 +380,7 @@ class Copydesk(Agent):
             raise
 
     def _learned(self, answer: str, path: str) -> None:
-        """Note the version that an answer tells of a file."""
+        """Record the version of a file from an answer."""
         name, version = re.escape(path), r"\b([0-9a-f]{12})\b"
         line = re.search(rf"{name}\b.*?{version}", answer)
         found = line or re.search(rf"{name}\b.*?version\W+{version}", answer, re.DOTALL)

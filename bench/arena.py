@@ -31,7 +31,7 @@ LARGE_KB = 300 << 10
 
 @dataclass
 class Cell:
-    """What one contestant did in one row: times, memory above idle, or why there are none."""
+    """One contestant's result in one row: times, memory above idle, or why there are none."""
 
     name: str
     kind: str
@@ -126,7 +126,7 @@ def compete(
 
 
 def order(names: Sequence[str], turn: int) -> list[str]:
-    """Who comes when in a round: each has other neighbours each time, the same in every run."""
+    """The order of a round: neighbours vary, but are the same in every run."""
     return random.Random(turn).sample(names, len(names))
 
 
@@ -151,7 +151,7 @@ def _warmed(
 
 
 def _turn(worker: Worker, cell: Cell, one: Round, limits: Limits, expects: str) -> bool:
-    """One contestant's turn; whether it takes further part in the row."""
+    """Run one contestant; whether it stays in the row."""
     if cell.kind == "peer" and sum(cell.seconds) > limits.peer:
         return False
     if one.restore is not None:
@@ -176,7 +176,7 @@ def _turn(worker: Worker, cell: Cell, one: Round, limits: Limits, expects: str) 
 
 
 def _judged(root: Path, cell: Cell, one: Round, reply: Reply, expects: str) -> str:
-    """What is wrong; empty when all is right."""
+    """The error, or an empty text."""
     failed: str = reply.get("failed", "")
     if cell.kind == "limit":
         return failed

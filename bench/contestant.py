@@ -1,4 +1,4 @@
-"""What takes part in a benchmark: one tool, driven the same way as all others.
+"""Contestants of a benchmark: tools, all driven the same way.
 
 What lives here: `Contestant`, the job it is given, and how memory is measured.
 What must not: any one tool. A contestant runs in a process of its own
@@ -57,7 +57,7 @@ class Job:
 
     @property
     def how(self) -> How:
-        """How the place is told."""
+        """How the place is given to the tool."""
         how: How = self.body["how"]
         return how
 
@@ -171,7 +171,7 @@ def outside(folder: Path) -> dict[str, str]:
 
 
 def reset_peak(pid: int) -> None:
-    """Set the peak of a process to what it holds now, where the system can."""
+    """Reset the peak memory of a process, if the system can."""
     try:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
     except OSError:
@@ -179,7 +179,7 @@ def reset_peak(pid: int) -> None:
 
 
 def memory_kb(pid: int, field: str) -> int:
-    """`VmHWM` (peak) or `VmRSS` of a process in KiB; 0 where it cannot be told."""
+    """`VmHWM` (peak) or `VmRSS` of a process in KiB; 0 if unknown."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Many agents at once, each a process with copydesk as a library; what their calls took, and why.
+"""Many concurrent agents, each a process with copydesk as a library; times and their causes.
 
 What lives here: files with a line for each agent, agents, and a sampler that says where their time
 goes. What must not: sizes, tables. Each call is one of a tool (`OpenWorkspace.call`).
@@ -29,7 +29,7 @@ _PER_FOLDER = 100
 _WORDS = "of this file, which is as long as most lines are"
 _SAMPLE_SECONDS = 0.005
 _BULK = 2_000
-"""So many entries of a journal are made at once."""
+"""Journal entries created in one batch."""
 
 PYTHON, FILES, SQLITE, REDIS = "Python", "files", "SQLite", "Redis"
 FOR_FILE, FOR_STATE = "lock of a file", "lock of the state"

@@ -1,4 +1,4 @@
-"""What an agent pays: `python -m bench.economy [--answers]`, and the last section of the results.
+"""The token cost of agents: `python -m bench.economy [--answers]`, the last section of the results.
 
 What lives here: the count of calls and tokens. What must not: tools, tasks. Each task is done by
 every agent of `bench.agents`, and its files must have the right bytes at the end. Tokens are those

@@ -1,4 +1,4 @@
-"""The physical limits: the least that the system must do for what is measured.
+"""The physical limits: the least work the system must do for a measurement.
 
 What lives here: contestants that write the expected bytes, copy a file, count
 line ends, or read an end, and nothing else; they edit nothing. What must not:
@@ -23,7 +23,7 @@ class Rewrite(Contestant):
     """Write all bytes to a new file and rename it; option `fsync`: flush it before."""
 
     def edit(self, job: Job) -> Callable[[], object]:
-        """The same bytes again: what is written does not matter to the disk."""
+        """Write the same bytes again; the content does not matter to the disk."""
         path, temp = self.root / FILE, self.root / "f.tmp"
         data = path.read_bytes()
         flush = self.options["fsync"] == "yes"
@@ -42,7 +42,7 @@ class Rewrite(Contestant):
 
 
 class Journalled(Contestant):
-    """What is promised of an edit, done bare: three commits of SQLite and one file replaced.
+    """An edit's promises, done bare: three SQLite commits and one file replaced.
 
     A plan is kept; an entry of the journal is on the disk before the file is touched; the file is
     replaced; the plan is ended. Option `fsync`: entry, file and folder are flushed, in this order.

@@ -69,7 +69,7 @@ class Worker:
         self._process.stdout.close()
 
     def kill(self) -> None:
-        """End it and what it started: its own group, nothing else."""
+        """End the process and its children: its own group only."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

@@ -36,7 +36,7 @@ class Outcome:
 
 
 class _Station:
-    """So many servers, and a queue in the order of arrival."""
+    """A number of servers with one first-come, first-served queue."""
 
     def __init__(self, servers: int) -> None:
         self.free, self.queue = servers, deque[Callable[[], None]]()

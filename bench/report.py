@@ -75,7 +75,7 @@ def page(
 
 
 def machine() -> str:
-    """What it was measured on."""
+    """The machine of the measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     system = f"{platform.system()} {platform.release().split('-')[0]}, {platform.machine()}"
     return (
@@ -155,7 +155,7 @@ def _times(cell: Cell) -> list[str]:
 
 
 def _order(cell: Cell) -> tuple[int, int, float]:
-    """Limits first, then by time; who has none comes last."""
+    """The sort key: limits first, then by time; those without a time last."""
     return (cell.kind != "limit", cell.median is None, cell.median or 0.0)
 
 

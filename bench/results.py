@@ -1,4 +1,4 @@
-"""What a workload comes to: tables, bars, lines of a plot.
+"""The results of a workload: tables, bars, lines of a plot.
 
 What lives here: the values. What must not: Markdown, SVG, measuring.
 """
@@ -16,7 +16,7 @@ Lines = dict[str, list[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Bar:
-    """Something that was asked for, what was measured, and whether that is enough.
+    """A required value, the measured one, and whether it is met.
 
     `met` is None when it could not be measured.
     """

@@ -135,7 +135,7 @@ Made = tuple[Place, RedisServer | None]
 
 @dataclass
 class Bench:
-    """Where it runs, and what was found so far."""
+    """The machine, and the results so far."""
 
     scale: Scale
     home: Path
@@ -231,7 +231,7 @@ class Bench:
 
 
 def costs(point: Point) -> Call:
-    """What one call costs, by what was measured of one agent alone.
+    """The cost of one call, as measured for a single agent.
 
     With SQLite the journal is held while SQLite works and flushes; on a server that is what the
     server works, and what of the agent's waiting for it is left.

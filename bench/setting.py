@@ -1,4 +1,4 @@
-"""What every workload is given: contestants, a folder, and how much to measure."""
+"""The setting of every workload: contestants, a folder, and how much to measure."""
 
 from __future__ import annotations
 

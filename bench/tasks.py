@@ -1,4 +1,4 @@
-"""The tasks that agents are measured by: files, what is to become of them, and the steps.
+"""The agents' tasks: files, their required results, and the steps.
 
 What lives here: tasks and their texts. What must not: tools, counting. The steps are those of any
 agent; where a text is long, a module of Python's library stands for a file of the project.
@@ -157,7 +157,7 @@ def moved(name: str, source: str, text: str, function: str, target: str, other: 
 def undone(
     name: str, path: str, text: str, pattern: str, first: Change, back: Change, later: Change
 ) -> Task:
-    """The agent takes back what it did before; only that is counted."""
+    """The agent undoes its earlier edits; only that is counted."""
 
     def play(agent: Agent) -> None:
         agent.find(pattern, path, 3, 3)
@@ -615,7 +615,7 @@ from parcel import booking, quotes
 
 
 def commands():
-    """By name: what each command does."""
+    """The commands by name."""
     return {
         "quote": quotes.run,
         "book": booking.run,

@@ -97,7 +97,7 @@ def _shorten(draw: Draw, now: Lines) -> None:
 
 
 def _old_line(draw: Draw, now: Lines) -> None:
-    """A twin stands at the very line where the target was planned."""
+    """A twin is at the line where the target was planned."""
     at = draw.start - 20
     now[at:at] = [*draw.junk(16), *draw.twin()]
 
@@ -178,7 +178,7 @@ KINDS: dict[str, tuple[str, Trap]] = {
     "look-alike, this deleted": ("reject", _delete_this),
     "look-alike, other deleted": ("apply", _delete_other),
 }
-"""What must come of each kind, and how it is laid."""
+"""The required result of each kind, and how it is set up."""
 
 
 def made_cases(root: Path, each: int) -> Iterator[Case]:

@@ -26,7 +26,7 @@ PYTHON = WITH_REPLACE[:3]
 
 @dataclass(frozen=True)
 class Race:
-    """One race: how many edits are in the file, how many were told of, in what time.
+    """One race: edits in the file, edits reported, and the time.
 
     `timely`: no process was stopped by the clock.
     """
@@ -131,7 +131,7 @@ def _race(bench: Setting, row: Entrant, *, same: bool) -> Race:
 
 
 def _judged(root: Path, paths: list[str], replies: list[Reply], master: Path, most: float) -> Race:
-    """What stands in the files against what was reported."""
+    """Compare the files with the reports."""
     lines = {path: (root / path).read_text("utf-8", "replace").split("\n") for path in paths}
     done = sum(len(reply["done"]) for reply in replies)
     there = 0

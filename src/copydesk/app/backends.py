@@ -46,7 +46,7 @@ def _nothing() -> None:
 
 
 def _unknown() -> None:
-    """Nothing is known of what other processes decide."""
+    """Without shared state, other processes' decisions are unknown."""
 
 
 def _unchanged() -> object:
@@ -66,7 +66,7 @@ class Losses:
         _log.warning("%s", words_of_loss(path, loss, "en"))
 
     def take(self) -> list[tuple[str, Loss]]:
-        """The losses since the last call: the file, and what happened to it."""
+        """The losses since the last call: files, and the reasons."""
         taken: list[tuple[str, Loss]] = []
         while self._noted:
             with suppress(IndexError):  # another thread was first
@@ -75,13 +75,13 @@ class Losses:
 
 
 def words_of_loss(path: str, loss: Loss, lang: Lang) -> str:
-    """What happened to a state file and what is lost with it, in words."""
+    """A sentence about a state file's problem and what is lost."""
     facts = {"file": path, "holds": words_of_content(path, lang)}
     return say("state.server" if path == "server" else f"state.{loss}", lang, facts)
 
 
 def words_of_content(path: str, lang: Lang) -> str:
-    """What is lost with a state file, in words."""
+    """A sentence about what is lost with a state file."""
     return say(f"state.holds.{os.path.basename(path).partition('.')[0]}", lang)
 
 

@@ -1,4 +1,4 @@
-"""Minimal edits of configuration texts: which spans of a JSON or TOML text become what.
+"""Minimal edits of configuration texts, as spans of JSON or TOML.
 
 Invariant: every edit made here is checked: the new text is read again and differs from the
 old one by what was asked for and by nothing else; a text that cannot be read is refused.

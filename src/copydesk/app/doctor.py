@@ -1,4 +1,4 @@
-"""The checks of a workspace: what was found, what is wrong, how to fix it.
+"""The checks of a workspace: findings, problems and fixes.
 
 Checking touches no file of the user; one of its own is made in the root and removed at once.
 `repair` renames files of the state folder and deletes none.
@@ -112,7 +112,7 @@ def _ripgrep(root: str) -> Iterator[Finding]:
 
 
 def _redis(root: str) -> Iterator[Finding]:
-    """Whether the configured server answers, and keeps what it acknowledges."""
+    """Check that the configured server answers and is durable."""
     config = _loaded(root)
     if config is None or config.registry != "redis":
         return
@@ -232,7 +232,7 @@ def _mend(refusal: StateFailed) -> str:
 
 
 def repair(root: str) -> list[Finding]:
-    """Rename the state files that are damaged or of an older build; what was done.
+    """Rename state files that are damaged or of an older version; report the renames.
 
     Nothing is deleted. A file that only lacks its owner's permissions gets them back.
     """
@@ -367,7 +367,7 @@ def _policy(root: str) -> Iterator[Finding]:
 
 
 def _approves(member: MemberConfig) -> str:
-    """In words, who approves the edits of a member."""
+    """A sentence about who approves a member's edits."""
     words = {"human": "a person approves", "self": "approves its own edits"}
     said = [words[member.approval]]
     said += [f"{glob}: {words[who]}" for glob, who in member.approval_paths]

@@ -119,7 +119,7 @@ class Desk(Closing):
         existing_hunk_id: str | None = None,
         why: str = "",
     ) -> Planned:
-        """Plan an edit; nothing is written. `why` is one line for who reviews it."""
+        """Plan an edit; nothing is written. `why` is one line for reviewers."""
         check_request(request)
         terms = Terms(version, expected_old, existing_hunk_id)
         member = self._member.because(check_why("why", why))
@@ -211,7 +211,7 @@ class Desk(Closing):
         return self._reporting(outcome)
 
     def apply_all(self, *hunk_ids: str) -> Transacted:
-        """Write several plans, all or none; raises what the first that is refused would raise.
+        """Write several plans, all or none; raises the refusal of the first refused plan.
 
         >>> import tempfile, pathlib
         >>> from copydesk import Desk
@@ -281,7 +281,7 @@ class Desk(Closing):
         return self._opened.history(self._member.name, path, most, before)
 
     def foreign_writes(self) -> tuple[Saved, ...]:
-        """What other programs wrote that was saved as an edit, and no result has said yet.
+        """Other programs' writes that were saved as edits and not yet reported.
 
         A program that keeps a replaced file open may write to it later than the result.
         """

@@ -1,4 +1,4 @@
-"""Setting copydesk up in MCP clients: which there are, and what changes in their files."""
+"""Setting up copydesk in MCP clients: the known clients and the edits of their files."""
 
 from __future__ import annotations
 
@@ -480,7 +480,7 @@ class Setup:
         return replace(step, status=status)
 
     def _taken_back(self, what: str, path: Path, client: Client | None = None) -> Step:
-        """The file as it was, if what was written is still there as it was written."""
+        """The original file, if the written entry is unchanged."""
         title = client.title if client else ""
         try:
             now = _read(path)
@@ -630,7 +630,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _check_writable(path: Path, before: bytes | None) -> None:
-    """Raise Unreadable for a file that somebody made read-only, also for who may write all."""
+    """Raise Unreadable for a read-only file, also for root."""
     if before is not None and not path.stat().st_mode & 0o222:
         raise Unreadable("it is read-only")
 
@@ -700,7 +700,7 @@ def _change(before: bytes, after: bytes) -> ChangeSet:
 
 
 def _replace(real: Path, step: Step) -> None:
-    """Write a file that is no file of the workspace, if it is still what was read."""
+    """Write a file outside the workspace, if it is unchanged since it was read."""
     path = RelPath.parse(real.name)
     try:
         with Files(str(real.parent)) as files:

@@ -40,7 +40,7 @@ HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    # what makes a sign an emoji or a text is hidden behind any other character
+    # emoji and text selectors are hidden after any other character
     "|(?<![\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f](?!\u20e3)"
 )
 """Control characters, direction marks, characters without width, lone surrogates."""
@@ -59,7 +59,7 @@ def colours(stream: TextIO) -> bool:
 
 
 def has_person() -> bool:
-    """Whether somebody sees what is printed and can type."""
+    """Whether input and output are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -172,7 +172,7 @@ class Keys:
 
     @contextmanager
     def lines(self) -> Generator[None]:
-        """Within it the terminal gives lines, and shows what is typed."""
+        """Restore line mode and echo within the block."""
         self.__exit__()
         try:
             yield
@@ -198,7 +198,7 @@ class Keys:
         return dropped
 
     def _read(self, seconds: float) -> bool:
-        """Take what is typed in that time; whether anything was."""
+        """Read the keys typed in that time; whether there were any."""
         if not select.select([self._input], [], [], seconds)[0]:
             return False
         typed = os.read(self._input, 4_096).decode("utf-8", "replace")
@@ -217,7 +217,7 @@ _NAMED_KEYS = {
     **dict.fromkeys(("\x1b[D", "\x1bOD"), "k"),
     "\r": "\n",
 }
-"""Arrows and the page keys stand for keys that move."""
+"""Arrow and page keys as navigation keys."""
 
 
 class Counter:
@@ -294,7 +294,7 @@ def notices(answer: Answer) -> tuple[str, ...]:
 
 
 def saved(found: Sequence[Saved], lang: Lang) -> None:
-    """Print what other programs wrote that was saved as an edit."""
+    """Print other programs' writes that were saved as edits."""
     for one in found:
         words = saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang)
         out(line(words) + "\n")

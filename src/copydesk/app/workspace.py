@@ -178,7 +178,7 @@ def hunk_id() -> str:
 
 
 def user_of(member: str) -> str:
-    """What the person whose agent the member is goes by."""
+    """The recorded name of the member's person."""
     return f"user of {member}"
 
 
@@ -258,7 +258,7 @@ class OpenWorkspace(Closing):
         self._lasting: Backend | None = None
 
         def lasting() -> Journal:
-            """A journal of the state folder, for what must outlive this process."""
+            """A journal of the state folder, for records that must outlive this process."""
             with self._lock:
                 if self._lasting is None:
                     self._lasting = shared_backend(self.root, config)
@@ -347,7 +347,7 @@ class OpenWorkspace(Closing):
         return self._live.last
 
     def close(self) -> None:
-        """Close notes, files and backend; log other programs' saved writes nobody was told of."""
+        """Close notes, files and backend; log other programs' unreported saved writes."""
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)
@@ -461,7 +461,7 @@ class OpenWorkspace(Closing):
         return known[key]
 
     def person(self, name: str) -> Member:
-        """The person whose agent the member is: its rights, and nobody else to ask."""
+        """The member's person: the same rights, without approval."""
         own = self.member(name)
         refresh = partial(self.person, name)
         return replace(own, name=user_of(name), policy=SELF, refresh=refresh)

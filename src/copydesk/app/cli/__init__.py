@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _report_missing(error, words)
         return 2
     except OSError as error:
-        # The reader has gone (`| head`), or the disk is full: drop what is still buffered.
+        # The reader has closed (`| head`), or the disk is full: drop the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 1

@@ -274,7 +274,7 @@ def _discard(options: argparse.Namespace) -> int:
 
 
 def _check_declared(opened: OpenWorkspace) -> None:
-    """Raise AccessDenied where the name of who decides is no more than a flag or a variable."""
+    """Raise AccessDenied if only a flag or a variable names the person who decides."""
     name = opened.config.member
     if name not in opened.config.members and name != load(opened.root, {}).member:
         raise AccessDenied("approve", "the configuration declares no such member")

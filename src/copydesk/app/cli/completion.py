@@ -124,7 +124,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:
-    """The values of an argument, by what it is."""
+    """The completions of an argument, by its kind."""
     name = action.dest
     if action.choices is not None:
         yield from (str(each) for each in action.choices if each != "words")

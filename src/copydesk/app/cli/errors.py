@@ -47,7 +47,7 @@ def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, 
 
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
-    """A refusal for a person: its code, what happened, what to do."""
+    """A refusal for a person: code, problem, next step."""
     return _with_next(refusal.code, refusals.refusal_words(refusal, lang), lang)
 
 

@@ -25,7 +25,7 @@ _AGAIN = "Before the next Edit or Write of this file, read it: the client refuse
 
 
 def run(opened: OpenWorkspace) -> int:
-    """Answer the hook; nothing is said of a call that is left to the client. Raises UsageError."""
+    """Answer the hook; print nothing to leave the call to the client. Raises UsageError."""
     given = _given(sys.stdin.read())
     call = call_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
     if call:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def importing(*, to_serve: bool = False) -> Generator[None]:
-    """Pause the collector; `to_serve`: it passes over what there is by then ever after."""
+    """Pause the collector; `to_serve`: it permanently skips the current objects."""
     was_on = gc.isenabled()
     gc.disable()
     try:

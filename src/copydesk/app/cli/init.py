@@ -1,4 +1,4 @@
-"""`copydesk init`: shows what it would change in the clients' configuration, asks, and writes."""
+"""`copydesk init`: show the changes of the clients' configuration, ask, and write."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ from copydesk.tools.reports import short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _SEEN = 8
-"""Digits of a digest that nobody types without having seen them."""
+"""Digits of a digest that cannot be guessed."""
 
 
 def reviewer(opened: OpenWorkspace) -> Member:
@@ -58,7 +58,7 @@ def reviewer(opened: OpenWorkspace) -> Member:
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
-    """Approve a plan; `after`: the digest of what was seen, or 8 digits or more of its start."""
+    """Approve a plan; `after` is the shown digest, or its first 8 or more digits."""
     person, review = reviewer(opened), opened.desk.review
     lang = opened.config.lang
     shown = review.show(person, hunk_id)
@@ -135,7 +135,7 @@ def _canonical(row: object) -> str:
 
 
 def _approved(opened: OpenWorkspace) -> list[dict[str, object]]:
-    """The approved edits, newest first: digests of the journal, and what the approval was for."""
+    """The approved edits, newest first, with journaled and approved digests."""
     found: list[dict[str, object]] = []
     reviewer, before = opened.member(opened.config.member), None
     while True:
@@ -362,7 +362,7 @@ class _Review:
         return next((i for i in range(self._at - 1, -1, -1) if self._queue[i] not in mine), -1)
 
     def _answer(self, keys: str, all_: list[Shown]) -> str:
-        """The next key; raises _Moved where what is shown is not as it was."""
+        """The next key; raises _Moved if the shown plan changed."""
         if self._keys is None:
             sys.stdout.flush()
             answer = input(self._prompt(keys, all_)).strip()
@@ -403,7 +403,7 @@ class _Review:
         )
 
     def _act(self, key: str, all_: list[Shown]) -> bool:
-        """Do what a key asks for; True to go on to the next plan to show."""
+        """Run the command of a key; True to continue with the next plan."""
         first = all_[0]
         if key == "a":
             self._view.whole = True
@@ -667,7 +667,7 @@ class _View:
 
 
 _LOOK_SECONDS = 0.5
-"""So often it is looked whether plans have come or gone."""
+"""Interval of the check for new and ended plans."""
 
 _CONTEXTS = (CONTEXT, 10, 40, 1_000_000)
 

@@ -240,7 +240,7 @@ def _wait(words: str, wait: TooMany) -> Response:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that replays the body, then goes on."""
+    """A `receive` that replays the body, then continues."""
     given = False
 
     async def replay() -> Message:

@@ -177,7 +177,7 @@ class LimitedProtocol(H11Protocol):
             self._refuse(503, "Service Unavailable", "Too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release what the connection counted for."""
+        """Release the connection's share of the limits."""
         self._come()
         if self._counted:
             self._counted = False

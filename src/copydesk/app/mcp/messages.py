@@ -93,7 +93,7 @@ def too_large(head: bytes, limit: int) -> ErrorReply:
 
 
 def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
-    """Repair what the library's parser refused, or answer it under its id."""
+    """Repair a message that the library's parser refused, or answer it under its id."""
     text = raw.decode("utf-8", "surrogateescape")
     try:
         came: Any = json.loads(text)
@@ -217,7 +217,7 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
 
 
 def _as_original(answer: Envelope, original: Original, *, structured: bool) -> t.CallToolResult:
-    """The result as the program gives it that the tool stands for."""
+    """The result in the form of the original program."""
     result: dict[str, Any] = {"content": _plain(original.blocks), "isError": answer.is_error}
     if original.structured is not None:
         result["structuredContent"] = _plain(original.structured)

@@ -110,7 +110,7 @@ class Hunks:
     async def read_resource(
         self, ctx: Ctx, params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult:
-        """The plan as it was shown, or part of a manual; raises MCPError for what is not there."""
+        """A plan as shown, or a part of a manual; raises MCPError if it does not exist."""
         uri = str(params.uri)
         if uri.startswith(MANUAL_PREFIX):
             return _markdown(uri, self._manuals.resource(uri), self._lang)
@@ -178,7 +178,7 @@ class Hunks:
                 await anyio.sleep(_CALM_SECONDS)
             news.clear()
             now = await self._waiting(known)
-            # One that is new here may have changed since a client has heard of it.
+            # A plan new to this process may have changed since a client was notified.
             changed = {uri for uri in {**known, **now} if now.get(uri) != known.get(uri)}
             if known.keys() != now.keys():
                 await self._bus.publish(ResourcesListChanged())
@@ -254,7 +254,7 @@ _TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。
 
 
 class Manuals:
-    """The manuals of some toolsets, in one language. `auto`: what a call means by default."""
+    """The manuals of some toolsets, in one language. `auto` is the default of apply."""
 
     def __init__(self, toolsets: Sequence[str], lang: Lang, *, auto: bool = False) -> None:
         known, self._auto = manuals.toolsets(), auto

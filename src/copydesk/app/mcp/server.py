@@ -241,13 +241,13 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 THREADS: Final = 64
-"""How many calls run at once; more wait for their turn."""
+"""How many calls run at once; more are queued."""
 
 PROGRESS_SECONDS: Final = 0.1
 """The least time between two reports of progress."""
 
 TASK_META: Final = "copydesk/task"
-"""The key of a call's `_meta` that labels what the caller works on."""
+"""The key of a call's `_meta` that labels the caller's task."""
 
 _log = logging.getLogger("copydesk")
 
@@ -261,7 +261,7 @@ class CopydeskServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """As the library has it, with changes of resources announced unless told otherwise."""
+        """As in the library, with resource changes announced by default."""
         told = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
@@ -500,7 +500,7 @@ class _Progress:
             self._loop.call_soon_threadsafe(self._begin, seen)
 
     async def sent(self) -> None:
-        """Return when what is being sent has been."""
+        """Return when pending messages have been sent."""
         if self._sending is not None:
             await self._sending
 
@@ -631,7 +631,7 @@ def _encoded(message: SessionMessage) -> bytes:
 
 
 def _write_at_once(sink: int, data: bytes) -> memoryview:
-    """Write what a pipe takes without waiting for its reader; what is left for a thread."""
+    """Write as much as a pipe takes without blocking; return the rest for a thread."""
     view = memoryview(data)
     if not hasattr(select, "poll") or len(data) > _AT_ONCE:
         return view

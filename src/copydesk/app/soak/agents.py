@@ -71,7 +71,7 @@ class World:
         return self.stopping or time.monotonic() >= self.until
 
     def settle(self, tokens: Sequence[Token], status: Status, code: str = "") -> None:
-        """Note what an answer said of tokens; of several answers the surest counts."""
+        """Record an answer about tokens; of several answers the surest counts."""
         for token in tokens:
             if _RANK[status] >= _RANK[token.status]:
                 token.status, token.code = status, code or token.code
@@ -190,7 +190,7 @@ class Agent:
     # what it writes
 
     def _note(self, answer: Fields, tokens: Sequence[Token] | None = None) -> None:
-        """Record what an answer reports of tokens, by default those in flight."""
+        """Record an answer about tokens, by default those in flight."""
         mine = list(self._flight if tokens is None else tokens)
         inner = cast("Fields", answer.get("data") or answer)
         rows = cast("Sequence[Fields]", inner.get("hunks") or [inner])

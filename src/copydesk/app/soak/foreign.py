@@ -36,7 +36,7 @@ class ForeignWriter:
         self.stopping = False
 
     def run(self) -> None:
-        """Write until it is told to stop."""
+        """Write until asked to stop."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         acts: dict[str, Callable[[str], None]] = {

@@ -28,7 +28,7 @@ _CARRIED, _NEAR, _FAR, _MOST_AHEAD = (2,), 6, 24, 300
 
 @dataclass(slots=True)
 class Token:
-    """One line that somebody wrote: who, in which operation, and what the answers said."""
+    """A written line: its writer, operation, and the answers about it."""
 
     name: str
     operation: str
@@ -45,7 +45,7 @@ class Ledger:
         self._count: Counter[str] = Counter()
 
     def new(self, writer: str, operation: str = "") -> Token:
-        """A token that nobody had before."""
+        """A new unique token."""
         self._count[writer] += 1
         name = f"{writer}-{self._count[writer]:06}"
         self.tokens[name] = token = Token(name, operation or name)
@@ -119,7 +119,7 @@ def lines_of(data: bytes) -> list[str]:
 
 
 class DiffError(Exception):
-    """A diff does not fit the text that it is said to be of."""
+    """A diff does not fit its text."""
 
 
 def apply_diff(before: bytes | None, diff: str) -> bytes | None:
@@ -175,7 +175,7 @@ def judge(
     foreign: Iterable[ForeignWrite] = (),
     seen: Mapping[str, bytes] | None = None,
 ) -> Judgement:
-    """Compare what was said with what is there.
+    """Compare the answers with the files.
 
     `first` and `last` are the files before and after, `seen` are contents by digest that were
     read meanwhile: they give the bytes of a state, never the reason for it.
@@ -284,7 +284,7 @@ class _Judge:
             return None
 
     def _bridge(self, path: str, wanted: str, where: str) -> None:
-        """Explain the bytes at a path by what foreign programs did there since the last edit."""
+        """Explain the bytes at a path by foreign writes since the last edit."""
         bases = [self.states.get(path), *self.maybe.pop(path, [])]
         found = self._explained(path, bases, wanted)
         if found is not None or not wanted:

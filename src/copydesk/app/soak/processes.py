@@ -53,7 +53,7 @@ def command(*words: str) -> list[str]:
 
 
 def is_child(pid: int) -> bool:
-    """Whether a process is a child of this one, where the system tells."""
+    """Whether a process is a child of this one; True if unknown."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except FileNotFoundError:
@@ -181,7 +181,7 @@ class StdioServer:
 
 
 class RedisServer(Program):
-    """A Redis server of its own, which keeps what it acknowledged; reached by a socket alone."""
+    """A durable Redis server for this run, reached only by a socket."""
 
     def __init__(self, log: Path) -> None:
         assert REDIS is not None
@@ -364,7 +364,7 @@ def _limited(pid: int, most: int | None) -> bool:
 
 
 def memory_of(pid: int) -> int:
-    """The resident bytes of a process; 0 where the system does not tell."""
+    """The resident bytes of a process; 0 if unknown."""
     with suppress(OSError, ValueError, IndexError):
         pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
         return pages * resource.getpagesize()

@@ -37,7 +37,7 @@ FILES: Final = {"shared": 6, "own": 5, "review": 4, "moving": 4}
 
 _LEASE_SECONDS = 6
 _LEFTOVER_SECONDS = 62
-"""A temporary file that is older is nobody's any more (copydesk recover)."""
+"""An older temporary file is a leftover (copydesk recover)."""
 
 _MEMORY_MARGIN = 96 << 20
 _STATE_BASE, _STATE_OF_EDIT = 64 << 20, 32 << 10
@@ -240,7 +240,7 @@ class Soak:
                 raise error
 
     async def _watch(self) -> None:
-        """Remember states of files, and what the servers hold."""
+        """Record file states and the servers' memory."""
         while True:
             for path, data in _files(self.root, own=False):
                 if not path.endswith("~"):

@@ -1,4 +1,4 @@
-"""The forms of the page: what each does, and which page follows.
+"""The forms of the page: their actions and the next page.
 
 Invariant: an action is one call of the desk; a refusal is shown on the next page, with
 what is there now.
@@ -232,7 +232,7 @@ def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
 def _each(
     ctx: RequestContext, done: str, decisions: Sequence[tuple[str, Callable[[], Decision]]]
 ) -> Location:
-    """Decide on each plan; those that were refused are shown again, with what was wrong."""
+    """Decide on each plan; refused ones are shown again, with the error."""
     left: list[str] = []
     for hunk_id, decide in decisions:
         try:
@@ -253,7 +253,7 @@ def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
 
 
 def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
-    """The action; the next page also says what another program wrote meanwhile."""
+    """The action; the next page also reports other programs' writes."""
 
     def act(ctx: RequestContext) -> Location:
         location = action(ctx)

@@ -212,7 +212,7 @@ class ReviewApp:
         async with self.news.watched():
             yield
 
-    # what is seen
+    # views
 
     def _pending(self, ctx: RequestContext) -> Response:
         items = self._items(ctx.reviewer)
@@ -381,7 +381,7 @@ class ReviewApp:
         )
 
     async def _nowhere(self, request: Request, _: Exception) -> Response:
-        """An address of nothing: a page for who is signed in, a line for programs."""
+        """An unknown address: a page for signed-in users, a line for programs."""
         if self.login.session(request) is None or request.method != "GET":
             return PlainTextResponse("Not Found", 404)
 

@@ -364,7 +364,7 @@ def _raw(text: Snapshot) -> list[bytes]:
 def _spans(
     ours: Sequence[_Edit], theirs: Sequence[_Edit], foot: tuple[int, int] | None
 ) -> Iterator[tuple[int, int]]:
-    """The base lines of each place: what edits of both sides that touch each other alter."""
+    """The base lines of each group of touching edits from both sides."""
     relied = [foot] if foot is not None and 0 <= foot[0] <= foot[1] else []
     own = {(one.start, one.stop) for one in ours} | set(relied)
     spans = sorted(own | {(one.start, one.stop) for one in theirs})

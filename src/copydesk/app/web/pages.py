@@ -1,4 +1,4 @@
-"""The pages of plans and edits: what each of them shows, by its template.
+"""The pages of plans and edits, by template.
 
 Invariant: a form that approves holds the digests of what the page shows, and is there only
 when all changed lines are shown, at once or part by part in this session.
@@ -128,13 +128,13 @@ class PlanFilter:
 
     @property
     def tab(self) -> str:
-        """Whether it lists what is undecided (""), or what was decided so."""
+        """Whether the list is of undecided plans ("") or of plans with this decision."""
         return self.state if self.state in _VERDICTS else ""
 
 
 @dataclass(frozen=True, slots=True)
 class EditFilter:
-    """Which edits are listed; an empty text stands for all."""
+    """Which edits are listed; an empty text means all."""
 
     path: str = ""
     member: str = ""
@@ -395,7 +395,7 @@ def together(
 def gone(
     frame: Frame, title: str, words: str, wanted: PlanFilter | None = None, edit_id: int = 0
 ) -> Markup:
-    """The page of a plan that does not wait any more, or of what cannot be shown."""
+    """The page of a plan that is no longer pending or cannot be shown."""
     return render(
         "gone.html",
         **around(frame, title, "pending" if wanted else ""),
@@ -655,7 +655,7 @@ _LEFT, _WIDTH, _FLOOR, _HEIGHT = 32, 732, 176, 166
 
 
 class _Bar(NamedTuple):
-    """A rectangle; `words` say what it stands for, `kind` is its class."""
+    """A rectangle; `words` is its label, `kind` its class."""
 
     kind: str
     x: str

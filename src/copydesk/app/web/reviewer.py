@@ -197,7 +197,7 @@ class Reviewer:
         return self._opened.desk.undo(self.member, UNDO, edit_id)
 
     def may_undo(self, entry: Entry) -> bool:
-        """Whether the person may write there, and needs nobody for it."""
+        """Whether the person may write there without approval."""
         try:
             self.member.permission.check("write", entry.path)
         except AccessDenied:
@@ -231,7 +231,7 @@ class _Either:
             self._one.check_walk(*paths)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
-        """Raise AccessDenied for a glob that names what neither of them allows to read."""
+        """Raise AccessDenied for a glob of paths that neither may read."""
         self._allowed(lambda one: one.check_glob(glob, fold=fold))
 
     def _allowed(self, check: Callable[[Permission], None]) -> None:

@@ -1,4 +1,4 @@
-"""Signing in, sessions, and what protects pages and forms.
+"""Sign-in, sessions, and protection of pages and forms.
 
 Invariants: a one-time token opens one session; tokens and session ids are compared by digest, in
 constant time, and never logged; scripts and other sites cannot read the cookie; the name that a
@@ -180,7 +180,7 @@ _LOOK_ALIKES: Final = str.maketrans(
 
 
 def fault_of(name: str, members: Iterable[str]) -> Fault | None:
-    """Why nobody may sign in under the name; None where one may."""
+    """The reason to refuse a sign-in name, or None."""
     if HIDDEN.search(name) or not name.isprintable():
         return "invisible"
     if _normal("NFKC", name) != _normal("NFC", name):
@@ -350,7 +350,7 @@ class SessionStore:
             session_id = secrets.token_urlsafe(32)
             self._sessions[_digest(session_id)] = made
             if len(self._sessions) > MOST_SESSIONS:
-                # The oldest of the token that has most, so that nobody ends another's.
+                # The oldest of the token with most sessions, so no user can end another's.
                 tokens = Counter(one.token for one in self._sessions.values())
                 ((most, _),) = tokens.most_common(1)
                 oldest = next(key for key, one in self._sessions.items() if one.token == most)
@@ -408,7 +408,7 @@ def within(onward: str) -> str:
 
 
 def page(token: str, name: str, words: str, onward: str, inside: bool) -> Markup:
-    """The page; with a `token` it asks for a name only. `words` say what was wrong."""
+    """The page; with a `token` it asks for a name only. `words` is the error."""
     return render(
         "login.html",
         token=token,
@@ -431,7 +431,7 @@ _MOST_BYTES: Final = 16 << 10
 
 
 class Login:
-    """Sign-in and sign-out; `taken` are names that nobody else may choose."""
+    """Sign-in and sign-out; `taken` are reserved names."""
 
     def __init__(self, sessions: SessionStore, taken: Callable[[], Collection[str]]) -> None:
         self.sessions = sessions
