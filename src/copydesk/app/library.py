@@ -331,7 +331,6 @@ class Desk(Closing):
 
 
 def _tool(request: Request) -> str:
-    """The tool that makes such a request."""
     match request:
         case RangeEdit() | RangeEdits():
             return "prepare_file_range_edit"

@@ -430,7 +430,6 @@ class OpenWorkspace(Closing):
         return tool.is_of(self._granted(member, toolsets))
 
     def _granted(self, member: str, toolsets: Sequence[str]) -> Sequence[str]:
-        """The toolsets that the member may use."""
         if "team_mgmt" not in toolsets or self.settings.of_member(member).team_mgmt:
             return toolsets
         return [toolset for toolset in toolsets if toolset != "team_mgmt"]

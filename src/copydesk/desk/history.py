@@ -625,7 +625,6 @@ class Undoing:
 
 
 def _as_text(data: bytes, named: str | None) -> Snapshot:
-    """The bytes of any file, as they are shown."""
     try:
         return Snapshot.of(data, named)
     except BinaryFile:

@@ -144,7 +144,6 @@ class Rollback:
         return Found(entries, "unknown", new, digest)
 
     def _look_at_mode(self, entry: Entry, change: ModeChanged, path: RelPath) -> Found:
-        """Which mode the file has."""
         try:
             real, stamp, digest = self._at(path)
         except Refusal:

@@ -555,7 +555,6 @@ def _both(names: str, number: int) -> str:
 
 
 def _quoted_end(text: str) -> int:
-    """Where the quoted name at the start of the text ends."""
     at = 1
     while at < len(text) and text[at] != '"':
         at += 2 if text[at] == "\\" else 1
@@ -675,7 +674,6 @@ def _greedy(lines: PatchLines) -> list[str]:
 
 
 def _sides(body: list[str], number: int) -> tuple[str, str]:
-    """The text before and the text after."""
     old: list[str] = []
     new: list[str] = []
     last = ""

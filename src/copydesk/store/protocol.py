@@ -49,7 +49,6 @@ class Deadline:
 
 @cache
 def _machine() -> str:
-    """The name of this machine."""
     return platform.node()
 
 

@@ -328,7 +328,6 @@ def encoding_of_diff(diff: bytes, named: str | None) -> Encoding:
 
 
 def _decodes(data: bytes, encoding: Encoding) -> bool:
-    """Whether all of the file decodes."""
     if encoding.unit == 1 and data.isascii():
         return True
     try:
@@ -366,7 +365,6 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _marked(data: bytes) -> Encoding | None:
-    """The encoding of the byte order mark."""
     for bom, name, unit in _BOMS:
         if data.startswith(bom):
             return Encoding(name, bom, unit)

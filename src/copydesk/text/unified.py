@@ -317,7 +317,6 @@ def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
 
 
 def _is_one(raw: bytes) -> bool:
-    """Whether the bytes are one line, and not none."""
     return bool(raw) and raw.find(b"\n", 0, len(raw) - 1) < 0
 
 

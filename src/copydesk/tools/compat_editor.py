@@ -301,7 +301,6 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
 
 
 def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
-    """Undo the last edit of the caller in the file."""
     member = context.member
     past = context.desk.history.page(member, place.path, member.name).edits
     last = next(

@@ -446,7 +446,6 @@ def diff_text(diff: bytes, encoding: Encoding) -> str:
 
 
 def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
-    """The blocks of a hunk."""
     sides: dict[str, list[DiffLine]] = {" ": [], "-": [], "+": []}
     after: list[DiffLine] = []
     for at, (sign, text, old, new) in enumerate(lines):

@@ -99,7 +99,6 @@ def _in_place(base: Text, start: int, stop: int, other: tuple[Text, int]) -> tup
 
 
 def _ended(texts: Sequence[str]) -> str:
-    """The texts, each ended by a newline."""
     return "\n".join((*texts, "")) if texts else ""
 
 

@@ -169,7 +169,6 @@ def _version_after(outcome: Applied) -> str:
 
 
 def _written_line(outcome: Applied, version: str) -> str:
-    """One line about the write."""
     draft, planned_at = outcome.draft, outcome.plan.place.start + 1
     drifted = outcome.context == "fuzz" and planned_at != _first_line(draft)
     planned_line = f" (planned {planned_at})" if drifted else ""
@@ -194,7 +193,6 @@ def _where(draft: Draft, planned_line: str = "") -> str:
 
 
 def _first_line(draft: Draft) -> int:
-    """The first line that a draft changes, from 1."""
     starts = [region.start for region in draft.regions[:1]] if draft.place.parts else []
     return (starts or [draft.place.start])[0] + 1
 

@@ -709,7 +709,6 @@ def _find_tool(name: str) -> Tool:
 
 
 def _list_tools(lang: Lang, *, as_json: bool) -> int:
-    """List all tools; the exit status."""
     rows = [(tool.name, tool.toolset, tool.title(lang)) for tool in all_tools()]
     if as_json:
         data = [{"name": name, "toolset": kept, "title": title} for name, kept, title in rows]

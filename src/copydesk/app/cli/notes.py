@@ -95,7 +95,6 @@ def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Append text to a document or a block."""
     member = opened.member(opened.config.member)
     kind = opened.desk.notes.reading.block(member, options.block_id).kind
     arguments = {
@@ -107,7 +106,6 @@ def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Create a document."""
     arguments = {
         "title": options.title,
         "markdown": _text(options.file) if options.file is not None else "",
@@ -131,7 +129,6 @@ def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Find blocks that contain all words."""
     query = " ".join(options.words)
     if options.json:
         return _call(opened, "searchBlocks", {"query": query, "limit": options.most}, options)

@@ -217,7 +217,6 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
 
 
 def _as_original(answer: Envelope, original: Original, *, structured: bool) -> t.CallToolResult:
-    """The result in the form of the original program."""
     result: dict[str, Any] = {"content": _plain(original.blocks), "isError": answer.is_error}
     if original.structured is not None:
         result["structuredContent"] = _plain(original.structured)

@@ -173,7 +173,6 @@ class Agent:
         return path, re.findall(r"[^\n]*\n|[^\n]+", text), str(answer["version"])
 
     def _heads(self, lines: Sequence[str], count: int = 1) -> list[int]:
-        """The places of some headings."""
         heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[")]
         return sorted(self.random.sample(heads, min(count, len(heads))))
 

@@ -206,7 +206,6 @@ class RedisServer(Program):
         return 0
 
     def _reply(self, command: str) -> str:
-        """The answer to an inline command."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(1)
             client.connect(f"{self.folder}/socket")

@@ -97,7 +97,6 @@ def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
 
 @lru_cache(maxsize=256)
 def _lexer(name: str) -> _Lexer | None:
-    """Pygments' lexer for files of that name, if there is one."""
     if importlib.util.find_spec("pygments") is None:
         return None
     from pygments.lexers import (  # type: ignore[import-untyped]

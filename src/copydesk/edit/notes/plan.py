@@ -451,7 +451,6 @@ class WorkingCopy:
         return self.order.before(parent, None)
 
     def _section_end(self, parent: str, heading: BlockImage, at: str) -> str:
-        """The last block of the section of a heading, from one of its blocks on."""
         level = heading_level(heading.markdown)
         while (behind := self.order.after(parent, at)) is not None:
             image = self.image(behind)

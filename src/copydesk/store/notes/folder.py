@@ -547,7 +547,6 @@ class FolderStore:
         return "/" + "/".join(reversed(names))
 
     def _listed(self, path: RelPath, card: Card) -> NoteBlock:
-        """A document without its blocks."""
         title = card.title or stem(path)
         return NoteBlock(
             id=card.id,
@@ -600,7 +599,6 @@ class FolderStore:
         return document.path
 
     def _free(self, folder: RelPath, title: str) -> RelPath:
-        """A free file name in the folder."""
         names = self._documents.folder.names(folder)
         stem, number = _safe(title), 1
         while True:
@@ -682,7 +680,6 @@ def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading
 
 
 def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
-    """The searchable texts of a document."""
     for at, (_, node) in enumerate(in_order(tree.root)):
         if node.kind == DOCUMENT:
             yield IndexedText(at, 0, len(title), _folded(title, ""))
