@@ -1,1 +1,1 @@
-"""State over time: the sentences of the domain, and what they remember."""
+"""The domain's operations and their state."""

@@ -103,7 +103,7 @@ class Applying:
         self._shown = DraftCache()
 
     def show(self, plan: Plan, draft: Draft) -> None:
-        """Remember what was shown of the plan: it is written so if the file stays as it is."""
+        """Record the shown lines of the plan for an unchanged file."""
         self._shown.keep(plan, draft)
 
     def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
@@ -190,7 +190,7 @@ class Applying:
         return plan
 
     def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
-        """What a block diff's plan comes to now, as its owner or a member sees it; may refuse."""
+        """The current result of a block diff's plan, for its owner or a member; may refuse."""
         owner = self._set.members(plan.owner, plan.toolset)
         return self._notes.desk.planned(member or owner, plan)
 
@@ -391,7 +391,7 @@ class _File:
                 raise InvalidArgs("hunk_ids", f"{plan.id} does to a file what another one does too")
 
     def rewritings(self, owner: Owner) -> list[Rewriting]:
-        """What is written to it; nothing when all drafts together change nothing."""
+        """The writes to the file; empty if the drafts together change nothing."""
         mode = None if self.opened is None else self.mode_after(self.opened.stamp.mode)
         steps = [
             (
@@ -611,7 +611,7 @@ class Transactions:
         return opened
 
     def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
-        """The drafts of all plans for the file, each on what the one before it left."""
+        """The drafts of all plans for the file, each on the previous result."""
         now = file.opened.source if file.opened else None
         if now is not None and len(file.plans) > 1 + (file.to is not None):
             try:
@@ -713,7 +713,7 @@ class Transactions:
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
 
     def _note_changes(self, file: _File, digests: Mapping[str, str]) -> None:
-        """Remember what the owners of plans know of the file now; `digests` are those written."""
+        """Record the lines known to the plans' owners; `digests` are those written."""
         moved = file.operation
         plans = [plan for plan in file.plans if plan.id in digests and plan is not moved]
         if plans:
@@ -745,7 +745,7 @@ class Transactions:
 
 
 def _rank(plan: Plan) -> int:
-    """What is done to a file first: its text, then its mode, then its name."""
+    """The order of writes to a file: text, mode, name."""
     return isinstance(plan.request, FileOperation) + isinstance(plan.request, MoveFile)
 
 

@@ -52,7 +52,7 @@ class Rewrite:
 
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
-        """What the batch makes of `base`."""
+        """The result of the batch on `base`."""
         made = len(batch.spans) - batch.no_op_count
         no_ops, escapes = batch.no_op_count, batch.escapes
         return Rewrite(path, base, batch.change, made, no_ops, created, escapes=escapes)

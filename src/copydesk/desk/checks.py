@@ -1,4 +1,4 @@
-"""The gates before every write: what a person has to approve, and what checks find in the new text.
+"""The gates before every write: approval by a person, and checks of the new text.
 
 Invariants: where the policy asks for a person, nothing is written but what that person was
 shown: the file, the bytes before and the bytes after are those of the approval. Only a finding that
@@ -44,12 +44,12 @@ from copydesk.text.unified import line_counts, regions
 
 
 def before_of(made: Revision, *, created: bool) -> str:
-    """What an approval binds of the file as it is: its SHA-256 in hex, empty for a new file."""
+    """The digest before that an approval binds: SHA-256 in hex, empty for a new file."""
     return "" if created else made.base.digest
 
 
 def after_of(made: Revision, to: RelPath | None) -> str:
-    """What an approval binds of the file as it would be, in hex.
+    """The digest after that an approval binds, in hex.
 
     The SHA-256 of the bytes after; of a large file, which is not held whole, that
     of the digest before and the change, which together make them. Of a move, of the digest
@@ -98,7 +98,7 @@ def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
 
 
 class Approving:
-    """Lets pass what its member may approve, or what a person has approved."""
+    """Passes edits that the member may approve or a person has approved."""
 
     def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
         self._decisions, self._clock = decisions, clock
@@ -134,7 +134,7 @@ class Approving:
         return decision[0]
 
     def approval(self, plan: Version | None, amended_by: str) -> Approval | None:
-        """What people did to a plan that is written now; None when nobody did anything."""
+        """People's approvals and amendments of a plan; None if there are none."""
         if plan is None:
             return None
         with self._lock:
@@ -229,7 +229,7 @@ class Edited:
 
     @staticmethod
     def of(path: RelPath, real: RelPath, *made: Revision, created: bool) -> Edited | None:
-        """What revisions make of a file, one after the other; None for one not held whole."""
+        """The result of revisions in sequence; None for a file not held whole."""
         base = made[0].base if made else None
         if not isinstance(base, Snapshot):
             return None
@@ -256,7 +256,7 @@ _told: ContextVar[dict[RelPath, Findings] | None] = ContextVar("checks", default
 
 @contextmanager
 def telling() -> Generator[dict[RelPath, Findings]]:
-    """What checks of a call find, by file: with nothing new an empty tuple."""
+    """New findings of a call's checks, by file; an empty tuple for none."""
     found: dict[RelPath, Findings] = {}
     token = _told.set(found)
     try:
@@ -282,7 +282,7 @@ class Checks:
         return bool(self._rules) or parses(suffix_of(real))
 
     def judge(self, *edits: Edited | None) -> Findings | None:
-        """What is new in the texts after; None where no check is for them; raises Cancelled."""
+        """New findings in the new texts; None without a check for them; raises Cancelled."""
         found: list[CheckFinding] = []
         groups: dict[Rule, list[Edited]] = {}
         for edit in filter(None, edits):
@@ -327,7 +327,7 @@ class Checks:
         return [rule for rule in found.values() if rule.mode != "off"]
 
     def _of(self, rule: Rule, batch: Sequence[Edited]) -> list[CheckFinding] | None:
-        """What a check finds that is new; None where the one built in has nothing to say."""
+        """New findings of a check; None if the built-in one does not apply."""
         first = str(batch[0].path)
         try:
             if any(max(one.base.size, one.change.new_length) > MOST_BYTES for one in batch):
@@ -364,7 +364,7 @@ class Checks:
         return [replace(one, path=real) for one in self._once((suffix, text.digest), parse)]
 
     def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Diagnostic]:
-        """What a command finds in the texts after, less what it finds in those before."""
+        """A command's findings in the new texts, minus those in the old ones."""
         after = self._run(rule, {str(one.real): one.text() for one in batch})
         if not after:
             return []
@@ -397,7 +397,7 @@ class Checks:
         return self._once(key, run)
 
     def _once(self, key: _Key, check: Callable[[], list[Diagnostic]]) -> list[Diagnostic]:
-        """What a check found before in the same bytes; else what it finds now."""
+        """A check's findings, cached by bytes."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
@@ -422,7 +422,7 @@ _NUMBERED = re.compile(r"\bline \d+")
 
 
 def _key(problem: Diagnostic, place: object) -> tuple[str, object, str]:
-    """What makes two findings the same: text and relative place, whatever lines are named."""
+    """The identity of a finding: text and relative place, without line numbers."""
     return problem.path, place, _NUMBERED.sub("line", problem.text)
 
 

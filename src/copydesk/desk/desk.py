@@ -170,7 +170,7 @@ class FileDesk:
         most_lines: int = MOST_LINES,
         most_tokens: int | None = None,
     ) -> Reading:
-        """Some lines of a file; what was read is remembered as a base, and what was shown of it."""
+        """Read some lines of a file; store the text as a base, and record the shown lines."""
         authorized(self._set.files, member, path, "read")
         try:
             real, stamp = self._set.files.stat(path)
@@ -386,7 +386,7 @@ class FileDesk:
         return self._writer.write(job).edit_id
 
     def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
-        """What is new in the text as the plan would make it."""
+        """New findings of checks in the text that the plan would write."""
         if not self._set.checks.concern(real):
             return None
         return self._set.checks.judge(*Edited.of_plan(real, draft))

@@ -117,7 +117,7 @@ class Drafted:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What is written together with a plan, ahead of it in the same file.
+    """Earlier edits of the same transaction in the same file.
 
     `digest` is that of the file as it was read, `inverses` those of the edits made
     to it since, the first one first.
@@ -195,7 +195,7 @@ class Drafting:
         return self.at_hand(member, request, draft)
 
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
-        """What `make` makes of the file as it is; it is asked again when the file moves on."""
+        """The result of `make` on the current file; retried if the file changes."""
 
         def check(real: RelPath) -> None:
             member.permission.check("read", request.path, real)
@@ -271,7 +271,7 @@ class Drafting:
             self._set.bases.note_shown(*notes)
 
     def note_moved(self, member: str, real: RelPath, request: Request, base: Text) -> None:
-        """Remember of a file that was moved, at its new path, what was known at the old one."""
+        """Copy the recorded lines of a moved file to its new path."""
         if not isinstance(request, MoveFile):
             return
         to = self.real(request.to)

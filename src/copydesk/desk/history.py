@@ -161,7 +161,7 @@ def entries(
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a file is that was edited, and what was written to it since, the first one first.
+    """The current place of an edited file, and the later writes to it, oldest first.
 
     `moves` are those of the writes that moved it, by their new paths. `gone` is the edit that
     deleted it, 0 while it is there.
@@ -484,7 +484,7 @@ class Undoing:
         return Undone(*told, written.edit_id, at=at)
 
     def _remove_directories(self, entry: Entry, at: RelPath) -> None:
-        """Remove what was made for a file that is gone again, unless something else is in it."""
+        """Remove empty directories that were created for a file that is gone again."""
         if at == entry.path and entry.made_directories:
             with suppress(Refusal):
                 self._set.files.remove_parents(at, entry.made_directories)
@@ -645,7 +645,7 @@ class _UndoJob(Job["_Back"]):
 
     @property
     def kind(self) -> Kind:
-        """The opposite of what was done."""
+        """The opposite operation."""
         return "edit" if self.entry.moved else _BACK.get(self.entry.kind, "edit")
 
     @property

@@ -81,7 +81,7 @@ Operation = Literal["read", "write"]
 
 
 class Permission(Protocol):
-    """What a member may do; `copydesk.store.access` has the real one."""
+    """A member's rights; implemented in `copydesk.store.access`."""
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied unless the operation is allowed on every one of the paths."""
@@ -90,7 +90,7 @@ class Permission(Protocol):
         """Raise AccessDenied unless something below every one of the directories may be read."""
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
-        """Raise AccessDenied for a glob of a search that names what may not be read."""
+        """Raise AccessDenied for a search glob that names an unreadable path."""
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether the member may read the file."""
@@ -145,7 +145,7 @@ _SHOWN_RUNS = 10
 
 
 def may_read(files: Files, member: Member, path: RelPath) -> bool:
-    """Whether the member may read what the path leads to; False when it leads out."""
+    """Whether the member may read the path's target; False if it is outside the root."""
     try:
         authorized(files, member, path, "read")
     except Refusal:
@@ -237,7 +237,7 @@ def note_whole(bases: Snapshots, member: Member, real: RelPath, text: Snapshot) 
 def note_of_change(
     member: str, real: RelPath, base: Text, after: Text, digest: str, *changes: LineChange
 ) -> Note:
-    """What the member knows of the text after some changes, whose SHA-256 is `digest`."""
+    """The lines known to the member after some changes; `digest` is the new SHA-256."""
     version = digest[:VERSION_LENGTH]
     return Note(
         member, real, lambda: CarriedLines(base.version, version, after.line_count, changes)
@@ -262,7 +262,7 @@ def unshown(
 
 
 def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChange:
-    """What a change of bytes does to lines; `own`: the member itself gave the new text."""
+    """A byte change as a line change; `own`: the member itself gave the new text."""
     base = base.unmarked()
     first = ChangeSet(change.length, change.edits[:MOST_RUNS])
     regions: list[tuple[int, int, int]] = []
@@ -286,7 +286,7 @@ def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChang
 
 
 def change_of(draft: Draft, *, own: bool = True) -> LineChange:
-    """What an edit does to lines; `own`: the member itself gave the new text."""
+    """An edit as a line change; `own`: the member itself gave the new text."""
     if isinstance(draft.request, BatchEdit):
         return line_change(draft.base, draft.change, own=own)
     pieces = [(draft.place.start, draft.place.stop, len(draft.new_lines))]

@@ -1,4 +1,4 @@
-"""What comes of a call, and what another program wrote to a file at the moment it was replaced.
+"""Outcomes of calls, and writes of other programs while a file was replaced.
 
 Invariant: the entry of such a write is that of an edit that took the other program's text away, so
 that to undo it brings that text back; it is on the disk, also where the journal at hand ends with
@@ -189,7 +189,7 @@ class Transacted:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one of several plans would have come to: written as `context` says, or refused."""
+    """The outcome that one of several plans would have had: written (`context`) or refused."""
 
     plan: Plan
     context: ContextMatch
@@ -211,7 +211,7 @@ class Withheld:
         refused: Mapping[str, Refusal],
         why: Refusal | None = None,
     ) -> Withheld:
-        """What each plan would come to, in order; `why`, if not the first refused one's reason."""
+        """The would-be outcome of each plan; `why` replaces the first refused one's reason."""
 
         def judged(plan: Plan) -> Verdict:
             refusal = refused.get(plan.id)

@@ -265,7 +265,7 @@ class FileSearch:
         return is_dir(self.files, check_look(self.files, member, path))
 
     def info(self, member: Member, path: RelPath) -> FileInfo:
-        """What is known of a file or a directory without its content; AccessDenied."""
+        """The properties of a file or directory; raises AccessDenied."""
         return self.files.info(check_look(self.files, member, path))
 
     def make_directory(self, member: Member, path: RelPath) -> None:
@@ -378,7 +378,7 @@ class Searches:
         return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
 
     def note_shown(self, found: SearchResult, lines: Iterable[FoundLine]) -> None:
-        """Remember what the member was shown, as bases of edits by these line numbers."""
+        """Record the shown lines, so the member can edit by their numbers."""
         bases = self.looking.bases
         if bases is None:
             return

@@ -312,7 +312,7 @@ class Recovery:
         self._registry, self._rollback = registry, rollback
 
     def run(self, now_ms: int) -> tuple[Settled, ...]:
-        """Settle all open entries; how each ended. What is being written stays open."""
+        """Recover all open entries and return their outcomes; running writes stay open."""
         found: list[Settled] = []
         groups: set[str] = set()
         until = Deadline(LIVING_SECONDS)

@@ -166,7 +166,7 @@ class Standing:
 
 
 class _Stats:
-    """What files are like, each looked at once."""
+    """Cached states of files, each checked once."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -346,7 +346,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A plan on the file as it is now: what a person sees, and what an approval binds.
+    """A plan on the current file, as shown to a person and bound by an approval.
 
     `before` and `after` are to be given back with the approval. Of a plan in
     `conflict` the draft is that on the text it was planned on, `refusal` says why
@@ -450,7 +450,7 @@ class Review:
         return Shown(plan, draft, state, before, after, decision, checks=checks)
 
     def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
-        """What the reviewer may do with a plan that was shown, of so many that are applied."""
+        """The actions open to the reviewer of a shown plan, among so many applied together."""
         plan = shown.plan
         refused = _refusal(lambda: self._plan(reviewer, plan.id, "write"))
         if refused is not None:

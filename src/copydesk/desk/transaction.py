@@ -62,7 +62,7 @@ R = TypeVar("R", bound=Revision)
 
 @dataclass(frozen=True, slots=True)
 class Written(Generic[R]):
-    """What was made of the file at `real`, its SHA-256 in hex; `edit_id` 0 if nothing changed."""
+    """A finished write at `real`, with its SHA-256 in hex; `edit_id` 0 if nothing changed."""
 
     made: R
     edit_id: int
@@ -104,7 +104,7 @@ class Job(WriteRequest, ABC, Generic[R]):
 
     @property
     def kind(self) -> Kind:
-        """What is done: an `edit` writes a new file where there is none, if the job can."""
+        """The operation; `edit` creates a missing file if the job can."""
         return "edit"
 
     @property
@@ -143,7 +143,7 @@ class Job(WriteRequest, ABC, Generic[R]):
         raise FileNotFound
 
     def committed(self) -> None:
-        """Called when the file is written; what it raises does not take the write back."""
+        """Called after the write, which its exceptions do not undo."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ class Writer:
         self._named, self._approving, self._checks = named, approving, checks
 
     def write(self, job: Job[R]) -> Written[R]:
-        """Write what the job makes of its file; raises its refusals, Failed, Unsettled."""
+        """Run the job and write its file; raises its refusals, Failed, Unsettled."""
         for attempt in range(ATTEMPTS):
             # Every answer reveals content, or that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
@@ -257,7 +257,7 @@ class Writer:
         return Written(made, entry.edit_id, entry.after, real)
 
     def _check(self, job: Job[R], real: RelPath, made: R, *, created: bool) -> None:
-        """Raise where what checks find in the text after may not be written."""
+        """Raise if the checks refuse the new text."""
         if not self._checks.concern(real):
             return
         found = self._checks.judge(Edited.of(job.path, real, made, created=created))
@@ -375,7 +375,7 @@ def digest_at(files: Files, real: RelPath, error: Failed) -> str:
 
 
 def kept_open(files: Files, real: RelPath, held: ExitStack) -> int:
-    """The inode of a file that is kept open: what another program saves gets another number."""
+    """The inode of a file that is kept open, so that no newly saved file gets its number."""
     return held.enter_context(files.open_for_reading(real)).stamp.ino
 
 
@@ -395,7 +395,7 @@ Step = tuple[WriteRequest, Revision]
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """What is written to one file: at least one step, each on the text after the one before.
+    """The steps of a write to one file, at least one, each on the previous result.
 
     `opened` is the file as it was read, None for one that is to be created. One that
     `removes` it takes away what its only step leaves empty. `to`: its only step moves it
@@ -416,7 +416,7 @@ class Rewriting:
 
     @property
     def key(self) -> tuple[RelPath, bool]:
-        """What no other one of a transaction has."""
+        """A key that is unique in a transaction."""
         return self.to or self.real, self.mode is not None
 
     @property
@@ -694,7 +694,7 @@ class _Transaction:
         )
 
     def _is_not_written(self, error: BaseException) -> bool:
-        """Whether the file at hand is surely without what was to be written to it."""
+        """Whether the file certainly does not have the new content."""
         at = self._at
         if not may_be_written(error) or at is None or id(at) not in self._ready:
             return isinstance(error, Refusal | TargetMoved)
@@ -708,7 +708,7 @@ class _Transaction:
             return False
 
     def _take_back(self, *, known: bool) -> None:
-        """Put back what was committed, the last first; `known`: what failed was not written."""
+        """Roll back the committed files, last first; `known`: the failed one was not written."""
         if not known and self._at is not None and self._at not in self._committed:
             self.left.append(self._at)
         for each in reversed(self._committed):

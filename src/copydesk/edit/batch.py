@@ -146,7 +146,7 @@ def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
 _BLANKS = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-"""What counts as white space around a line; not what separates fields of records."""
+"""White space around a line, without the separators of records."""
 
 
 def _inserted(base: Snapshot, at: int, new: str) -> Batch:
@@ -472,7 +472,7 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 def _failure(
     base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
-    """All edits without a place (`once`: a single one), each with what helps to fix it."""
+    """All edits without a place (`once`: a single one), each with help to fix it."""
     failing = [index for index, matches in enumerate(found) if matches.count != 1]
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)

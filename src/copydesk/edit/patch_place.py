@@ -1,4 +1,4 @@
-"""Where the hunks of a patch go in a file, and what they come to there.
+"""Places of a patch's hunks in a file, and their results.
 
 Invariants: the old lines of a hunk, the kept ones included, stand at its place, each whole; no
 other place fits, unless the text is the very one that the patch was made of; lines that a hunk

@@ -261,7 +261,7 @@ class Walk(Closing):
 
 
 def _path_of(names: list[bytes]) -> RelPath:
-    """The path that the names spell; `..` in what a link left to go is taken as written."""
+    """Join the names to a path; `..` in the rest of a link is kept as written."""
     parts: list[str] = []
     for name in names:
         if name == b"..":
@@ -466,7 +466,7 @@ def names(dir_fd: int) -> list[bytes]:
 
 
 def info_of(place: ResolvedPath) -> FileInfo:
-    """What is known of what is at the place; raises FileNotFound, Failed."""
+    """The properties of the file at the place; raises FileNotFound, Failed."""
     try:
         fd, name = place.dir_fd, place.name
         found = _os.lstat(fd, name) if name else _os.fstat(fd)

@@ -69,7 +69,7 @@ _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
 _VALUES: dict[type, Callable[[object], Sequence[object]]] = {}
-"""What gives the values of those fields."""
+"""The getter of those fields."""
 
 _REQUIRED: dict[str, frozenset[str]] = {}
 
@@ -96,7 +96,7 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
 
 
 def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
-    """What gives the values of no field or of one, which `attrgetter` gives in no tuple."""
+    """A getter for zero or one field, which `attrgetter` does not return as a tuple."""
     return lambda part: [getattr(part, name) for name in names]
 
 
@@ -238,7 +238,7 @@ def _checked(data: bytes) -> bytes:
 
 
 def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
-    """What makes a value of the type of the fields that a record has of it."""
+    """A constructor of the type from the fields of a record."""
     if name not in _TYPES:
         _know_notes()
     if name not in _TYPES:
@@ -294,7 +294,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a journal holds, and what will be dropped from it.
+    """The size of a journal, and the next entries to be dropped.
 
     `due` entries are old enough, or beyond the size, and are dropped at the next starts,
     `at_once` at most by one. `days`: after so many more days of use the oldest entry is old
@@ -343,7 +343,7 @@ def _ages(days: Sequence[Day], keep_days: int) -> list[int]:
 
 State = Literal["open", "done", "failed", "unsure"]
 Kind = Literal["edit", "create", "remove", "notes"]
-"""What was done to a file; or to notes that no file holds."""
+"""The kind of write to a file, or to notes outside files."""
 
 
 Missing = Literal["unknown", "pruned", "replaced"]
@@ -494,7 +494,7 @@ class Journal(Protocol):
         ...
 
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
-        """What there is, and what `prune` will drop of it."""
+        """The journal's size, and the share that `prune` will drop."""
         ...
 
     def why_missing(self, edit_id: int) -> Missing:
@@ -502,7 +502,7 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what the journal holds."""
+        """Release the journal's resources."""
 
 
 CHAIN_LENGTH = 1_000
@@ -533,7 +533,7 @@ class LateDiffs(Soon):
 def linked(
     links: Iterable[tuple[str, str, str, T]], base_digest: str, now_digest: str
 ) -> tuple[T, ...] | None:
-    """What the entries from one text to the other hold, oldest first, linked by their digests.
+    """The entries from one text to another, oldest first, linked by their digests.
 
     `links` are (before, after, state, what it holds), newest first; failed ones were not written.
     """
@@ -575,7 +575,7 @@ class Registry(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what the registry holds."""
+        """Release the registry's resources."""
 
 
 Verdict = Literal[
@@ -593,7 +593,7 @@ Version = tuple[str, int]
 
 
 def version_of(plan: Plan) -> Version:
-    """What a decision on the plan is about."""
+    """The subject of a decision on the plan."""
     return plan.id, plan.created_ms
 
 
@@ -663,7 +663,7 @@ MOST = 5_000
 """So many of the last ones are kept."""
 
 _ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
-"""Refusals that say nothing of the file: what a person decides is noted when it is."""
+"""Refusals unrelated to the file; decisions are recorded when they are made."""
 
 
 @dataclass(frozen=True, slots=True)

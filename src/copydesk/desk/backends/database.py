@@ -53,7 +53,7 @@ Value = str | int | float | bytes | None
 
 
 class Cursor(Protocol):
-    """What a statement gives, row by row."""
+    """The result rows of a statement."""
 
     def fetchone(self) -> Any:
         """The next row; None when there is none."""
@@ -75,7 +75,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """What is used of `apsw.Connection`, whose own types need Python 3.12."""
+    """The used part of `apsw.Connection`, whose own types need Python 3.12."""
 
     @property
     def in_transaction(self) -> bool:
@@ -257,7 +257,7 @@ class Database:
             raise StateDamaged(_OPERATION, str(error), self.path) from error
 
     def is_current(self) -> bool:
-        """Whether what this thread last wrote is in the file that all processes use now."""
+        """Whether this thread's last write is in the file that all processes use now."""
         if self._file is None or self._used.file is None:
             return True
         return self._used.file == self._count and self._is_in_place()
@@ -304,7 +304,7 @@ class Database:
             return self._file.set_aside() if self._file else self.path
 
     def discard(self) -> None:
-        """Remove the damaged file, which only held what can be lost, and report it."""
+        """Remove the damaged cache file and report it."""
         with self.locked():
             self._let_go()
             if self._file is not None:

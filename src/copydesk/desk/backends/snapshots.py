@@ -86,7 +86,7 @@ class ShownLines:
 
     @staticmethod
     def decoded(version: str, total: int, words: Sequence[str]) -> ShownLines:
-        """The lines, their runs as words; raises ValueError for what are none."""
+        """Parse runs of lines from words; raises ValueError if invalid."""
         read = _UNREAD not in words[:1]
         pairs = (word.split("-") for word in words[not read :] if word)
         runs = tuple((int(start), int(stop)) for start, stop in pairs)
@@ -98,7 +98,7 @@ class ShownLines:
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """What a member's change does to lines.
+    """The line mapping of a member's change.
 
     `regions` are lines [start, stop) before it, 0-based, in order, each with the number of lines
     that are in their place after it. `written` are lines after it that the member gave whole.
@@ -130,7 +130,7 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True)
 class CarriedLines:
-    """What a member knows of a version that its changes have made of another one."""
+    """The lines known to a member of a version that its changes produced."""
 
     before: str
     version: str
@@ -199,7 +199,7 @@ class Snapshots(Protocol):
         """Remember the text, if not too large, as seen at the real path; and the `notes`."""
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """The same at once, though it was kept before: what was kept may be lost."""
+        """The same at once, even if stored before: the stored text may be lost."""
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file if unchanged and small packed; closes it."""
@@ -216,7 +216,7 @@ class Snapshots(Protocol):
         """Remember which lines of files members were shown, or have written."""
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it read last."""
+        """The lines of a version that the member was shown; by default of the last one read."""
         ...
 
     def close(self) -> None:
@@ -267,7 +267,7 @@ class BackgroundSnapshots:
             self._submit([(base, at)] if kept else [], notes)
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """Remember the text at once, after what waits."""
+        """Store the text at once, after the queued ones."""
         self._soon.now()
         self._inner.keep_again(base, at)
 
@@ -321,7 +321,7 @@ class BackgroundSnapshots:
             self._soon.do(self._write)
 
     def _write(self) -> None:
-        """Write what waits, all of it in one transaction."""
+        """Write all queued texts in one transaction."""
         with self._lock:
             texts, self._texts = self._texts, []
             notes, self._notes = self._notes, []
@@ -379,7 +379,7 @@ _LATELY = 8
 """A text among the last so many is not noted as used again."""
 
 _ROW_BYTES = 256
-"""What a text takes besides its content, at least."""
+"""The least overhead of a text."""
 
 _PRUNED_AFTER = MOST_SHOWN // 8
 """After so many notes, of whatever process, the oldest beyond the bound are dropped."""
@@ -483,7 +483,7 @@ class SqliteSnapshots:
         self._db.close()
 
     def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> None:
-        """Keep what `packed` gives where the text is not known yet."""
+        """Store the result of `packed` unless the text is stored already."""
         whole, path = bytes.fromhex(digest), _key(at)
         try:
             with self._db.writing() as db:

@@ -264,7 +264,7 @@ CREATE TABLE IF NOT EXISTS fared (
 
 
 class SqlitePlanStats:
-    """The record in a file. What is only noted never refuses what was done."""
+    """The log in a file; failures to record never fail the call."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -312,7 +312,7 @@ CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 """
 
 _ROW_BYTES = 512
-"""What an entry takes besides its texts, about."""
+"""The approximate overhead of an entry."""
 
 _LOOKS = 16
 """The size is looked at when one part in so many of the bound was written."""
@@ -340,7 +340,7 @@ class SqliteJournal:
         self._late = LateDiffs()
 
     def _begin_anew(self) -> None:
-        """What is known here is not of the new file."""
+        """Clear caches, which belong to the old file."""
         self._ended.clear()
         self._identified, self._day = False, -1
 
@@ -705,14 +705,14 @@ def _count(db: Connection) -> int:
 
 
 def _size(db: Connection) -> int:
-    """The bytes that are in use; a file keeps what it has once taken, and uses it again."""
+    """The bytes in use; the file does not shrink, and free pages are reused."""
     names = ("page_count", "freelist_count", "page_size")
     pages, free, size = (int(db.execute(f"PRAGMA {name}").get) for name in names)
     return (pages - free) * size
 
 
 def _drop(db: Connection, last: int, most: int) -> int:
-    """Drop the oldest entries up to an id, at most so many; how many. What is open stays."""
+    """Drop the oldest closed entries up to an id and a limit; return their number."""
     db.execute(
         "DELETE FROM edits WHERE edit_id IN (SELECT edit_id FROM edits"
         " WHERE edit_id <= ? AND state <> 'open' ORDER BY edit_id LIMIT ?)",

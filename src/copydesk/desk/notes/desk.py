@@ -137,7 +137,7 @@ def _same(one: NoteBlock, other: NoteBlock | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BlocksWritten:
-    """What was written, the ids each change left, and the journal's `edit_ids`, one per file."""
+    """A finished write: the ids of each change, and the journal's `edit_ids`, one per file."""
 
     ready: Ready
     done: ChangesDone
@@ -293,7 +293,7 @@ class NotesDesk:
         self.reading = NoteReader(notes)
 
     def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
-        """What a block diff would change; BlockDiffRefused, AccessDenied, the store's own."""
+        """The changes of a block diff; raises BlockDiffRefused, AccessDenied, store errors."""
         return _draft_of(self._ready(member, request))
 
     def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
@@ -355,7 +355,7 @@ class NotesDesk:
         )
 
     def recover(self, member: Member) -> tuple[Settled, ...]:
-        """Take back what stores could not finish; `failed`: undone, `unsure` says why."""
+        """Undo unfinished writes of stores; `failed`: undone, `unsure` says why."""
         found: list[Settled] = []
         for entry in reversed(self._set.journal.entries(most=_LOOKED_AT)):
             if entry.kind != "notes" or entry.state != "unsure" or not entry.undo:
@@ -484,7 +484,7 @@ class NotesDesk:
         precondition: Callable[[], None] = _nothing,
         after_commit: Callable[[], None] = _nothing,
     ) -> BlocksWritten:
-        """Write what `make` prepares, again if notes change; hooks run locked, before and after."""
+        """Write the result of `make`, retried if notes change; both hooks run locked."""
         changed: ContentChanged | None = None
         for _ in range(ATTEMPTS):
             ready = make()

@@ -25,7 +25,7 @@ __all__ = ["Coverage", "Crumb", "Heading", "NoteBlock"]
 
 @dataclass(frozen=True, slots=True)
 class OpenNotes:
-    """An open store, and what the desk has to know about it.
+    """An open store with the data that the desk needs.
 
     `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` gives the
     path of a document, as access lists and the journal name it, by its notebook and the path in it
@@ -53,7 +53,7 @@ class Notes:
         self._lock = Lock()
 
     def home(self, member: Member) -> OpenNotes:
-        """The store as the member sees it; the first call opens it, and raises what that raises."""
+        """The store as the member sees it; the first call opens it and may raise its errors."""
         with self._lock:
             found = self._opened.get(member.permission)
             if found is None:

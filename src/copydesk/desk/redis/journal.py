@@ -51,7 +51,7 @@ _FIXED = (
     *("time_ms", "member", "tool", "kind", "before", "after"),
     *("hunk_id", "group", "undoes", "why", "file", "approval"),
 )
-"""What never changes of an entry, besides its path."""
+"""The constant fields of an entry, besides its path."""
 
 _EVERY = 1 << 62
 _UPWARDS = "up"
@@ -326,7 +326,7 @@ class RedisJournal:
         self._send()
 
     def _send(self) -> None:
-        """Record what could not be recorded when it happened."""
+        """Record outcomes that could not be recorded earlier."""
         with self._lock:
             ended, undo = dict(self._ended), dict(self._undo)
         for named, way in undo.items():
@@ -353,7 +353,7 @@ def _days(found: Sequence[bytes]) -> list[Day]:
 
 
 def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
-    """What the step that records an entry takes."""
+    """The arguments of the script that records an entry."""
     path = str(entry.path)
     fixed = {"path": path, **{name: getattr(entry, name) for name in _FIXED}}
     return (

@@ -98,7 +98,7 @@ class Server:
             raise self._failed(error) from None
 
     def call(self, script: Script, *arguments: Argument) -> Any:
-        """What the script gives."""
+        """Run the script and return its result."""
         return self._run(script, arguments)
 
     def fenced(self, script: Script, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
@@ -244,7 +244,7 @@ class _Lease:
 
 @dataclass
 class _Mine(local):
-    """What the thread at hand holds, by key, and the entries that it has open, by id."""
+    """The leases of this thread, by key, and its open entries, by id."""
 
     leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
     opened: dict[str, str] = field(default_factory=dict[str, str])
@@ -307,7 +307,7 @@ class Leases:
             self._mine.opened.pop(each, None)
 
     def fenced(self, script: Script, *arguments: Argument) -> Any:
-        """What the script gives, if this thread has lost nothing; else raises TurnLost."""
+        """The script's result; raises TurnLost if this thread has lost a lease."""
         opened = tuple(self._mine.opened.items())
         return self._server.fenced(script, self.held(), opened, *arguments)
 

@@ -45,7 +45,7 @@ _FIND = script("find_text")
 _NOTE_SHOWN = script("note_shown")
 _SHOWN = script("shown")
 _READERS = MOST_SHOWN // 4
-"""Of so many members and files it is known what was shown."""
+"""Limit of member and file pairs with recorded shown lines."""
 
 
 class _OnServer:
@@ -134,7 +134,7 @@ class RedisSnapshots(_OnServer):
         self._server.call(_NOTE_SHOWN, _reader(note.member, note.at), rows, _READERS)
 
     def _all_shown(self, member: str, at: RelPath) -> list[ShownLines]:
-        """What is known of the last versions, the one noted last first; ServerFailed."""
+        """The records of the last versions, newest first; raises ServerFailed."""
         found: bytes | None = self._server.call(_SHOWN, _reader(member, at))
         lines: list[ShownLines] = []
         for row in (found or b"").split(b"\n"):
@@ -324,7 +324,7 @@ class RedisPlanStats(_OnServer):
     """The log on a server; each value is prefixed with its time."""
 
     def note(self, fared: PlanOutcome) -> None:
-        """Remember it, if the server is there: what was written is no less written without it."""
+        """Record it, best effort."""
         rest = encode({"member": fared.member, "path": fared.path, "how": fared.how})
         with suppress(ServerFailed):
             self._server.call(_NOTE, b"%d " % fared.time_ms + rest)

@@ -696,7 +696,7 @@ class BlockDraft(Draft):
 
     @property
     def reads(self) -> BlockReads:
-        """What a plan saves: digests of texts that no SEARCH names, and the numbers of lines."""
+        """The saved data of a plan: digests of texts that no SEARCH names, and line numbers."""
         changing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
         blind = {hunk.block_id for hunk in changing if hunk.search is None}
         found = (image for image in self.plan.reads if image.id in blind)
