@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,8 @@ def test_one_edit_of_a_file_with_two_names(
     os.link(room.root / "a", room.root / "c")
     assert code(room.call(ONE, hunk_id=room.line("c", 2, "TWO\n"))) == "ok"
     assert room.read("a") == room.read("c") == BASE.replace("line 2\n", "TWO\n")
+    (entry,) = room.opened.journal.entries()
+    assert entry.after == sha256((room.root / "a").read_bytes()).hexdigest()
 
 
 def test_mode_and_line_ends_stay(room: Room) -> None:
@@ -322,8 +325,16 @@ def test_a_large_file(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """One plan for it is made in parts, several on the whole."""
     ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "NINE\n")]
     monkeypatch.setattr(sizes, "LARGE", 0)
+    stage, staged = room.opened.files.stage, list[str]()
+
+    def counted(path: Any, *arguments: Any, **named: Any) -> Any:
+        staged.append(str(path))
+        return stage(path, *arguments, **named)
+
+    monkeypatch.setattr(room.opened.files, "stage", counted)
     report = room.together(*ids)
     assert code(report) == "ok"
+    assert staged == ["a", "b"], "each of them once"
     assert room.read("a") == BASE.replace("line 2\n", "TWO\n")
     assert room.read("b") == BASE.replace("line 2\n", "TWO\n").replace("line 9\n", "NINE\n")
     monkeypatch.undo()
@@ -504,6 +515,25 @@ def test_where_the_text_planned_on_is_not_kept_only_the_journal_tells_the_way(
         assert code(report) == "ok"
         expected = expected.replace("line 9\n", "NINE\n")
     assert room.read("a") == expected
+
+
+def test_ctrl_c_before_a_file_is_ready_leaves_nothing_to_recover(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+    stage = room.opened.files.stage
+
+    def interrupted(path: Any, *arguments: Any, **named: Any) -> Any:
+        if str(path) == "b":
+            raise KeyboardInterrupt
+        return stage(path, *arguments, **named)
+
+    monkeypatch.setattr(room.opened.files, "stage", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        room.together(*ids)
+    monkeypatch.undo()
+    assert {state[2] for state in room.states()} == {"failed"}
+    assert code(room.together(*ids)) == "ok"
 
 
 @pytest.mark.parametrize("times", [1, 1000])

@@ -696,7 +696,9 @@ class _Transaction:
     def _is_not_written(self, error: BaseException) -> bool:
         """Whether the file certainly does not have the new content."""
         at = self._at
-        if not may_be_written(error) or at is None or id(at) not in self._ready:
+        if at is None or id(at) not in self._ready:
+            return True
+        if not may_be_written(error):
             return isinstance(error, Refusal | TargetMoved)
         try:
             if at.to is not None:
