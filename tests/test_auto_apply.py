@@ -599,9 +599,9 @@ def test_a_server_that_forgets_makes_no_edit_certain(
         redis_server.command("FLUSHALL")
         now = (tmp_path / "a.txt").read_text()
         version = Snapshot.of(now.encode()).version
-        for desk in (one, other):
-            assert shown(desk, by="local", version=version) == set()
-            asked = {"path": "a.txt", "range": "15", "version": version, "content": "new\n"}
+        assert not any(shown(desk, by="local", version=version) for desk in (one, other))
+        for desk, line in (one, 5), (other, 15):  # a refusal shows the lines around its own
+            asked = {"path": "a.txt", "range": f"{line}", "version": version, "content": "new\n"}
             lost = call(desk, "prepare_file_range_edit", "local", **asked, apply="auto")
             assert lost.get("auto_apply") == "declined", lost
         assert (tmp_path / "a.txt").read_text() == now
