@@ -341,6 +341,28 @@ def test_a_person_who_applies_what_asks_has_accepted_it(make: Any) -> None:
     assert desk.text("a.py").startswith("def f()\n")
 
 
+def test_an_approval_counts_in_a_transaction_for_the_only_plan_of_a_file(make: Any) -> None:
+    """Of two plans of a file nobody was shown the text after both."""
+    desk = make(Rule("*", mode="ask"))
+    (desk.root / "b.py").write_text(GOOD)
+    review, person = desk.opened.desk.review, desk.opened.member("person")
+
+    def approved(*plans: dict[str, Any]) -> list[str]:
+        ids = [str(plan["hunk_id"]) for plan in plans]
+        for one in ids:
+            shown = review.show(person, one)
+            review.approve(person, one, shown.before, shown.after)
+        return ids
+
+    both = desk.plan("a.py", "1", "def f()\n"), desk.plan("a.py", "2", "def g()\n")
+    apart = desk.plan("a.py", "1", "def f()\n"), desk.plan("b.py", "1", "def f()\n")
+    for ids in (approved(*both), [*approved(apart[0]), apart[1]["hunk_id"]]):
+        asked = desk.fields("apply_file_modifications", hunk_ids=ids)
+        assert asked["error"] == "APPROVAL_REQUIRED"
+    ids = [apart[0]["hunk_id"], *approved(apart[1])]
+    assert desk.fields("apply_file_modifications", hunk_ids=ids)["status"] == "ok"
+
+
 def test_several_plans_are_checked_as_they_are_together(make: Any) -> None:
     """Each alone breaks the file, both together do not; and the other way round."""
     desk = make(REFUSING)

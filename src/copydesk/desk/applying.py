@@ -685,7 +685,7 @@ class Transactions:
     def _is_approved(self, file: _File, plan: Plan) -> bool:
         """Whether a person was shown the text as the plan makes it, and has approved it."""
         bound, created = (version_of(plan), file.real, file.drafts[plan.id]), file.opened is None
-        return len(file.edits) == 1 and self._approving.is_approved(*bound, created=created)
+        return self._approving.is_approved(*bound, created=created)
 
     def _alone(self, file: _File, plan: Plan) -> Draft:
         """The plan on the file as it was read, whatever the others do."""
