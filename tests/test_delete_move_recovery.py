@@ -12,6 +12,7 @@ import pytest
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Planned
 from copydesk.edit.request import ChangeMode
+from copydesk.errors import Failed
 from copydesk.text.relpath import RelPath
 from support.processes import code, outcome
 from test_group_recovery import ALL, FAST, dies_at_call, forked, plan
@@ -111,6 +112,26 @@ def run(root: Path, numbers: range) -> list[bool]:
         if not died:
             break
     return ended
+
+
+def test_all_was_written_and_nothing_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was edited and moved is looked for where it is now."""
+    make(tmp_path)
+    before, ids = tree(tmp_path), plans(tmp_path)
+    with open_workspace(str(tmp_path), FAST) as opened:
+
+        def refused(*_: object) -> None:
+            raise Failed("record", "the journal is gone")
+
+        monkeypatch.setattr(opened.journal, "close_all", refused)
+        assert code(outcome(opened, ALL, hunk_ids=ids)) == "ok"
+        monkeypatch.undo()
+        assert opened.journal.in_doubt()
+        opened.recovery.run(1)
+        assert check(tmp_path, opened, before)
+        assert {entry.state for entry in opened.journal.entries()} == {"done"}
 
 
 @pytest.mark.slow

@@ -521,6 +521,18 @@ def test_what_is_torn(found: bytes, torn: bool) -> None:
     assert is_torn(found, old, inverse) is torn
 
 
+@pytest.mark.parametrize(
+    ("found", "torn"),
+    [(b"one two three", True), (b"one threehree", True), (b"one threehxee", False)],
+)
+def test_what_is_torn_of_a_shorter_text(found: bytes, torn: bool) -> None:
+    """What is beyond the new end are old bytes."""
+    old, new = b"one two three", b"one three"
+    inverse = ChangeSet.of(len(new), [Edit(4, 4, b"two ")])
+    assert inverse.apply(new) == old
+    assert is_torn(found, old, inverse) is torn
+
+
 # What is told
 
 

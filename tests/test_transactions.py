@@ -1055,11 +1055,10 @@ def test_a_transaction_of_two_edits_is_taken_back_whole(room: Room) -> None:
     assert room.read("a") == room.read("b") == BASE
 
 
-def test_a_file_with_two_names_is_taken_back_in_the_turn_of_both(
+def test_a_file_with_two_names_is_written_and_taken_back_in_the_turn_of_both(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.link(room.root / "a", room.root / "c")
-    report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
     turns, taken = room.opened.desk._set.turns, list[int]()
     of_inode = turns.of_inode
 
@@ -1068,9 +1067,11 @@ def test_a_file_with_two_names_is_taken_back_in_the_turn_of_both(
         return of_inode(inode, *arguments)
 
     monkeypatch.setattr(turns, "of_inode", noted)
+    report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
+    assert taken == [(room.root / "a").stat().st_ino]
     back = room.call(UNDO, edit_id=report["hunks"][0]["edit_id"], transaction=True)
     assert back["status"] == "ok"
-    assert taken == [(room.root / "a").stat().st_ino]
+    assert taken == [(room.root / "a").stat().st_ino] * 2
     assert room.read("a") == room.read("c") == BASE
 
 

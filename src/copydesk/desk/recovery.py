@@ -79,15 +79,15 @@ class Rollback:
         self._files, self._lanes, self._journal = files, lanes, journal
         self.bases, self._named = bases, named
 
-    def look(self, entries: tuple[Entry, ...], moved_to: RelPath | None = None) -> Found:
+    def look(self, entries: tuple[Entry, ...]) -> Found:
         """The current state of the file that the entries wrote, oldest first.
 
-        `moved_to`: there it stands now. Raises TargetMoved when the file is changed meanwhile.
+        `unknown` for a file that was moved since. Raises TargetMoved if it changes meanwhile.
         """
         first, last = entries[0], entries[-1]
         if first.moved is not None:
             return self._look_at_move(entries)
-        path = moved_to or first.path
+        path = first.path
         if first.mode_changed is not None:
             return self._look_at_mode(first, first.mode_changed, path)
         try:
@@ -402,12 +402,7 @@ class Recovery:
         """Close all entries; raises TargetMoved, Refusal, NotPutBack, and can then be run again."""
         chains = _by_path(entries)
         moves = [self._rollback.look(one) for one in chains if one[0].moved]
-        away = {each.entries[0].path: each for each in moves if each.how == "written"}
-        found = [
-            self._rollback.look(chain, _moved_to(away, chain[0].path))
-            for chain in chains
-            if not chain[0].moved
-        ] + moves
+        found = [self._rollback.look(one) for one in chains if not one[0].moved] + moves
         known = _known(found)
         if not begun_back and all(how in _IN for how in known):
             for each in found:
@@ -492,12 +487,6 @@ _STATES: dict[str, State] = {
     "not written": "failed",
     "unknown": "unsure",
 }
-
-
-def _moved_to(away: Mapping[RelPath, Found], path: RelPath) -> RelPath | None:
-    """Where a file was moved to after it was written, if it was."""
-    found = away.get(path)
-    return None if found is None else found.entries[1].path
 
 
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
