@@ -1075,6 +1075,53 @@ def test_a_file_with_two_names_is_written_and_taken_back_in_the_turn_of_both(
     assert room.read("a") == room.read("c") == BASE
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_a_member_knows_of_a_file_it_knows_when_an_edit_is_taken_back(
+    room: Room, together: bool, moved: bool
+) -> None:
+    room.call("read_file", path="a")
+    own = room.plan("prepare_file_move", path="a", to="c") if moved else room.line("a", 2, "TWO\n")
+    made = room.together(own, room.line("b", 2, "TWO\n"))
+    first = next(row["edit_id"] for row in made["hunks"] if row["hunk_id"] == own)
+    now = "c" if moved else "a"
+    assert code(room.call(ONE, hunk_id=room.line(now, 9, "NINE\n"))) == "ok"
+    back = room.call(UNDO, edit_id=first, transaction=together)
+    assert back["status"] == "ok"
+    assert room.read("a") == BASE.replace("line 9\n", "NINE\n")
+    assert unshown(room, "a") == ([] if moved else [(1, 2)]), "a diff that was cut may lack them"
+
+
+def test_an_edit_whose_end_was_not_recorded_is_taken_back(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room.opened.journal, "close_entry", lambda *_: None)
+    done = room.call(ONE, hunk_id=room.line("a", 2, "TWO\n"))
+    monkeypatch.undo()
+    assert [state[2] for state in room.states()] == ["open"]
+    assert room.call(UNDO, edit_id=done["edit_id"])["status"] == "ok"
+    assert room.read("a") == BASE
+
+
+def test_an_edit_that_another_takes_back_at_that_moment_is_not_taken_back_twice(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
+    first, second = (row["edit_id"] for row in report["hunks"])
+    turns, of_all = room.opened.desk._set.turns, room.opened.desk._set.turns.of_all
+
+    def another_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        assert room.call(UNDO, edit_id=second)["status"] == "ok"
+        return of_all(*arguments)
+
+    monkeypatch.setattr(turns, "of_all", another_first)
+    refused = room.call(UNDO, edit_id=first, transaction=True)
+    assert code(refused) == "CONTENT_CHANGED"
+    assert refused["undone_by"] == second + 1
+    assert (room.read("a"), room.read("b")) == (BASE.replace("line 2\n", "TWO\n"), BASE)
+
+
 def test_an_edit_is_taken_back_of_a_file_that_was_deleted_and_is_there_again(room: Room) -> None:
     first = room.call("apply_file_modification", hunk_id=room.line("a", 2, "TWO\n"))
     gone = room.plan("prepare_file_delete", path="a")
