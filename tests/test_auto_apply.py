@@ -14,7 +14,7 @@ from mcp import Client
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.outcome import Transacted
+from copydesk.desk.outcome import Transacted, Undone
 from copydesk.desk.review import Seen
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -418,6 +418,15 @@ def test_what_a_member_wrote_it_knows(desk: OpenWorkspace) -> None:
     )
     assert shown(desk, theirs["version"], path="b.txt") == set()
     assert shown(desk, theirs["version"], by="bob", path="b.txt") == {4}
+
+
+def test_what_an_undo_brings_back_nobody_was_shown(desk: OpenWorkspace) -> None:
+    """The old lines come from the journal: a member that is not told them does not know them."""
+    first = edit(desk, "20", expected_old="line 20\n", by="bob")
+    edit(desk, "40", first["version"], expected_old="line 40\n", by="bob")
+    undone = desk.desk.undo(desk.member("ann"), "undo_file_modification", first["edit_id"])
+    assert isinstance(undone, Undone)
+    assert shown(desk, undone.after.version) == set()
 
 
 def test_a_batch_knows_what_its_old_texts_give(desk: OpenWorkspace) -> None:
