@@ -260,7 +260,7 @@ def test_the_server_of_another_program_is_not_ours(person: Person) -> None:
     assert servers == theirs
     said = person.run("init", "--remove", "--yes")[1]
     assert "copydesk is no longer in .mcp.json." in said
-    assert "To take it back" not in said
+    assert "To undo this" not in said
     assert json.loads(path.read_text())["mcpServers"] == theirs
 
 
