@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
-from copydesk.store.locks import FileLocks, Stalled
+from copydesk.store.locks import FileLocks, Stalled, held_at_fork
 from support.locking import SOON, holder, until
 from support.processes import outcome
 from support.redis_servers import RedisServer
@@ -176,6 +176,81 @@ def _child(locks: FileLocks) -> None:
         pass
     with locks.hold("third"):
         pass
+
+
+def child(work: Callable[[], object]) -> int:
+    """The exit status of a forked child that does the work; 9 for one that stands still."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    ended: list[int] = []
+
+    def is_over() -> bool:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        ended[:] = [status]
+        return done != 0
+
+    try:
+        until(is_over)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return 9
+    return os.waitstatus_to_exitcode(ended[0])
+
+
+def test_a_fork_waits_for_what_another_thread_is_doing() -> None:
+    """What it holds at that moment would be locked in the child for ever."""
+    outer, inner = held_at_fork(threading.RLock()), held_at_fork(threading.Lock())
+    begun = threading.Event()
+
+    def work() -> None:
+        with outer:
+            begun.set()
+            threading.Event().wait(0.05)
+            with inner:
+                pass
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert begun.wait(SOON)
+
+    def take_both() -> None:
+        assert all(lock.acquire(timeout=1.0) for lock in (inner, outer))
+
+    assert child(take_both) == 0
+    thread.join(SOON)
+    assert inner.acquire(timeout=SOON), "they are free in the parent too"
+    assert outer.acquire(timeout=SOON)
+
+
+@pytest.mark.slow
+def test_a_child_uses_a_workspace_while_threads_of_its_parent_use_another(tmp_path: Path) -> None:
+    """SQLite itself has locks that a child can never free."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text("line\n" * 1000)
+    over = threading.Event()
+
+    def append(root: str) -> None:
+        with opened(tmp_path / root, None) as desk:
+            while True:
+                assert outcome(desk, "prepare_file_append", **APPEND)["changed"]
+                if root == "other" or over.is_set():
+                    return
+
+    thread = threading.Thread(target=append, args=("one",))
+    thread.start()
+    try:
+        ended = [child(lambda: append("other")) for _ in range(150)]
+    finally:
+        over.set()
+        thread.join()
+    assert set(ended) == {0}
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note
 from copydesk.desk.checks import Edited
@@ -20,7 +20,7 @@ from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, computed_once
 from copydesk.text.source import Source
 from copydesk.text.unified import counts, line_counts, unified, unified_start
 
@@ -96,12 +96,12 @@ class Rewrite:
     def line_counts(self) -> tuple[int, int]:
         return self._shown[2]
 
-    @cached_property
+    @computed_once
     def _after(self) -> Snapshot:
         after, known = self.base.edited(self.change), self.digest
         return replace(after, told=lambda: known) if known else after
 
-    @cached_property
+    @computed_once
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
         """All reported facts of the change, computed while it is written."""
         path = str(self.path)

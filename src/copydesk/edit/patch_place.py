@@ -12,7 +12,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice, pairwise, takewhile
 
 from copydesk.edit.request import PatchEdit, PatchHunk
@@ -24,7 +23,7 @@ from copydesk.text.folding import explain, indented_by
 from copydesk.text.nearest import Near, line_difference, nearest_of
 from copydesk.text.relocation import Outline
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, computed_once
 from copydesk.text.unified import Region, regions
 
 Part = tuple[int, int]
@@ -280,7 +279,7 @@ class _Sought:
                 found.append(at - len(old) + 1)
         return found
 
-    @cached_property
+    @computed_once
     def _index(self) -> dict[bytes, list[int]]:
         """The lines by their bytes; the first one also with the byte order mark."""
         found: dict[bytes, list[int]] = {}
@@ -290,7 +289,7 @@ class _Sought:
             found.setdefault(self._base.encoding.bom + self._base.keys[0], []).insert(0, 0)
         return found
 
-    @cached_property
+    @computed_once
     def _outline(self) -> Outline:
         return Outline(self._base.keys)
 
@@ -300,7 +299,7 @@ class _Sought:
             self._bodies[head] = range(head, self._outline.body(head).stop)
         return self._bodies[head]
 
-    @cached_property
+    @computed_once
     def _ordered(self) -> tuple[list[str], list[int]]:
         """The lines without blanks around them, in alphabetical order, and which each is."""
         base = self._base

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import pairwise
 
 from copydesk.edit.draft import (
@@ -30,7 +30,7 @@ from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
 from copydesk.text.relocation import Ambiguous, Carried, LineKeys, Reason, Relocation
-from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.snapshot import Snapshot, Text, computed_once
 from copydesk.text.source import Source
 from copydesk.text.unified import Region, touched
 
@@ -297,7 +297,7 @@ class Drift:
         ends = [(at, min(at + size, now.line_count) - 1) for at in starts if at >= 0]
         return shown_blocks(now, [each for each in ends if each[0] <= each[1]])
 
-    @cached_property
+    @computed_once
     def _relocation(self) -> Relocation | None:
         base, now = self.base, self.now
         if isinstance(base, Snapshot) and isinstance(now, Snapshot):

@@ -21,12 +21,12 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import Condition, Lock, local
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
@@ -365,9 +365,75 @@ def _after_fork() -> None:
     _forking.release()
 
 
-if hasattr(os, "register_at_fork"):
+_FORK_SECONDS = 1.0
+"""How long a fork waits for locks that other threads hold."""
+
+
+class _Guard(Protocol):
+    """A lock of the `threading` module."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+_G = TypeVar("_G", bound=_Guard)
+
+
+class _Guards(local):
+    """The locks that the thread at hand holds while it forks."""
+
+    all: ClassVar[WeakSet[_Guard]] = WeakSet()
+    adding: ClassVar[Lock] = Lock()
+
+    def __init__(self) -> None:
+        self._held: list[_Guard] = []
+
+    def hold(self) -> None:
+        with self.adding:
+            guards = list(self.all)
+        until = time.monotonic() + _FORK_SECONDS
+        while (missed := self._take(guards, until - time.monotonic())) is not None:
+            if time.monotonic() >= until:
+                return
+            self.release()  # whoever has it may wait for one of these
+            guards.remove(missed)
+            guards.insert(0, missed)
+
+    def _take(self, guards: Sequence[_Guard], seconds: float) -> _Guard | None:
+        """Take all, waiting for the first one alone; which of them cannot be had."""
+        for guard in guards:
+            if not guard.acquire(timeout=max(seconds, 0.0)):
+                return guard
+            self._held.append(guard)
+            seconds = 0.0
+        return None
+
+    def release(self) -> None:
+        while self._held:
+            self._held.pop().release()
+
+
+_guards = _Guards()
+
+
+def held_at_fork(lock: _G) -> _G:
+    """The lock, which a thread that forks holds meanwhile, so that the child gets it free.
+
+    What another thread holds at that moment stays locked in the child for ever: this lock, and
+    what is locked within it by others, such as SQLite.
+    """
+    with _guards.adding:
+        _guards.all.add(lock)
+    return lock
+
+
+if hasattr(os, "register_at_fork"):  # what is registered last is called first before a fork
     os.register_at_fork(
         before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_after_fork
+    )
+    os.register_at_fork(
+        before=_guards.hold, after_in_parent=_guards.release, after_in_child=_guards.release
     )
 
 

@@ -33,6 +33,7 @@ from copydesk.store.contents import (
     write_all,
     write_pieces,
 )
+from copydesk.store.locks import held_at_fork
 from copydesk.store.paths import ResolvedPath
 from copydesk.store.protocol import (
     Durability,
@@ -178,7 +179,7 @@ class LateLooks(Closing):
     ) -> None:
         self._find, self._keep = find, keep
         self._waiting: deque[_Late] = deque()
-        self._lock, self._closed = Lock(), False
+        self._lock, self._closed = held_at_fork(Lock()), False
         self._soon = Soon(LATE_SECONDS)
 
     def take(self, fd: int, real: RelPath, known: Known) -> None:

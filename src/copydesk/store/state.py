@@ -22,6 +22,7 @@ from threading import Condition, Lock, Thread
 
 from copydesk.errors import StateDamaged, StateFailed
 from copydesk.store.contents import Closing
+from copydesk.store.locks import held_at_fork
 
 SOON_SECONDS = 0.03
 """So long work waits: a call of an agent is over then, and it has not asked for the next one."""
@@ -37,7 +38,7 @@ class Soon(Closing):
 
     def __init__(self, seconds: float = SOON_SECONDS) -> None:
         self._seconds = seconds
-        self._changed, self._working = Condition(), Lock()
+        self._changed, self._working = held_at_fork(Condition()), held_at_fork(Lock())
         self._left: list[Callable[[], None]] = []
         self._due = 0.0
         self._thread: Thread | None = None

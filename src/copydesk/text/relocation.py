@@ -15,13 +15,12 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
 from itertools import count, repeat
 from operator import eq
 from typing import Literal, NamedTuple, overload
 
 from copydesk.text.diff import Gap, align, common_ends, same_after, same_before, weigh
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, computed_once
 
 _CELLS = 400_000_000
 """Most pairs of lines weighed for one footprint; some 100 ms. Beyond it nothing is certain."""
@@ -125,7 +124,7 @@ class TextPair:
         """Every place in now of base lines [line, line + size), trailing blanks aside."""
         return self._twins(self.now, line, size)
 
-    @cached_property
+    @computed_once
     def unique(self) -> list[int]:
         """Base lines that are once in base and once in now."""
         ours, theirs = Counter(self.base), Counter(self.now)
@@ -304,7 +303,7 @@ class TextPair:
             return False  # as also where `place` is above the start: the slice is too short
         return all(self.alignment.now_of(k) is None for k in between)
 
-    @cached_property
+    @computed_once
     def _moved(self) -> list[tuple[int, int]]:
         """Lines that went in one place and came in another, once each: base line, now line."""
         went: defaultdict[int, list[int]] = defaultdict(list)
@@ -794,7 +793,7 @@ class Relocation:
             return None
         return Changed("indented", at - 1)
 
-    @cached_property
+    @computed_once
     def _unindented(self) -> TextPair | None:
         """The two texts without indentation; None where no line was re-indented."""
         went: set[bytes] = set()

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import accumulate, count
 from operator import add
 from typing import TYPE_CHECKING
@@ -192,11 +191,11 @@ class Text(ABC):
         """`lf`, `crlf`, `mixed`, or `none` for a text without any terminator."""
         return newline_style(*self.newline_counts)
 
-    @cached_property
+    @computed_once
     def _lf(self) -> bytes:
         return self.encoding.encode("\n")
 
-    @cached_property
+    @computed_once
     def _crlf(self) -> bytes:
         return self.encoding.encode("\r\n")
 
@@ -301,7 +300,7 @@ class Snapshot(Text):
             self._long_line[0] = max(self.data.rfind(b"\n", first, byte) + 1, first), found
         return found
 
-    @cached_property
+    @computed_once
     def _long_line(self) -> list[tuple[int, int]]:
         """The last long line that was passed, so that many edits in it do not each pass it."""
         return [(0, 0)]
@@ -353,7 +352,7 @@ class Snapshot(Text):
             at = edit.stop
         return True
 
-    @cached_property
+    @computed_once
     def keys(self) -> tuple[bytes, ...]:
         if self.encoding.unit > 1:
             return tuple(self.key(line) for line in range(self.line_count))
@@ -374,7 +373,7 @@ class Snapshot(Text):
             yield Snapshot(self.data[at:end], replace(self.encoding, bom=b"")).keys
             at = end
 
-    @cached_property
+    @computed_once
     def _lines(self) -> LineIndex:
         return lines_of(self.data, len(self.encoding.bom), self._lf)
 
@@ -442,7 +441,7 @@ class _Counted:
         self._before = [0]
         """The line feeds before each block; replaced, not changed, since threads share it."""
 
-    @cached_property
+    @computed_once
     def count(self) -> int:
         """All lines; whoever counts them mostly looks for one of them too."""
         before, known = self._before, 0

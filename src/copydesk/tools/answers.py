@@ -9,7 +9,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import isfinite
 from threading import Lock
 from typing import Literal, cast
@@ -21,6 +20,7 @@ from copydesk.desk.outcome import Saved
 from copydesk.edit.draft import Plan, cut
 from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import computed_once
 from copydesk.tools import refusals
 from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
 from copydesk.tools.messages import say
@@ -141,7 +141,7 @@ class Envelope:
     def data(self) -> Mapping[str, Value]:
         return self.fields
 
-    @cached_property
+    @computed_once
     def text(self) -> str:
         """The envelope as JSON, without long arguments just written; lists cut to the budget."""
         if self.original is not None:

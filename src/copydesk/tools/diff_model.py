@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final, Literal
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
@@ -20,7 +19,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.diff import align, same_after, same_before
 from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Text
+from copydesk.text.snapshot import Text, computed_once
 from copydesk.text.unified import (
     CONTEXT,
     HUNK_HEAD,
@@ -295,7 +294,7 @@ class DiffRow:
     old: DiffLine | None
     new: DiffLine | None
 
-    @cached_property
+    @computed_once
     def marks(self) -> Marks:
         """The characters that differ, of the old line and of the new one."""
         if self.old is None or self.new is None or self.old.text == self.new.text:

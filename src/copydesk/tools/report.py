@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.text.encoding import Encoding
 from copydesk.text.sizes import most_tokens, tokens
+from copydesk.text.snapshot import computed_once
 from copydesk.text.unified import read_diff
 from copydesk.tools.diff_model import LONG, FileLines, View, diff_text, lines_in, shorten
 from copydesk.tools.messages import Lang as Lang
@@ -331,7 +332,7 @@ class Report:
     lang: Lang = "en"
     views: tuple[View, ...] = ()
 
-    @cached_property
+    @computed_once
     def fields(self) -> Fields:
         """The fields, in their order."""
         return self.made() if callable(self.made) else self.made
@@ -354,11 +355,11 @@ class Report:
         """Whether the text shows all of the head and of the body."""
         return self._rendered.is_whole
 
-    @cached_property
+    @computed_once
     def _files(self) -> list[FileLines]:
         return lines_in(self._rendered.diff.split("\n"))
 
-    @cached_property
+    @computed_once
     def _rendered(self) -> _Rendered:
         steps = (*self.notices, *self.next_steps[:MOST_NEXT])
         if self.display and self.shows_diff:

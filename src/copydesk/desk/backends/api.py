@@ -43,6 +43,7 @@ from copydesk.edit.request import (
     StringEdit,
 )
 from copydesk.errors import Cancelled, Failed, Refusal
+from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
 from copydesk.store.state import Soon
 from copydesk.text.change import ChangeSet, Edit
@@ -172,7 +173,7 @@ def decode(data: bytes) -> Any:
 _plans: dict[bytes, Plan] = {}
 """Plans by their bytes, those seen last."""
 
-_plans_lock = Lock()
+_plans_lock = held_at_fork(Lock())
 _PLANS, _PLAN_BYTES = 1_024, 1 << 14
 """So many plans are kept decoded, none of more bytes."""
 

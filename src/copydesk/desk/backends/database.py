@@ -22,7 +22,7 @@ import apsw
 
 from copydesk.desk.backends.api import SCHEMA, RecordError, UnknownRecord
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
-from copydesk.store.locks import Exclusion, NoExclusion
+from copydesk.store.locks import Exclusion, NoExclusion, held_at_fork
 from copydesk.store.state import StateFile
 
 BUSY_SECONDS = 5.0
@@ -138,7 +138,7 @@ class Database:
         self.path = file.path if file else _IN_MEMORY
         self._synchronous, self._patience = synchronous, patience
         self._on_loss, self._most_bytes = on_loss, most_bytes
-        self._lock = RLock()
+        self._lock = held_at_fork(RLock())
         self._exclusion = exclusion or NoExclusion()
         self._key = f"\0database {self.path}"  # no path of a document holds a NUL
         self._inside, self._depth = False, 0

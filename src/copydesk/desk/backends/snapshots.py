@@ -16,6 +16,7 @@ from typing import Protocol, cast
 
 from copydesk.desk.backends.database import Connection, Database
 from copydesk.errors import BinaryFile, Failed, StateDamaged
+from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Content
 from copydesk.store.state import Soon
 from copydesk.text import sizes
@@ -258,7 +259,7 @@ class BackgroundSnapshots:
         self._waiting: deque[tuple[str, Content, RelPath]] = deque()
         self._packing = ""
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Remember the text soon, if it is not too large, and where it was seen; and the notes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Literal, Protocol, cast
 
@@ -27,7 +26,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align, same_after
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, computed_once
 from copydesk.text.unified import FileEdit, counts
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
@@ -726,11 +725,11 @@ class BlockDraft(Draft):
         """The draft with the results of its write."""
         return replace(self, ids=ids, edit_ids=edit_ids)
 
-    @cached_property
+    @computed_once
     def _all_diffs(self) -> bytes:
         return b"".join(one.diff for one in self.documents)
 
-    @cached_property
+    @computed_once
     def _counts(self) -> tuple[int, int]:
         found = [counts(one.diff) for one in self.documents]
         return sum(one[0] for one in found), sum(one[1] for one in found)

@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ from copydesk.text.markdown.block import HOLDS, decode
 from copydesk.text.markdown.parser import leading_attributes, line_attributes
 from copydesk.text.markdown.tree import line_start
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import computed_once
 
 DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
 
@@ -266,17 +266,17 @@ class FolderDocument:
         """The id of the document itself."""
         return self.rows[0].id
 
-    @cached_property
+    @computed_once
     def index(self) -> dict[str, int]:
         """The positions of blocks in document order, by id."""
         return {row.id: at for at, row in enumerate(self.rows)}
 
-    @cached_property
+    @computed_once
     def number(self) -> dict[Block, int]:
         """The positions of blocks in document order."""
         return {block: at for at, block in enumerate(self.order)}
 
-    @cached_property
+    @computed_once
     def title(self) -> str:
         """The title in the front matter; empty without one."""
         return title_of(self.tree)
@@ -289,7 +289,7 @@ class FolderDocument:
         at = self.number.get(block)
         return "" if at is None else self.rows[at].id
 
-    @cached_property
+    @computed_once
     def chunks(self) -> Chunks:
         """The chunks that can be parsed by themselves."""
         return Chunks.of(self.tree, SMALL)

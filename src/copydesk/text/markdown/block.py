@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Literal
+
+from copydesk.text.snapshot import computed_once
 
 DOCUMENT, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE = "d", "l", "i", "b", "s", "callout", "footnote"
 PARAGRAPH, HEADING, CODE, MATH, TABLE, HTML, BREAK = "p", "h", "c", "m", "t", "html", "tb"
@@ -204,7 +205,7 @@ class Tree:
         """The bytes of a block as they are, the prefixes of its later lines included."""
         return self.data[block.start : block.stop]
 
-    @cached_property
+    @computed_once
     def anchors(self) -> dict[str, Block]:
         """The blocks that the text gives an id, the first one of each id."""
         found: dict[str, Block] = {}
