@@ -120,7 +120,7 @@ class Recorder:
 
 def pytest_configure(config: pytest.Config) -> None:
     """In each process of `record`, this file is a plugin."""
-    if "COPYDESK_RECORD_LINES" in os.environ:
+    if "MUTATE_RECORD_LINES" in os.environ:
         config.pluginmanager.register(Recorder())
 
 
@@ -128,7 +128,7 @@ def record(tests: list[str], jobs: int) -> int:
     """Run the fast tests, or these, once; return pytest's exit status."""
     if not tests:
         shutil.rmtree(RECORDS, ignore_errors=True)
-    env = os.environ | {"COPYDESK_RECORD_LINES": "1", "PYTHONPATH": str(ROOT / "scripts")}
+    env = os.environ | {"MUTATE_RECORD_LINES": "1", "PYTHONPATH": str(ROOT / "scripts")}
     env["CI"] = "true"
     command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "mutate", *tests]
     command += ["-n", str(jobs)] if jobs > 1 else []
