@@ -926,3 +926,18 @@ def test_what_changes_no_text_is_not_checked(
     answer = desk.fields(tool, path="a.py", **arguments)
     assert answer["status"] == "ok"
     assert ("checks" in answer) is is_checked
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("prepare_file_delete", {}), ("prepare_file_move", {"to": "b.json"})],
+)
+def test_a_file_that_goes_or_moves_is_not_checked_when_it_does(
+    make: Any, tool: str, arguments: dict[str, object]
+) -> None:
+    """Nothing is no JSON."""
+    desk = make(REFUSING)
+    (desk.root / "a.json").write_text("{}\n")
+    answer = desk.apply(desk.fields(tool, path="a.json", **arguments))
+    assert (answer["status"], "checks" in answer) == ("ok", False)
+    assert not (desk.root / "a.json").exists()

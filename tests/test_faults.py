@@ -507,9 +507,13 @@ def test_a_mode_is_changed_with_what_is_written_or_not_at_all(
         assert (tmp_path / "d/b.txt").read_bytes() == left
 
 
-@pytest.mark.parametrize("theirs", [b"", b"0\n"], ids=["alone", "another writes"])
+@pytest.mark.parametrize(
+    ("theirs", "texts", "again"),
+    [(b"", True, "ok"), (b"0\n", True, "ok"), (b"0\n", False, "CONTENT_CHANGED")],
+    ids=["alone", "another writes", "the texts are lost too"],
+)
 def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
-    tmp_path: Path, theirs: bytes, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, theirs: bytes, texts: bool, again: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only of what could not be put back: the other files hold their old bytes."""
     commits = Commits(monkeypatch)
@@ -521,6 +525,12 @@ def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
         def lost(*_: object) -> None:
             with opened.journal._db.writing() as db:  # type: ignore[attr-defined]
                 db.execute("DELETE FROM edits")
+            if not texts:
+                bases = opened.desk._set.bases
+                bases._soon.now()  # type: ignore[attr-defined]
+                with bases._inner._db.writing() as db:  # type: ignore[attr-defined]
+                    for table in ("texts", "content", "seen"):
+                        db.execute(f"DELETE FROM {table}")
             raise Failed("put back", "EIO: Input/output error")
 
         monkeypatch.setattr(StagedWrite, "put_back", lost)
@@ -533,7 +543,7 @@ def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
         found = opened.recovery.run(1)
         assert [(str(each.entry.path), each.state) for each in found] == [("a.txt", "failed")]
         assert tree(tmp_path) == {**before, "a.txt": theirs + A}
-        assert code(outcome(opened, tool, **arguments)) == "ok"
+        assert code(outcome(opened, tool, **arguments)) == again
 
 
 def test_what_cannot_be_looked_up_is_not_said_to_be_as_before(

@@ -23,6 +23,7 @@ from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
 from copydesk.store.files import Files
 from copydesk.store.protocol import Deadline
+from copydesk.store.staging import link_temp
 from copydesk.text.relpath import RelPath
 
 BEFORE = "a\nb\nc\n"
@@ -320,6 +321,25 @@ def test_the_sweep_is_of_our_own_leftovers(tmp_path: Path) -> None:
         assert files.sweep(RelPath(()), early, {}) == (0, ())  # somebody may need it
         assert files.sweep(RelPath(()), late, {}) == (1, ())
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_write_left_next_to_its_file_goes_with_its_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, however new: its writer is known to be gone."""
+    (tmp_path / "f.txt").write_text(BEFORE)
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        arguments = {"path": "f.txt", "old_string": "b", "new_string": "x"}
+        with monkeypatch.context() as patched:
+            patched.setattr(opened.journal, "close_entry", lambda *_: None)
+            patched.setattr(opened.journal, "close_all", lambda *_: None)
+            opened.call("local", "Edit", arguments)
+        folder = os.open(tmp_path, os.O_RDONLY)
+        left = tmp_path / os.fsdecode(link_temp(folder, b"f.txt", folder, b"f.txt"))
+        os.close(folder)
+        assert [each.state for each in opened.recovery.run(1)] == ["done"]
+        assert not left.exists()
+    assert (tmp_path / "f.txt").read_text() == "a\nx\nc\n"
 
 
 def test_what_a_process_that_lives_may_still_need_is_not_swept(tmp_path: Path) -> None:
