@@ -320,6 +320,9 @@ def test_what_asks_is_accepted_by_name_or_approved_by_a_person(make: Any) -> Non
         assert (asked["status"], asked["error"]) == ("pending", "APPROVAL_REQUIRED")
         assert asked["accept"] == ["syntax"]
         assert asked["checks"][0]["line"] == 1
+    known = {"known_old_total_lines": 2, "known_old_total_bytes": len(GOOD)}
+    told = desk.fields("overwrite_entire_file", path="a.py", content="def f()\n", **known)
+    assert (told["error"], "hunk_id" in told) == ("APPROVAL_REQUIRED", False), "no plan waits"
     assert desk.text("a.py") == GOOD
     assert desk.apply(plan, accept=["syntax"])["status"] == "ok"
 
