@@ -254,6 +254,15 @@ def test_what_a_person_has_to_see_waits_longer(
     assert life_ms(needs_person=True) > life_ms(needs_person=False)
 
 
+def test_an_empty_file_that_a_person_approved_is_made(desk: OpenWorkspace, tmp_path: Path) -> None:
+    """It changes no byte, and yet there is a file."""
+    assert desk.call("ann", "Write", {"path": "new.txt", "content": ""}).is_error
+    (waits,) = desk.registry.waiting(0)
+    approve(desk, waits.id)
+    assert call(desk, "ann", APPLY, hunk_id=waits.id)["status"] == "ok"
+    assert (tmp_path / "new.txt").read_bytes() == b""
+
+
 def test_more_files_than_a_member_may_approve(desk: OpenWorkspace, tmp_path: Path) -> None:
     hunks = [plan(desk, "cat"), plan(desk, "cat", "b.txt")]
     answer = call(desk, "cat", "apply_file_modifications", hunk_ids=hunks)
