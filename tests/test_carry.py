@@ -65,6 +65,8 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
         ("a b", "x a b", "1:3", "2"),
         ("a b", "a b x", "1:3", "parted"),
         ("", "", "-1:1", "-1"),
+        # equal lines hold nothing, though the start of the file above them does
+        ("a a a", "a a a a", "0:1", "?0,1,2,3"),
         ("", "x", "-1:1", "parted"),
         ("a", "a", "-1:2", "-1"),
         # changed, deleted, parted
