@@ -122,6 +122,15 @@ def no_text(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, (RANGE, {"range": "5", "content": ""})
 
 
+def no_text_after_the_end(caller: Caller) -> tuple[dict[str, Any], Call]:
+    """What it is told is no call that was refused just now."""
+    count = caller.file.read_text().count("\n")
+    fields = refused(caller.call(RANGE, range=f"{count + 1}~", content=""), "CONTENT_REQUIRED")
+    assert fields["total_lines"] == count
+    assert f"within 1~{count}" in fields["summary"]
+    return fields, (RANGE, {"range": f"{count}", "content": ""})
+
+
 def expected_with_a_slip(caller: Caller) -> tuple[dict[str, Any], Call]:
     given = {"range": "6", "content": "y\n"}
     answer = caller.call(RANGE, **given, expected_old="\tx = f(a, b) \n")
@@ -258,7 +267,15 @@ def a_text_that_differs(caller: Caller) -> tuple[dict[str, Any], Call]:
 
 STORIES: list[Callable[[Caller], tuple[dict[str, Any], Call]]] = [
     *(anchor_that_differs, anchor_with_a_typo, a_part_of_a_line, anchor_that_is_nowhere),
-    *(several_lines, several_blocks, too_many, beyond_the_end, beyond_an_empty_file, no_text),
+    *(
+        several_lines,
+        several_blocks,
+        too_many,
+        beyond_the_end,
+        beyond_an_empty_file,
+        no_text,
+        no_text_after_the_end,
+    ),
     *(expected_with_a_slip, expected_elsewhere, other_than_expected, read_before),
     *(read_of_an_unknown_version, planned_before, planned_where_equal_lines_are),
     *(other_counters, a_part_was_read, a_patch, another_name, a_name_that_is_taken),

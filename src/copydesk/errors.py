@@ -162,9 +162,10 @@ class RangeOutOfBounds(Refusal, code="RANGE_OUT_OF_BOUNDS"):
 
 
 class ContentRequired(Refusal, code="CONTENT_REQUIRED"):
-    """The tool needs text, and got none."""
+    """The tool needs text, and got none; `total_lines` if nothing is there to delete."""
 
     argument: str = "content"
+    total_lines: int | None = None
 
 
 class SuspiciousDiff(Refusal, code="SUSPICIOUS_DIFF"):

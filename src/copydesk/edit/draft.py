@@ -645,7 +645,7 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
         parts = zip(request.edits, place.parts, strict=True)
         pieces = [_piece(edit.content, base, part, deletes=True) for edit, part in parts]
     else:
-        deletes = isinstance(request, RangeEdit | BlockReplace) and place.foot is not None
+        deletes = isinstance(request, RangeEdit | BlockReplace)
         part = place.start, place.stop
         pieces = [_piece(request.content, base, part, deletes=deletes)]
     change, added = _joined(pieces, base)
@@ -689,8 +689,10 @@ def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) ->
     first, last = part
     if not first:  # a mark alone is a character that somebody asked for
         content = base.encoding.unmarked(content) or content
-    if not content and (not deletes or first == last == base.line_count > 0):
+    if not content and not deletes:
         raise ContentRequired()
+    if not content and first == last == base.line_count > 0:
+        raise ContentRequired(total_lines=base.line_count)
     if content.endswith("\r"):
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
     newline = base.newline_near(first, last)

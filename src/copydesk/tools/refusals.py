@@ -129,6 +129,8 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
     if isinstance(refusal, errors.RangeOutOfBounds):
         variant = "some" if refusal.total_lines else "empty"
         return {"next_line": refusal.total_lines + 1, "variant": variant}
+    if isinstance(refusal, errors.ContentRequired) and refusal.total_lines:
+        return {"variant": "end"}
     if isinstance(refusal, errors.AnchorNotFound):
         return _anchor_words(refusal, lang)
     found: dict[str, Fact] = {}
