@@ -482,6 +482,37 @@ def test_auto_moves_at_once_and_deletes_what_was_shown(tmp_path: Path) -> None:
         assert outcome(opened, "prepare_file_delete", **args)["error"] == "STALE_READ"
 
 
+@pytest.mark.parametrize("tool", ["prepare_file_delete", "prepare_file_move"])
+def test_a_stale_version_is_refused_with_what_changed(tmp_path: Path, tool: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\nthree\n")
+    args = {"path": "a.txt", **({"to": "b.txt"} if tool.endswith("move") else {})}
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        version = outcome(opened, "read_file", path="a.txt")["version"]
+        path.write_text("one\nzwei\nthree\nfour\n")
+        known = outcome(opened, tool, **args, version=version)
+        assert (known["error"], known["total_lines"]) == ("STALE_READ", 4)
+        assert known["reason"] == "the file changed"
+        assert known["changed"] == ["line 2 -> line 2", "nothing after line 3 -> line 4"]
+        unknown = outcome(opened, tool, **args, version="0123456789ab")
+        assert unknown["reason"] == "that version is not remembered"
+        assert (unknown["total_lines"], unknown["changed"]) == (4, [])
+        now = outcome(opened, tool, **args, version=known["current_version"])
+        assert now["status"] == "ok"
+
+
+def test_a_stale_version_of_a_file_that_is_too_large_to_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n" * 100)
+    config = Config(durability="fast", limit_bytes=50)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        args = {"path": "a.txt", "to": "b.txt", "version": "0123456789ab"}
+        stale = outcome(opened, "prepare_file_move", **args)
+        assert stale["error"] == "STALE_READ"
+        assert "total_lines" not in stale
+        args["version"] = stale["current_version"]
+        assert outcome(opened, "prepare_file_move", **args)["status"] == "ok"
+
+
 def test_a_person_approves_and_both_paths_count(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.txt").write_text("one\n")

@@ -244,11 +244,14 @@ class StatsMismatch(Refusal, code="STATS_MISMATCH"):
 
 
 class StaleRead(Refusal, code="STALE_READ"):
-    """The version read cannot be carried to the file now; `current` lines are at its place."""
+    """The version read cannot be carried to the file now; `current` lines are at its place.
+
+    `total_lines` is None of a file that is too large to be counted.
+    """
 
     version: str
     current_version: str
-    total_lines: int
+    total_lines: int | None
     reason: str
     changed: tuple[str, ...] = ()
     current: tuple[LineShown, ...] | None = None

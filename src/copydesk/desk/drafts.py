@@ -54,9 +54,11 @@ from copydesk.errors import (
     Failed,
     FileExists,
     FileNotFound,
+    FileTooLarge,
     InvalidArgs,
     LineShown,
     Refusal,
+    StaleRead,
 )
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named, OpenText, TargetMoved
@@ -188,11 +190,22 @@ class Drafting:
 
         def draft(now: Source) -> Drafted:
             if terms.version not in (None, now.version):
-                raise stale(terms.version or "", None, now, "the file changed")
+                raise self._stale(request.path, real, terms.version or "", now.version)
             draft = made_at(request, now)
             return Drafted(draft, real, draft.place)
 
         return self.at_hand(member, request, draft)
+
+    def _stale(self, path: RelPath, real: RelPath, version: str, current: str) -> StaleRead:
+        """The refusal of an operation on a file that no longer has the version named."""
+        files, named = self._set.files, self._set.named
+        base = self._set.bases.find(version, named(real), real)
+        reason = "the file changed" if base else "that version is not remembered"
+        try:
+            with files.any_content(path, named) as opened:
+                return stale(version, base, opened.source, reason)
+        except FileTooLarge:
+            return StaleRead(version, current, None, reason)
 
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
         """The result of `make` on the current file; retried if the file changes."""
