@@ -142,6 +142,20 @@ def test_runs_are_joined_by_member_path_and_version(bases: Snapshots) -> None:
     assert not ShownLines("", 0, ()).complete
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_of_a_byte_order_mark_alone_has_no_line_that_was_not_shown(
+    tmp_path: Path, encoding: str
+) -> None:
+    with opened(tmp_path) as desk:
+        (tmp_path / "a.txt").write_bytes("".encode(encoding))
+        size = (tmp_path / "a.txt").stat().st_size
+        assert not code(desk, "read_file")
+        assert not code(desk, "prepare_file_append", content="one\n")
+        given = {"known_old_total_lines": 0, "known_old_total_bytes": size}
+        assert not code(desk, "overwrite_entire_file", content="two\n", **given)
+        assert (tmp_path / "a.txt").read_text(encoding) == "two\n"
+
+
 @pytest.mark.slow
 def test_so_many_are_remembered(bases: Snapshots) -> None:
     for number in range(MOST_SHOWN + 10):

@@ -501,6 +501,7 @@ def _line(number: int, text: str) -> DiffLine:
 
 _LEFT_OUT = "…["  # marks characters that were left out of a line
 _CUT = re.compile(r"\(\+\d+ characters\)")  # marks where a line of a refusal was cut
+_BOM = "\ufeff"
 _LONGEST = 2_000  # a line of more characters may have been cut
 MOST_LINES = 20_000  # lines of a diff that are read
 
@@ -595,7 +596,11 @@ def _add(
     """Add the lines of a hunk, whose first one is its head, to those of the last file."""
     if not hunk or not files:
         return
-    (_, head), *lines = hunk
+    (_, head), *lines = [
+        row
+        for row, (_, after) in zip(hunk, [*hunk[1:], hunk[0]], strict=True)
+        if row[1].text[1:] != _BOM or after.sign != "\\"  # a mark alone is no line of its file
+    ]
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
     for at, line in lines[: gaps[0]] if gaps else lines:
         _show(files[-1], at, line, line.old, line.new, wanted)
