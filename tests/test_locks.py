@@ -168,6 +168,21 @@ def test_a_child_may_use_locks_of_its_own(tmp_path: Path) -> None:
             pass
 
 
+def test_a_child_that_is_forked_within_a_lock_does_not_say_it_holds_it(tmp_path: Path) -> None:
+    locks = FileLocks(str(tmp_path))
+    with locks.hold("file"):
+        process = multiprocessing.get_context("fork").Process(target=_says, args=(locks,))
+        process.start()
+        process.join(SOON)
+        assert process.exitcode == 0
+        assert locks.are_held()
+
+
+def _says(locks: FileLocks) -> None:
+    if locks.are_held():
+        os._exit(1)
+
+
 def _child(locks: FileLocks) -> None:
     try:
         with locks.hold("file"):

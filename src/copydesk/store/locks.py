@@ -89,10 +89,10 @@ Handle = tuple[int, tuple[str, Inode]]
 
 
 class _Held(local):
-    """Paths that this thread has locked, with their targets."""
+    """Handles that this thread has locked."""
 
     def __init__(self) -> None:
-        self.locks: list[tuple[str, Inode]] = []
+        self.locks: list[Handle] = []
 
 
 class FileLocks:
@@ -123,8 +123,14 @@ class FileLocks:
         return _Hold(self, key, self._seconds if seconds is None else seconds, caller)
 
     def are_held(self) -> bool:
-        """Whether all files this thread has locked have their paths, so nobody locks another."""
-        return all(_is_at(path, inode) for path, inode in self._held.locks)
+        """Whether all files this thread has locked have their paths, so nobody locks another.
+
+        False in a child that was forked within a lock: its parent holds that.
+        """
+        return all(
+            self._open.get(fd) == inode and _is_at(path, inode)
+            for fd, (path, inode) in self._held.locks
+        )
 
     def close(self) -> None:
         """Let the handles go that are not in use."""
@@ -150,7 +156,7 @@ class FileLocks:
                     if not key.startswith(DATABASE):
                         _record(fd, caller)
                     handle = fd, (path, self._open[fd])
-                    self._held.locks.append(handle[1])
+                    self._held.locks.append(handle)
                     return handle
             except BaseException:
                 self._close(fd)
@@ -162,9 +168,9 @@ class FileLocks:
 
         `forked`: this is a child of the process that took it, and has no handle any more.
         """
-        fd, mine = handle
+        fd = handle[0]
         try:
-            self._held.locks.remove(mine)
+            self._held.locks.remove(handle)
         finally:
             if not forked:
                 _unlock(fd)
