@@ -24,6 +24,7 @@ from copydesk.desk.member import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.access import Rules, covers, guards
 from copydesk.store.checks import SYNTAX, Mode, Rule
+from copydesk.store.locks import held_at_fork
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
@@ -223,7 +224,7 @@ class LiveConfig:
 
     def __init__(self, root: str, config: Config) -> None:
         self._paths = [os.path.join(root, name) for name in FILES]
-        self._lock = threading.Lock()
+        self._lock = held_at_fork(threading.Lock())
         self.last = config
         """The last valid configuration."""
         self._loaded: Config | None = None

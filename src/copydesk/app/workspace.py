@@ -48,6 +48,7 @@ from copydesk.store.checks import Commands, Trust
 from copydesk.store.contents import Closing
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, refusals, reports
@@ -248,7 +249,7 @@ class OpenWorkspace(Closing):
         self.seen = backend.seen
         """A value that differs once any process has recorded something."""
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
-        self._lock = threading.Lock()
+        self._lock = held_at_fork(threading.Lock())
         self.lanes, bases = backend.lanes, backend.bases
         styles = EditorConfig(self.files)
 

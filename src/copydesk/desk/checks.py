@@ -37,6 +37,7 @@ from copydesk.store.checks import (
     suffix_of,
     syntax,
 )
+from copydesk.store.locks import held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -103,7 +104,7 @@ class Approving:
     def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
         self._decisions, self._clock = decisions, clock
         self._passed: OrderedDict[Version, Decision | None] = OrderedDict()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def check(
         self,
@@ -275,7 +276,7 @@ class Checks:
     def __init__(self, rules: Sequence[Rule] = (), commands: Commands | None = None) -> None:
         self._rules, self._commands = rules, commands
         self._kept: OrderedDict[_Key, list[Diagnostic] | NotRun] = OrderedDict()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def concern(self, real: RelPath) -> bool:
         """Whether there may be a check for the file."""

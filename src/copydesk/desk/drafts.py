@@ -61,6 +61,7 @@ from copydesk.errors import (
     StaleRead,
 )
 from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named, OpenText, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
@@ -388,7 +389,7 @@ class DraftCache:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Plan, Draft]] = OrderedDict()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def keep(self, plan: Plan, draft: Draft) -> None:
         """Remember the draft, if it is not too large."""

@@ -20,6 +20,7 @@ from copydesk.desk.member import Member
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.errors import CheckFinding, Failed, FileNotFound, Refusal
 from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import common_ends
@@ -61,7 +62,7 @@ class ForeignWrites:
         self._files, self._journal, self._lasting = files, journal, lasting
         self._clock, self._named = clock, named
         self._untold: list[Saved] = []
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def keep(self, real: RelPath, theirs: bytes, ours: bytes | None) -> None:
         """Record `theirs`, which `ours` (or the content now) replaced; raises Refusal."""

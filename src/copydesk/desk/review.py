@@ -55,6 +55,7 @@ from copydesk.errors import (
     StateFailed,
 )
 from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -82,7 +83,7 @@ class Standing:
         self._set, self._drafting, self._applying = setting, drafting, applying
         self._states: OrderedDict[tuple[Version, RelPath, Stamp], State] = OrderedDict()
         self._digests: OrderedDict[tuple[RelPath, Stamp], str] = OrderedDict()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def decision(self, plan: Plan) -> Decision | None:
         """The decision on the plan, for display: no outdated approval; None if unreadable."""

@@ -401,6 +401,8 @@ class _Guards(local):
         until = time.monotonic() + _FORK_SECONDS
         while (missed := self._take(guards, until - time.monotonic())) is not None:
             if time.monotonic() >= until:
+                rest = [guard for guard in guards if guard not in self._held]
+                self._held += [guard for guard in rest if guard.acquire(timeout=0)]
                 return
             self.release()  # whoever has it may wait for one of these
             guards.remove(missed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Permission
 from copydesk.desk.transaction import Writer
+from copydesk.store.locks import held_at_fork
 
 if TYPE_CHECKING:
     from copydesk.desk.notes.desk import NotesDesk
@@ -23,7 +24,7 @@ class LazyNotes:
     ) -> None:
         self._setting, self._writer, self._open = setting, writer, open_home
         self._made: NotesDesk | None = None
-        self._lock = RLock()
+        self._lock = held_at_fork(RLock())
 
     @property
     def desk(self) -> NotesDesk:

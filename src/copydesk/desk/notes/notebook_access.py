@@ -10,6 +10,7 @@ from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.edit.notes.grammar import SplitText
 from copydesk.errors import AccessDenied
 from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
 from copydesk.store.notes.protocol import (
     Coverage,
     Crumb,
@@ -50,7 +51,7 @@ class Notes:
     def __init__(self, open_home: Callable[[Permission], OpenNotes], files: Files) -> None:
         self._open, self._files = open_home, files
         self._opened: dict[Permission, OpenNotes] = {}
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def home(self, member: Member) -> OpenNotes:
         """The store as the member sees it; the first call opens it and may raise its errors."""

@@ -39,6 +39,7 @@ from copydesk.desk.backends.api import (
 )
 from copydesk.desk.redis.leases import Leases, Script, Server, script
 from copydesk.errors import ServerFailed
+from copydesk.store.locks import held_at_fork
 from copydesk.store.state import EditIds
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -84,7 +85,7 @@ class RedisJournal:
         self._ended: dict[Named, State] = {}
         self._undo: dict[Named, bytes] = {}
         self._late = LateDiffs()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
 
     def open(self, entry: Entry) -> int:
         """Record an intended write; return its id. Raises TurnLost, ServerFailed."""

@@ -26,6 +26,7 @@ from redis.retry import Retry
 
 from copydesk.desk.backends.api import RecordError
 from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
+from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Holder
 
 PATIENCE_SECONDS = 4.0
@@ -265,7 +266,7 @@ class Leases:
         self._seconds = seconds
         self._mine = _Mine()
         self._all: set[_Lease] = set()
-        self._lock = Lock()
+        self._lock = held_at_fork(Lock())
         self._closing = Event()
         self._thread: Thread | None = None
 
