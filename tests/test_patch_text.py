@@ -85,6 +85,28 @@ def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
     assert made(b"a\n", text, parse_apply_patch) == b"b\n"
 
 
+def test_a_blank_line_of_a_crlf_file_may_lack_its_sign() -> None:
+    body = " a\r\n\r\n-c\r\n+b\r\n\r\n"
+    assert made(b"a\r\n\r\nc\r\n", codex(f"@@\n{body}"), parse_apply_patch) == b"a\r\n\r\nb\r\n"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (parse_apply_patch, "*** Begin Patch\n*** Add File: x\n+a\n+\n+b\n*** End Patch"),
+        (parse_apply_patch, "*** Begin Patch\n*** Update File: x\n@@\n a\n\n-c\n+b\n*** End Patch"),
+        (parse_blocks, "x\n<<<<<<< SEARCH\n=======\na\n\nb\n>>>>>>> REPLACE"),
+        (parse_diff, "--- /dev/null\n+++ b/x\n@@ -0,0 +1,3 @@\n+a\n+\n+b"),
+    ],
+)
+def test_a_patch_converted_to_crlf_is_one_however_its_last_line_ends(
+    parse: Parse, text: str, end: str
+) -> None:
+    (patch,) = parse(text.replace("\n", "\r\n") + end)
+    assert patch.hunks[0].new == "a\n\nb\n"
+
+
 @pytest.mark.parametrize(
     ("text", "reason", "line"),
     [

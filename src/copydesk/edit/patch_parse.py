@@ -48,14 +48,15 @@ class PatchLines:
     """The lines of a patch, taken one after the other; each but the last one ends with LF.
 
     A CR belongs to a line where only the text of files has it: a patch whose own lines,
-    those that `is_marker` knows, end with CRLF was converted on its way.
+    those that `is_marker` knows, end with CRLF was converted on its way. The last line
+    may have lost its end, or got another one.
     """
 
     def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
         self._lines = text.split("\n")
         if self._lines[-1] == "":
             self._lines.pop()
-        marks = [line for line in self._lines if line.lstrip().startswith(is_marker)]
+        marks = [line for line in self._lines[:-1] if line.lstrip().startswith(is_marker)]
         if marks and all(line.endswith("\r") for line in marks):
             self._lines = [line.removesuffix("\r") for line in self._lines]
         self.at = 0
@@ -242,16 +243,21 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
             break
         if _is_file_marker(line):
             break
-        if line and line[0] not in " +-":
+        if line not in _BLANK and line[0] not in " +-":
             raise invalid("no_sign", lines.number, line)
         body.append(lines.take())
-    while body and not body[-1]:  # what is between two parts of the patch
+    while body and body[-1] in _BLANK:  # what is between two parts of the patch
         body.pop()
+    body = [f" {line}" if line in _BLANK else line for line in body]
     if not body:
         raise invalid("empty_hunk", number)
     old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
     new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
     return PatchHunk(old, new, tuple(headers), at_end or not old, at=number)
+
+
+_BLANK = ("", "\r")
+"""A kept line without its sign, which was lost because nothing comes after it."""
 
 
 def _is_hunk_header(line: str) -> bool:
@@ -661,7 +667,7 @@ def _greedy(lines: PatchLines) -> list[str]:
     """Take all lines up to the next header that have a sign, and blank lines between them."""
     body: list[str] = []
     while (line := lines.peek()) is not None:
-        if line and line[0] not in " +-\\" and line != "\r":
+        if line not in _BLANK and line[0] not in " +-\\":
             break
         if _is_header(lines) and (lines.peek(2) or "@@").startswith("@@"):
             break
@@ -678,13 +684,13 @@ def _sides(body: list[str], number: int) -> tuple[str, str]:
     new: list[str] = []
     last = ""
     for line in body:
-        sign = line[:1] if line not in ("", "\r") else " "
+        sign = line[:1] if line not in _BLANK else " "
         if sign == _NO_NEWLINE:
             for side, signs in ((old, " -"), (new, " +")):
                 if last and last in signs:
                     side[-1] = side[-1].removesuffix("\n")
             continue
-        text = (line[1:] if line not in ("", "\r") else line) + "\n"
+        text = (line[1:] if line not in _BLANK else line) + "\n"
         if sign in " -":
             old.append(text)
         if sign in " +":
