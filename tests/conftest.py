@@ -6,6 +6,7 @@ A test tells by `record_property("told", ...)`: such a line stands in the summar
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ if TYPE_CHECKING:  # a test that needs none of them starts without them
     from support.large_files import Desks
     from support.redis_servers import RedisServer
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as `make test &` has it, and its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
