@@ -1,8 +1,8 @@
-"""The change set: the one value that every edit becomes; and how a span is followed through some.
+"""The change set, which every edit becomes; and following a span of bytes through several of them.
 
-Invariants: the edits are sorted, do not overlap, and leave at least one kept byte between
-neighbours, so that a change has one spelling. The bytes of a span that was followed are the same
-bytes, or were put back by a change that is known to have undone the one that replaced them.
+Invariants: the edits are sorted, do not overlap, and have at least one unchanged byte between
+neighbours, so that a change has one representation. A span that was followed has the same bytes,
+kept or restored by a change known to have undone the one that replaced them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """Two edits of one text that cannot both be made; which one loses is the caller's matter."""
+    """Two edits of one text that cannot both be made; the caller decides which one loses."""
 
     mine: Edit
     theirs: Edit
@@ -34,7 +34,7 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """Replacements of byte spans in one text of `length` bytes. Make one with `of`.
+    """Replacements of byte spans in a text of `length` bytes. Make one with `of`.
 
     Laws, for every text `t` of the right length and all change sets `a`, `b` on it:
     `a.invert(t).apply(a.apply(t)) == t`;
@@ -50,11 +50,11 @@ class ChangeSet:
 
     @staticmethod
     def of(length: int, edits: Iterable[Edit]) -> ChangeSet:
-        """The change set that makes `edits`, in any order, to a text of `length` bytes.
+        """Return the change set that makes `edits`, in any order, to a text of `length` bytes.
 
-        Edits that touch become one; edits that do nothing (an empty span by
-        nothing) vanish. Several insertions at one place keep the order given.
-        Raises ValueError for a span outside the text and for an overlap.
+        Edits that touch are merged; edits that do nothing (an empty span replaced by nothing) are
+        dropped. Insertions at one place keep their order. Raises ValueError for a span outside the
+        text or overlaps.
         """
         merged: list[Edit] = []
         for edit in sorted(edits, key=attrgetter("start", "stop")):
@@ -84,7 +84,7 @@ class ChangeSet:
         return length
 
     def pieces(self, text: AnyBytes) -> Iterator[AnyBytes | bytes]:
-        """The new text in order, as slices of `text` and inserted bytes."""
+        """Yield the new text in order, as slices of `text` and inserted bytes."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
         at = 0
@@ -95,29 +95,29 @@ class ChangeSet:
         yield text[at:]
 
     def apply(self, text: bytes) -> bytes:
-        """The new text."""
+        """Return the new text."""
         return b"".join(self.pieces(text))
 
     def invert(self, text: bytes) -> ChangeSet:
-        """The change that takes the new text back to `text`."""
+        """Return the change that turns the new text back into `text`."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
         return self.inverse(lambda start, stop: text[start:stop])
 
     def inverse(self, old: Callable[[int, int], bytes]) -> ChangeSet:
-        """The inverse; `old` returns bytes [start, stop) of the text before the change."""
+        """Return the inverse; `old` returns bytes [start, stop) of the text before the change."""
         shift = 0
         back: list[Edit] = []
         for edit in self.edits:
             start = edit.start + shift
             back.append(Edit(start, start + len(edit.new), old(edit.start, edit.stop)))
             shift += len(edit.new) - (edit.stop - edit.start)
-        return ChangeSet(self.new_length, tuple(back))  # what is kept between them stays
+        return ChangeSet(self.new_length, tuple(back))  # the kept bytes between edits stay
 
     def rebase(self, over: ChangeSet) -> ChangeSet | Collision:
-        """This change for the text that `over` makes, or the first two edits that meet.
+        """Return this change for the text that `over` makes, or the first two edits that collide.
 
-        Spans that share a byte meet; so do an insertion strictly within a replaced span, and two
+        Spans that share a byte collide; so do an insertion strictly within a replaced span, and two
         insertions at one place (their order would be arbitrary). Spans that only touch do not.
         """
         if over.length != self.length:
@@ -136,7 +136,7 @@ class ChangeSet:
         return ChangeSet.of(over.new_length, moved)
 
     def then(self, later: ChangeSet) -> ChangeSet:
-        """Both as one change: this one, and `later` on the text after it."""
+        """Combine this change, and `later` on the text after it, into one."""
         if later.length != self.new_length:
             raise ValueError(f"made for {later.length} bytes, not for {self.new_length}")
         made: list[Edit] = []
@@ -166,11 +166,11 @@ class ChangeSet:
 
 
 _Span = tuple[int, int] | bytes
-"""A part of a text after a change: the span of the old text that was kept, or new bytes."""
+"""A part of a text after a change: a span kept from the old text, or new bytes."""
 
 
 def _spans(change: ChangeSet) -> Iterator[_Span]:
-    """The text after a change, in order."""
+    """Yield the spans of the text after a change, in order."""
     at = 0
     for edit in change.edits:
         yield at, edit.start
@@ -180,7 +180,7 @@ def _spans(change: ChangeSet) -> Iterator[_Span]:
 
 
 def _spans_then(change: ChangeSet, later: ChangeSet) -> Iterator[_Span]:
-    """The text after both changes, in spans of the text before both."""
+    """Yield the text after both changes, as spans of the text before both."""
     between = _Spans(_spans(change))
     at = 0
     for span in _spans(later):
@@ -194,14 +194,14 @@ def _spans_then(change: ChangeSet, later: ChangeSet) -> Iterator[_Span]:
 
 
 class _Spans:
-    """Spans that are taken from the front, so many bytes at a time."""
+    """Spans that are taken from the front, a given number of bytes at a time."""
 
     def __init__(self, spans: Iterator[_Span]) -> None:
         self._spans = spans
         self._rest: _Span = b""
 
     def take(self, count: int) -> Iterator[_Span]:
-        """The next so many bytes; no span is empty."""
+        """Yield the spans of the next `count` bytes; none is empty."""
         head: _Span
         while count:
             rest = self._rest
@@ -220,7 +220,7 @@ class _Spans:
 
 
 def _before(one: Edit, other: Edit) -> bool:
-    """Whether `one` lies wholly before `other`, the two sharing no byte and no place."""
+    """Whether `one` is wholly before `other`, with no byte and no position in common."""
     if one.start == one.stop == other.start == other.stop:
         return False
     return one.stop <= other.start
@@ -228,14 +228,14 @@ def _before(one: Edit, other: Edit) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The span starts at byte `start` of the newer text; its length is what it was."""
+    """The span starts at byte `start` of the newer text; its length is unchanged."""
 
     start: int
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Change `step` (from 0) put `new` bytes for `old` ones of the span, or between its bytes."""
+    """Change `step` (0-based) replaced `old` bytes of the span by `new`, or inserted within it."""
 
     old: int
     new: int
@@ -243,7 +243,7 @@ class Met:
 
 
 _DEEPEST = 50
-"""So many changes that were undone are followed within one another."""
+"""Most levels of undone changes, one within the other, that are followed."""
 
 
 def follow(
@@ -252,27 +252,26 @@ def follow(
     inverses: Sequence[ChangeSet],
     taken_back: Mapping[int, int] | None = None,
 ) -> Followed | Met:
-    """Follow the bytes [start, stop), at least one, through changes that are known.
+    """Follow the bytes [start, stop), at least one, through known changes.
 
-    `inverses` are those of the changes, the first change first; each takes the text after its
-    change back to the one before. -1 for `start`, and one more than there are bytes for `stop`,
-    stand for the two ends of the text, so that an insertion there is one between the span's bytes.
+    `inverses` are the inverses of the changes, first change first; each maps the text after its
+    change to the one before. -1 as `start`, and one more than the number of bytes as `stop`, stand
+    for the ends of the text, so that an insertion there is one between the span's bytes.
 
     Laws: a span is followed exactly when no change replaces a byte of it or inserts strictly within
-    it; then the newer text has there what the older had; two spans that share no byte keep their
-    order.
+    it; then the newer text has the same bytes there; two spans that share no byte keep their order.
 
-    `taken_back` says of a change, by its index, which later one undid it, and then other bytes
-    may have stood between the span's bytes meanwhile. Laws: a span is followed only when its bytes
-    stand together in the newest text, what was put back by the taking back of what replaced it
-    being the same bytes; where nothing was undone, always then. What was put back counts only
-    if nothing was changed in its place, or next to it where it was gone, until it came back.
+    `taken_back` maps the index of a change to that of the later one that undid it; then other bytes
+    may have been between the span's bytes meanwhile. Laws: a span is followed only if its bytes,
+    restored ones included, are together in the newest text; if nothing was undone, it then always
+    is. Restored bytes count only if nothing changed in their place, or next to it while they were
+    deleted.
     """
     return _Way(inverses, taken_back).follow(start, stop)
 
 
 def smallest_span(start: int, stop: int, inverses: Sequence[ChangeSet]) -> tuple[int, int]:
-    """The least span of the newest text that holds what became of the bytes [start, stop)."""
+    """The smallest span of the newest text that contains what became of bytes [start, stop)."""
     for inverse in inverses:
         found = _around(start, stop, inverse)
         start, stop = found.new_start, found.new_stop
@@ -280,7 +279,7 @@ def smallest_span(start: int, stop: int, inverses: Sequence[ChangeSet]) -> tuple
 
 
 class _Around(NamedTuple):
-    """The least span of both texts that holds a span and all edits that meet it."""
+    """The smallest span, in both texts, that contains a span and all edits that meet it."""
 
     old_start: int
     old_stop: int
@@ -289,7 +288,7 @@ class _Around(NamedTuple):
 
 
 def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False) -> _Around:
-    """What is around bytes [start, stop) in both texts; `touching` edits may count as met."""
+    """What is around bytes [start, stop) in both texts; `touching`: adjacent edits count as met."""
     low, high = start, stop
     before = shift = 0
     is_whole = True
@@ -307,7 +306,7 @@ def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False
 
 
 class _Way:
-    """Known changes, some of which were undone by later ones."""
+    """Known changes, some of them undone by later ones."""
 
     def __init__(
         self, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int] | None, depth: int = 0
@@ -348,7 +347,7 @@ class _Way:
         return Followed(first)
 
     def _by(self, step: int, edit: Edit, old: int) -> int | Met:
-        """By how many bytes what stood at `old` is moved when it comes back; Met if it did not."""
+        """By how many bytes what was at `old` has moved when it is restored; Met if it was not."""
         gone = Met(len(edit.new), edit.stop - edit.start, step)
         last = self._taken_back.get(step)
         if last is None or self._depth == _DEEPEST:
@@ -356,7 +355,7 @@ class _Way:
         first = step + 1
         inner = {one - first: other - first for one, other in self._taken_back.items()}
         way = _Way(self._inverses[first:last], inner, self._depth + 1)
-        margin = int(edit.start == edit.stop)  # what was deleted stood between two bytes
+        margin = int(edit.start == edit.stop)  # a deletion is a position between two bytes
         ends = [(edit.start, edit.stop)]
         if margin:
             ends = [(edit.start - 1, edit.start), (edit.stop, edit.stop + 1)]
@@ -376,7 +375,7 @@ class _Way:
 
 
 def _first_met(start: int, stop: int, inverse: ChangeSet) -> tuple[Edit | None, int, int, int]:
-    """The first edit that meets bytes [start, stop), those it replaced, and the shift before it."""
+    """The first edit that meets bytes [start, stop), the bytes it replaced, and the prior shift."""
     shift = 0
     for edit in inverse.edits:
         first = edit.start - shift

@@ -1,9 +1,9 @@
-"""Which lines of one text are which lines of another: alignment, common subsequences, Myers' diff.
+"""Line alignment: which lines of one text are which of another, LCS, and Myers' diff.
 
-Lines are any hashables with equality: texts, digests or numbers. Invariants: matched runs are of
-equal lines, strictly rising on both sides, never touching one another on both sides. In a `patch`,
-where deleting and inserting lead equally far, the deletion comes first, and unchanged lines are
-matched as early as they can be: so it is the same on every machine.
+Lines are any hashables with equality: texts, digests or numbers. Invariants: matched runs contain
+equal lines, rise strictly on both sides, and never touch one another on both sides. `patch` gives
+the same result on every machine: where a deletion and an insertion lead equally far, the deletion
+comes first, and unchanged lines are matched as early as possible.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 
 class Common:
-    """Longest common subsequences of growing heads of `a` with every head of `b`.
+    """LCS lengths of a growing prefix of `a` with every prefix of `b`.
 
-    Bit j of the state is 0 where the line `b[j]` lengthens the subsequence, so
-    a line of `a` costs a few operations on one number of len(b) bits.
+    Bit j of the state is 0 where the line `b[j]` lengthens the subsequence, so a line of `a` costs
+    a few operations on one number of len(b) bits.
     """
 
     def __init__(self, b: Sequence[Hashable]) -> None:
@@ -33,7 +33,7 @@ class Common:
         self.state = self._ones
 
     def take(self, lines: Sequence[Hashable]) -> None:
-        """Append lines to the head of `a`."""
+        """Append lines to the prefix of `a`."""
         state, ones, places = self.state, self._ones, self._places
         for line in lines:
             here = places.get(line)
@@ -43,18 +43,18 @@ class Common:
         self.state = state
 
     def lengths(self) -> list[int]:
-        """The length with the first j lines of `b`, for j from 0 to len(b)."""
+        """Return the LCS length with the first j lines of `b`, for j from 0 to len(b)."""
         grown = self.state ^ self._ones
         bits = f"{grown | 1 << self._width:b}"[:0:-1]
         return [0, *accumulate(map(int, bits))]
 
     def length(self) -> int:
-        """The length with the whole of `b`."""
+        """Return the LCS length with all of `b`."""
         return (self.state ^ self._ones).bit_count()
 
 
 def longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
-    """The matched places of one longest common subsequence, from its end backwards."""
+    """Yield the matched pairs of indexes of one longest common subsequence, last pair first."""
     growing = Common(b)
     states = [growing.state]
     for i in range(len(a)):
@@ -72,12 +72,11 @@ def longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[tuple[int,
 
 
 class Weighed(NamedTuple):
-    """How some lines of one text fit a place in another, by all longest alignments.
+    """How well some lines of one text fit a place in another, over all longest alignments.
 
-    `best` is their length, `here` that of the longest with the lines in their
-    place; `tied` when some of those as long have the first or the last of them
-    elsewhere or nowhere; `crossed` when the lines around would align better
-    without them, that is, when some come to stand on their other side.
+    `best` is the length of these, `here` the longest with the lines in that place. `tied`: one as
+    long as the best has the first or the last of them elsewhere or nowhere. `crossed`: the lines
+    around would align better without them, some of them across the place.
     """
 
     best: int
@@ -93,7 +92,7 @@ def weigh(
     theirs: Sequence[Hashable],
     at: int,
 ) -> Weighed:
-    """Weigh `before + lines + after` against `theirs`, `lines` (not empty) standing at `at`."""
+    """Weigh `before + lines + after` against `theirs`, with `lines` (not empty) placed at `at`."""
     head, tail = Common(theirs), Common(theirs[::-1])
     head.take(before)
     to_first = head.lengths()
@@ -127,7 +126,7 @@ def _elsewhere(
     past: list[int],
     best: int,
 ) -> bool:
-    """Whether an alignment of length `best` skips the line or matches it not with `own`."""
+    """Whether an alignment of length `best` skips the line or matches it elsewhere than `own`."""
     if max(map(add, upto, past)) >= best:
         return True
     return any(
@@ -138,14 +137,14 @@ def _elsewhere(
 
 
 _CELLS = 64_000_000
-"""Most pairs of lines that one alignment weighs exactly; some 30 ms, 8 MB."""
+"""Most pairs of lines that one alignment weighs exactly; takes about 30 ms and 8 MB."""
 
 _DEPTH = 24
-"""Most times that a gap is split again by lines unique within it."""
+"""Most times that a gap is split again at lines that are unique within it."""
 
 
 class Run(NamedTuple):
-    """`length` lines from `base_start` are those from `now_start`; lines from 0."""
+    """The `length` lines from `base_start` match those from `now_start`, both 0-based."""
 
     base_start: int
     now_start: int
@@ -153,7 +152,7 @@ class Run(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The lines between two runs: those removed from base, those added in now; half-open."""
+    """The lines between two runs: removed from base, added in now; half-open ranges."""
 
     base_start: int
     base_stop: int
@@ -165,7 +164,8 @@ class Gap(NamedTuple):
 class Alignment:
     """The matched runs of two sequences of lines, in order.
 
-    Law: every line of either side is in one run or in one gap; applying the gaps to base gives now.
+    Law: every line of either side is in exactly one run or gap; applying the gaps to base gives
+    now.
     """
 
     base_length: int
@@ -174,11 +174,11 @@ class Alignment:
 
     @property
     def matched(self) -> int:
-        """How many lines are matched."""
+        """The number of matched lines."""
         return sum(run.length for run in self.runs)
 
     def run_at_base(self, line: int, length: int = 1) -> int | None:
-        """The index of the run that holds base lines [line, line + length), if one does."""
+        """Return the index of the run that holds base lines [line, line + length), or None."""
         index = bisect_right(self.runs, line, key=lambda run: run.base_start) - 1
         if index < 0:
             return None
@@ -186,7 +186,7 @@ class Alignment:
         return index if line + length <= run.base_start + run.length else None
 
     def now_of(self, line: int, length: int = 1) -> int | None:
-        """Where base lines [line, line + length) stand in now, if they do in one piece."""
+        """Where base lines [line, line + length) are in now, if one run holds them all."""
         index = self.run_at_base(line, length)
         if index is None:
             return None
@@ -194,7 +194,7 @@ class Alignment:
         return line - run.base_start + run.now_start
 
     def base_of(self, line: int, length: int = 1) -> int | None:
-        """Where now's lines [line, line + length) stood in base, if they did in one piece."""
+        """Where now lines [line, line + length) were in base, if one run holds them all."""
         index = bisect_right(self.runs, line, key=lambda run: run.now_start) - 1
         if index < 0:
             return None
@@ -218,7 +218,7 @@ class Alignment:
         return low, run.now_start + max(0, end - run.base_start)
 
     def gaps(self) -> Iterator[Gap]:
-        """The non-empty gaps before, between and after the runs."""
+        """Yield the non-empty gaps before, between and after the runs."""
         base_at = now_at = 0
         for run in (*self.runs, Run(self.base_length, self.now_length, 0)):
             if base_at < run.base_start or now_at < run.now_start:
@@ -229,10 +229,10 @@ class Alignment:
 def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
     """Align two sequences of lines.
 
-    Common ends first, then lines unique on both sides (those that keep their order, the most of
-    them), the same again within each gap, then the longest common subsequence. Where that would
-    cost too much, only lines that keep their distance from the gap's start are matched: time is O(n
-    log n) and a constant, and an alignment is always valid, if not always the longest.
+    Match the common ends, then lines unique on both sides (as many as keep their order), then the
+    same within each gap, then the longest common subsequence. Where that would cost too much, match
+    only lines at equal distances from the gap's start: time is O(n log n) plus a constant, and an
+    alignment is always valid, if not always the longest.
     """
     a, b = list(base), list(now)
     head, tail = common_ends(a, b)
@@ -260,13 +260,13 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
 
 
 def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
-    """How many lines the two have in common at the start, and of the rest at the end."""
+    """How many lines the two share at the start, and how many of the rest at the end."""
     head = same_after(a, b, 0, 0)
     return head, min(same_before(a, b, len(a), len(b)), len(a) - head, len(b) - head)
 
 
 def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
-    """How many lines of `a` from `i` on equal those of `b` from `j` on."""
+    """Return how many lines of `a` from index `i` equal those of `b` from index `j`."""
     start, step, most = i, 1, min(len(a) - i, len(b) - j)
     while i - start + step <= most and a[i : i + step] == b[j : j + step]:
         i, j, step = i + step, j + step, step * 2
@@ -278,7 +278,7 @@ def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> 
 
 
 def same_before(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
-    """How many lines of `a` up to `i` (not included) equal those of `b` up to `j`."""
+    """Return how many lines of `a` up to `i` (not included) equal those of `b` up to `j`."""
     start, step, most = i, 1, min(i, j)
     while start - i + step <= most and a[i - step : i] == b[j - step : j]:
         i, j, step = i - step, j - step, step * 2
@@ -290,7 +290,7 @@ def same_before(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) ->
 
 
 def _straight(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> Iterator[Run]:
-    """The equal lines at equal distances from the gap's start."""
+    """Yield runs of equal lines at equal distances from the gap's start."""
     i, j = gap.base_start, gap.now_start
     while i < gap.base_stop and j < gap.now_stop:
         length = min(same_after(a, b, i, j), gap.base_stop - i, gap.now_stop - j)
@@ -299,7 +299,7 @@ def _straight(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> Iterato
 
 
 def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> list[tuple[int, int]]:
-    """Pairs of lines that are unique on both sides of the gap, the most that keep order."""
+    """Return the longest chain, in order on both sides, of lines that are unique on both sides."""
     ours, theirs = a[gap.base_start : gap.base_stop], b[gap.now_start : gap.now_stop]
     place = {line: j for j, line in enumerate(theirs, gap.now_start)}
     counts, others = Counter(ours), Counter(theirs)
@@ -331,7 +331,7 @@ def _extend(
     chain: list[tuple[int, int]],
     found: list[Run],
 ) -> Iterator[Gap]:
-    """Grow each link of the chain both ways, add the runs; yield what may match between them."""
+    """Grow each link of the chain both ways and add the runs; yield the gaps between them."""
     base_at, now_at = gap.base_start, gap.now_start
     for i, j in chain:
         if i < base_at:
@@ -339,7 +339,7 @@ def _extend(
         i0, j0 = i, j
         while i0 > base_at and j0 > now_at and a[i0 - 1] == b[j0 - 1]:
             i0, j0 = i0 - 1, j0 - 1
-        # it ends before a later link that it does not pass through: that link's line is unique
+        # it stops before any later link that it does not pass through: that link's line is unique
         more = min(same_after(a, b, i, j), gap.base_stop - i, gap.now_stop - j)
         found.append(Run(i0, j0, i + more - i0))
         if base_at < i0 and now_at < j0:
@@ -349,7 +349,7 @@ def _extend(
 
 
 def _joined(found: list[Run]) -> Iterator[Run]:
-    """The runs in order, those that touch on both sides made one, empty ones left out."""
+    """Yield the runs in order; join those that touch on both sides, leave out empty ones."""
     found.sort()
     last = Run(0, 0, 0)
     for run in compress(found, (run.length for run in found)):
@@ -365,11 +365,11 @@ def _joined(found: list[Run]) -> Iterator[Run]:
 
 CONTEXT = 4
 MOST_CHANGES = 1_000
-"""Of texts that differ in more lines another diff is made: this one takes the square of them."""
+"""Texts that differ in more lines get another diff: this one takes quadratic time."""
 
 
 class _Step(NamedTuple):
-    """A run of lines of one kind (" ", "-", "+"), and the previous step."""
+    """A run of lines of one kind (" ", "-" or "+"), and the previous step."""
 
     kind: str
     size: int
@@ -380,7 +380,7 @@ _NO_PATH: tuple[int, _Step | None] = (-(1 << 62), None)
 
 
 def patch(old: str, new: str, name: str) -> str:
-    """A unified diff with four lines of context, whose head names the file on three lines."""
+    """Return a unified diff with four lines of context; its three-line head names the file."""
     head = f"Index: {name}\n{'=' * 67}\n--- {name}\toriginal\n+++ {name}\tmodified\n"
     return head + "".join(_hunks(_lines(old), _lines(new)))
 
@@ -391,7 +391,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """The hunks: changes with less than twice the context between them are shown together."""
+    """Yield the hunks; changes with at most twice the context between them share one."""
     rows: list[str] = []
     start, at, to = (0, 0), 0, 0
     steps = _steps(old, new)
@@ -425,7 +425,7 @@ def _hunk(rows: Sequence[str], old_start: int, new_start: int) -> str:
 
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int]]:
-    """How the old lines become the new ones: kinds of steps, with how many lines each has."""
+    """Return the steps from the old lines to the new ones, each as its kind and number of lines."""
     found = _shortest(old, new)
     if found is None:
         return list(_aligned(old, new))
@@ -438,7 +438,7 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """The steps of a diff that may not be the shortest one."""
+    """Yield the steps of a diff that may not be the shortest."""
     at = to = 0
     for run in (*align(old, new).runs, None):
         base, now = (len(old), len(new)) if run is None else (run.base_start, run.now_start)
@@ -449,10 +449,10 @@ def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int]
 
 
 def _shortest(old: Sequence[str], new: Sequence[str]) -> _Step | None:
-    """The last of the fewest steps; None for too many.
+    """Return the last step of a shortest diff; None if it has too many changes.
 
-    Paths through the grid of old and new lines are extended by one change at a time, the farthest
-    one on each diagonal (old minus new) being kept with how many old lines it has passed.
+    Extend paths through the grid of old and new lines by one change at a time, keeping the farthest
+    one on each diagonal (old minus new) with the number of old lines it has passed.
     """
     size, now_size = len(old), len(new)
 

@@ -1,10 +1,9 @@
-"""How the bytes of a file are read as text and text becomes bytes of it; never guessed.
+"""Decode the bytes of a file and encode text for it; the encoding is never guessed.
 
-Invariants: decoding never fails, and encoding is exact or refused. Within our texts a byte that
-does not decode is one lone surrogate, U+DC00 and its value; callers see and send it as `\\xNN`.
-Where bytes are shown so, a backslash before another escape, or before text that reads as one,
-is shown twice. What was shown of some lines, put in their place, is their very bytes:
-`unescaped(escaped(t), t) == t`.
+Invariants: decoding never fails; encoding is exact or refused. In decoded text a byte that does not
+decode is one lone surrogate, U+DC00 plus its value; callers see and send it as `\\xNN`. Where bytes
+are shown so, a backslash before another escape, or before text that reads as one, is doubled.
+Writing back lines as they were shown restores their very bytes: `unescaped(escaped(t), t) == t`.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _SHOWN = {RAW_BASE + byte: f"\\x{byte:02x}" for byte in range(256)}
 
 @dataclass(frozen=True, slots=True)
 class Escapes:
-    r"""What became of `\xNN` in new text: those that stood for bytes, and those kept as text.
+    r"""What became of `\xNN` in new text: escapes that stood for bytes, and those kept as text.
 
-    Each once, in lower case, as it is shown. Text that was there before is not told.
+    Each is listed once, in lower case, as it is shown. Old text is not reported.
     """
 
     meant: frozenset[str] = frozenset()
@@ -42,7 +41,7 @@ class Escapes:
 
     @staticmethod
     def of(each: Iterable[Escapes]) -> Escapes:
-        """All of them together."""
+        """Merge them."""
         every = [one for one in each if one is not NO_ESCAPES]
         if not every:
             return NO_ESCAPES
@@ -56,27 +55,27 @@ NO_ESCAPES = Escapes()
 
 
 def has_raw(text: str) -> bool:
-    """Whether there is a byte that did not decode."""
+    """Whether the text contains a byte that did not decode."""
     return not text.isascii() and _RAW.search(text) is not None
 
 
 def split_raw(text: str) -> list[str]:
-    """The text cut around runs of such bytes: text, bytes, text, bytes, ..., text."""
+    """Split the text around runs of undecoded bytes: text, bytes, text, bytes, ..., text."""
     return _RUNS.split(text)
 
 
 def escaped(text: str, least: int = 0x80) -> str:
-    r"""The text with `\xNN` for each byte from `least` on that did not decode."""
+    r"""Show each undecoded byte from `least` on as `\xNN`."""
     if "\\" in text:
         text = _DOUBLED[least].sub(lambda found: found[0] * 2, text)
     return text.translate(_SHOWN) if has_raw(text) else text
 
 
 def unescaped(text: str, old: str, least: int = 0x80) -> tuple[str, Escapes]:
-    r"""The text that a caller puts in the place of `old`, which was shown to it by `escaped`.
+    r"""Resolve the escapes of a caller's text that replaces `old`, which `escaped` showed to it.
 
-    `\xNN` of a byte in `old` is that byte, `\\xNN` of one that `old` has as a byte or as
-    text is the text `\xNN`; all else stays.
+    `\xNN` of a byte in `old` is that byte; `\\xNN` of one that `old` has as a byte or as text is
+    the text `\xNN`; everything else stays.
     """
     if "\\x" not in text:
         return text, NO_ESCAPES
@@ -103,7 +102,7 @@ def unescaped(text: str, old: str, least: int = 0x80) -> tuple[str, Escapes]:
 
 
 def escape_pattern(text: str, least: int = 0x80) -> re.Pattern[str] | None:
-    """A pattern that finds `text` as it was shown, with its escapes; None where it has none."""
+    """A pattern that matches `text` as it was shown, with its escapes; None if it has none."""
     made: list[str] = []
     at = 0
     for found in _ESCAPE.finditer(text):
@@ -121,9 +120,9 @@ def escape_pattern(text: str, least: int = 0x80) -> re.Pattern[str] | None:
 
 
 def without_escapes(text: str) -> str:
-    """The text with one sign for a byte and for all ways to write it.
+    """Replace each undecoded byte, and every way to write it, by one mark for that byte.
 
-    Where a pattern of `escape_pattern` finds a text, both are the same without them.
+    Where a pattern of `escape_pattern` matches a text, both are equal after this.
     """
     if "\\" not in text and not has_raw(text):
         return text
@@ -152,15 +151,15 @@ _NO_CHARACTER_SETS = (
     *("iso2022", "hz", "utf-7", "utf7", "utf-16", "utf-32"),
     *("unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined"),
 )
-"""Starts of the names of codecs that are stateful, or that escape rather than encode."""
+"""Prefixes of the names of codecs that are stateful, or that escape rather than encode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """The encoding of one file: Python's codec name, byte order mark, code unit in bytes.
 
-    The name `unknown` stands for bytes that are ASCII where they are ASCII and
-    of which nothing else is known. `damaged`: not all of the file decodes.
+    The name `unknown` stands for bytes of which only the ASCII ones are known as text. `damaged`:
+    not all of the file decodes.
     """
 
     name: str
@@ -179,7 +178,7 @@ class Encoding:
         return "utf-8-sig" if self.bom == codecs.BOM_UTF8 else self.name
 
     def unmarked(self, text: str) -> str:
-        """The whole text of a file without a byte order mark that the file has already."""
+        """Remove a byte order mark from a file's whole text if the file already has one."""
         return text.removeprefix("\ufeff") if self.bom else text
 
     @property
@@ -188,7 +187,7 @@ class Encoding:
         return self.damaged or not self.known
 
     def decode(self, data: bytes) -> str:
-        """The text of `data` (no byte order mark is removed), `\\xNN` for what does not decode."""
+        """Decode `data` for display: `\\xNN` for what does not decode; a byte order mark stays."""
         if not self.escapes:
             try:
                 return data.decode(self.name)
@@ -197,7 +196,7 @@ class Encoding:
         return escaped(self.text(data), self._least)
 
     def text(self, data: bytes) -> str:
-        """The text of `data`, each byte that does not decode kept as `escapes` says."""
+        """Decode `data`; each byte that does not decode becomes a lone surrogate."""
         name = self.name if self.known else "ascii"
         for errors in ("strict", "surrogateescape"):
             try:
@@ -207,7 +206,7 @@ class Encoding:
         return data.decode(name, _KEPT)
 
     def bytes_of(self, text: str) -> bytes:
-        """The bytes that `text` gives the text of; raises EncodingRefused as `encode` does."""
+        """Return the bytes that decode to `text`; raises EncodingRefused as `encode` does."""
         if not has_raw(text):
             return self.encode(text)
         made = split_raw(text)
@@ -216,7 +215,7 @@ class Encoding:
         return b"".join(chain.from_iterable(zip_longest(made_of, raw, fillvalue=b"")))
 
     def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
-        """A caller's text for the bytes `old`, escapes resolved for `bytes_of`; the escapes."""
+        """Resolve the escapes of a caller's text that replaces `old`; return them as well."""
         if "\\x" not in text:
             return text, NO_ESCAPES
         was = self.text(old)
@@ -229,10 +228,10 @@ class Encoding:
         return escape_pattern(text, self._least)
 
     def encode(self, text: str) -> bytes:
-        """The bytes of `text`, without a byte order mark; raises EncodingRefused.
+        """Encode `text` without a byte order mark; raises EncodingRefused.
 
-        Also for text that would come back as another one: Shift JIS writes a yen
-        sign as a backslash.
+        It also refuses text that would decode differently: Shift JIS writes a yen sign as a
+        backslash.
         """
         name = self.name if self.known else "ascii"
         try:
@@ -246,7 +245,7 @@ class Encoding:
 
     @property
     def _least(self) -> int:
-        """The least byte that may not decode."""
+        """The lowest byte that may fail to decode."""
         return 0x80 if self.unit == 1 else 0
 
     def _refused(self, text: str, index: int) -> EncodingRefused:
@@ -262,10 +261,10 @@ BYTES = Encoding(UNKNOWN)
 
 
 def detect(data: bytes, named: str | None = None) -> Encoding:
-    """The encoding of a file: its byte order mark, else `named`, else strict UTF-8, else unknown.
+    """Detect a file's encoding: byte order mark, else `named`, else strict UTF-8, else unknown.
 
-    `named` is a codec name from `checked_name`. Raises BinaryFile for a NUL byte
-    where the code unit is one byte.
+    `named` is a codec name from `checked_name`. Raises BinaryFile for a NUL byte where the code
+    unit is one byte.
     """
     encoding = _detect(data, named)
     if encoding.unit == 1:
@@ -276,20 +275,20 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
 
 
 def detect_head(head: bytes, named: str | None = None) -> Encoding:
-    """The encoding of a file by its first four bytes; UTF-8 if they do not show it."""
+    """Detect by a file's first four bytes: byte order mark, else `named`, else UTF-8."""
     return _marked(head) or of_new_file(named)
 
 
 def of_new_file(named: str | None) -> Encoding:
-    """The encoding of a file that is to be made, where configuration names `named` for it."""
+    """Return the encoding of a new file, for which the configuration names `named`."""
     return UTF8 if named is None else Encoding(named, b"", _WIDE.get(named, 1))
 
 
 def checked_name(name: str) -> str:
-    """Python's name of the codec `name`, if files in it can be edited by bytes.
+    """Return Python's name of the codec `name`, if files in it can be edited by bytes.
 
-    Raises InvalidArgs for an unknown codec and for one in which ASCII bytes do
-    not stand for themselves (stateful or EBCDIC ones).
+    Raises InvalidArgs for an unknown codec and for one in which ASCII bytes do not stand for
+    themselves (stateful or EBCDIC ones).
     """
     lowered = name.strip().lower().replace("_", "-")
     lowered = {"utf-16le": "utf-16-le", "utf-16be": "utf-16-be", "utf-8-bom": "utf-8"}.get(
@@ -323,7 +322,7 @@ def _detect(data: bytes, named: str | None) -> Encoding:
 
 
 def encoding_of_diff(diff: bytes, named: str | None) -> Encoding:
-    """How a diff is read that was made of a file for which configuration names `named`."""
+    """Return the encoding of a diff made of a file for which the configuration names `named`."""
     return _detect(diff, None if named in _WIDE else named)
 
 
@@ -338,7 +337,7 @@ def _decodes(data: bytes, encoding: Encoding) -> bool:
 
 
 def _kept(error: UnicodeError) -> tuple[str, int]:
-    """Keep the bytes of an error while decoding, as `escapes` says."""
+    """Decode the bytes of an error as lone surrogates."""
     assert isinstance(error, UnicodeDecodeError), "it is for decoding alone"
     found = error.object[error.start : error.end]
     return "".join(chr(RAW_BASE + byte) for byte in found), error.end
@@ -348,7 +347,7 @@ codecs.register_error(_KEPT, _kept)
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether the bytes decode; looked at in pieces, of which most are ASCII in most files."""
+    """Whether the bytes decode; checked in pieces, most of which are ASCII in most files."""
     if data.isascii():
         return True
     at = 0

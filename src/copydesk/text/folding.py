@@ -1,7 +1,7 @@
-"""Texts that are the same but for how they are written: where they stand, and what differs.
+"""Approximate search: texts equal but for how they are written; where they are and what differs.
 
-White space, letter case, look-alike characters, Unicode normalization, escapes and line numbers
-are folded. Laws: a correction is the exact text of the file; work is bounded by the sizes of both
+It folds white space, letter case, look-alike characters, Unicode normalization, escapes and line
+numbers. Laws: a correction is the exact text of the file; the work is bounded by the sizes of both
 texts, never by their product.
 """
 
@@ -43,12 +43,12 @@ Cause = Literal[
     "unescaped",
     "line_numbers",
 ]
-"""Why a text is not found that a reader sees in the file.
+"""Why a text is not found although a reader sees it in the file.
 
 `tabs_for_spaces`: tabs where the file has spaces. `quotes`, `dashes`: characters that look like
-those of the file. `quote_style`: ' for \", or the reverse. `literal_newline`: a backslash and an
-n for a line break; `newline_for_escape`: the reverse. `escaped`: a backslash or an entity for a
-character; `unescaped`: the reverse. `line_numbers`: those of a reading were copied too.
+those of the file. `quote_style`: ' for \", or the reverse. `literal_newline`: a backslash and an n
+for a line break; `newline_for_escape`: the reverse. `escaped`: a backslash or an entity for a
+character; `unescaped`: the reverse. `line_numbers`: line numbers shown by a read were copied too.
 """
 
 _BLANKS = " \t\n\r\x0b\x0c"
@@ -85,32 +85,33 @@ _ENTITY = re.compile(r"&#?\w+;")
 _NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2502\u2192]|\t|[:-](?![0-9]))")
 _BACKSLASHES = re.compile(r"[ \t]*\\+")
 _BLOCKS = (1 << 11, 1 << 14)
-"""Bytes of one block, in which a place is told by halving; more where the text is ASCII."""
+"""Bytes of one block, within which a position is found by bisection; larger for an ASCII text."""
 
 _HITS = 50
-"""Places of one text that are compared."""
+"""Matches compared per text when there are `FEW` texts; all texts share the total."""
 
 _ENDS = 4_096
-"""Characters of white space around a place that are looked at."""
+"""Bytes around a match that are searched for white space."""
 
 LONGEST = 100_000
-"""Characters; a longer text is not folded."""
+"""Longest text, in characters, that is folded."""
 
 _COMPARED = 20_000
-"""Limit of characters for computing the causes."""
+"""Most characters used to compute the causes."""
 
 _WIDTHS = (4, 8, 2, 3)
 _INDENTATION = 4
-"""So many blanks at the start of a text are an indentation, and no spacing."""
+"""From this many blanks on, those at the start of a text are indentation, not spacing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
     """A passage of a file that reads the same as a text that was not found.
 
-    Bytes [start, stop) are `text`; [first, last) of them are without white space at the ends.
-    `alike` are bytes where other places start that may as well be meant; then none is certain.
-    Of two the one of the lower `rank` is meant, if what is `sure` of it differs.
+    Bytes [start, stop) are `text`; of these, [first, last) are without white space at the ends.
+    `alike` are the bytes where other passages start that may be meant as well; if there are any,
+    none is certain. Of two corrections the one with the lower `rank` is meant, if their `sure`
+    differs.
     """
 
     start: int
@@ -124,12 +125,12 @@ class Correction:
 
     @property
     def sure(self) -> tuple[int, ...]:
-        """The part of the rank in which a place must be better to be the certain one."""
+        """The part of the rank that must be lower for a correction to be certain."""
         return self.rank[: 1 + _SURE]
 
 
 def fold(text: str) -> str:
-    """The text to compare: no white space, lower case, one character for all look-alikes."""
+    """Fold a text for comparison: no white space, lower case, one character for all look-alikes."""
     folded = _text(_coded(text).translate(_ASCII_FOLD, _BLANKS.encode()))
     if folded.isascii():
         return folded
@@ -140,7 +141,7 @@ def fold(text: str) -> str:
 
 
 def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
-    """For each text, none of which is in `data` (line ends LF), what was probably meant."""
+    """For each text, none of which is in `data` (LF line ends), return what was probably meant."""
     found: list[Correction | None] = [None] * len(wanted)
     asked = {at: text for at, text in enumerate(wanted) if text.strip() and len(text) <= LONGEST}
     if len(data) > (sizes.NEAR if data.isascii() else sizes.NEAR // 4):
@@ -169,7 +170,7 @@ def _take(
     needles: Mapping[int, Sequence[_Needle]],
     most: int,
 ) -> None:
-    """Put the best of what the needles give in the place of each text, if it is a better one."""
+    """Store the best correction found by each text's needles, if it beats the one stored before."""
     coded = {at: [plain.coded(one.text) for one in own] for at, own in needles.items()}
     places = iter(occurrences(plain.folded, [each for own in coded.values() for each in own]))
     for at, own in needles.items():
@@ -185,7 +186,7 @@ _WORDS = 40
 
 
 def _has_words(data: bytes, text: str) -> bool:
-    """Whether the words of the text stand in the file (plain ones only), so that folding pays."""
+    """Whether the file contains the text's words (plain ones only), so that folding pays off."""
     lowered, text = b"", _ENTITY.sub(" ", text)
     for found in islice(_WORD.finditer(text), _WORDS):
         word, around = found[0], text[max(found.start() - 1, 0) : found.end() + 1]
@@ -204,7 +205,7 @@ def _has_words(data: bytes, text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Needle:
-    """A text as it was sought, and what is sought for it: `numbered`, without line numbers."""
+    """A text as requested, and the variant to search for; `numbered`: without its line numbers."""
 
     sought: str
     text: str
@@ -212,7 +213,7 @@ class _Needle:
 
 
 def _needles(text: str) -> Iterator[_Needle]:
-    """The text as it is, and as it was meant if it was copied or escaped wrongly."""
+    """Yield the text as it is, then as it was meant if it was copied or escaped wrongly."""
     seen = set[str]()
     bare = _unnumbered(text)
     for own, numbered in ((text, False), (bare, True)):
@@ -231,7 +232,7 @@ def _needles(text: str) -> Iterator[_Needle]:
 
 
 def _unnumbered(text: str) -> str | None:
-    """The text without the line numbers of a reading; None where not all lines have one."""
+    """Remove line numbers that were copied along; None unless every non-blank line has one."""
     lines = text.split("\n")
     ends = [_NUMBER.match(line) for line in lines]
     if not all(end or not line.strip() for end, line in zip(ends, lines, strict=True)):
@@ -247,7 +248,7 @@ def _unnumbered(text: str) -> str | None:
 
 
 def _resolved(text: str) -> str:
-    """The text with the characters that its escapes stand for."""
+    """Replace the escapes in the text by the characters they stand for."""
     if "\\" not in text:
         return text
     special = {"n": "\n", "t": "\t", "r": ""}
@@ -262,14 +263,14 @@ def _resolved(text: str) -> str:
 
 
 def _fold_escapes(text: str) -> str:
-    """`fold`, with escaped white space as white space, and without backslashes."""
+    """Do `fold`, treating escaped white space as white space and removing backslashes."""
     if "\\" in text:
         text = _NEWLINE_ESCAPES.sub("", text).replace("\\", "")
     return fold(text)
 
 
 class _Folded:
-    """A text folded block by block, so that each place can be told in the text itself."""
+    """A text folded block by block, so that each match can be mapped back to the text itself."""
 
     def __init__(self, data: bytes, folded: Callable[[str], str]) -> None:
         self.data, self._fold = data, folded
@@ -285,24 +286,24 @@ class _Folded:
         self.folded = b"".join(parts)
 
     def coded(self, text: str) -> bytes:
-        """The folded bytes to search for."""
+        """Return the folded bytes to search for."""
         return _coded(self._fold(text))
 
     def span(self, at: int, length: int) -> tuple[int, int]:
-        """The bytes [start, stop) of `length` folded ones, from the first character to the last."""
+        """Map `length` folded bytes at `at` to the bytes [start, stop) of their characters."""
         return self._byte(at)[0], self._byte(at + length - 1)[1]
 
     def best(self, needle: _Needle, spots: Iterable[tuple[int, int]]) -> Correction | None:
-        """The best of the places of a needle."""
+        """Return the best of a needle's matches."""
         return _best(self.data, needle, spots, escapes=self._fold is _fold_escapes)
 
     def _byte(self, at: int) -> tuple[int, int]:
-        """The bytes [start, stop) of the character that is at byte `at` when folded."""
+        """Return the bytes [start, stop) of the character whose folded form includes byte `at`."""
         index = bisect_right(self._at, at) - 1
         begin, inner = self._starts[index], at - self._at[index]
         text = _text(self.data[begin : self._starts[index + 1]])
         low, high = 0, len(text)
-        while high - low > 1:  # the first `low` characters give no more than `inner` bytes
+        while high - low > 1:  # the first `low` characters fold to at most `inner` bytes
             middle = (low + high) // 2
             if len(_coded(self._fold(text[:middle]))) <= inner:
                 low = middle
@@ -313,7 +314,7 @@ class _Folded:
 
 
 def _end_of_block(data: bytes, at: int) -> int:
-    """A byte near `at` that is within no character, and not after a backslash."""
+    """Return a byte near `at` that is not within a character and not after a backslash."""
     for end in range(at, min(at + 64, len(data))):
         if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C:
             return end
@@ -334,7 +335,7 @@ def _coded(text: str) -> bytes:
 def _best(
     data: bytes, needle: _Needle, spots: Iterable[tuple[int, int]], *, escapes: bool
 ) -> Correction | None:
-    """The place of the needle that differs least, and those that may be meant as well."""
+    """Return the needle's match that differs least, with the others that may be meant as well."""
     grown = (_grown(data, needle.text, *spot, escapes=escapes) for spot in spots)
     found = [(_distance(needle.text, here.text), here) for here in grown if here is not None]
     if not found:
@@ -350,13 +351,13 @@ def _best(
 
 
 def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> Correction | None:
-    """The place with the white space at its ends that the text has; None where it is no such.
+    """Extend a match by white space at its ends as the text has it; None if it is no match.
 
-    A place that starts or ends within a word is none, nor one where the text has a
-    line break and the line goes on.
+    It is none if it starts or ends within a word, or if the text has a line break where the file's
+    line goes on.
     """
     body = text.strip()
-    if escapes:  # the fold has no backslashes: those next to it belong to the place
+    if escapes:  # folding removed backslashes: those next to the match belong to it
         own = data[max(first - _INDENTATION, 0) : first]
         if body[0] != "\\" and not (body[0].isalnum() or body[0].isspace()):
             first -= len(own) - len(own.rstrip(b"\\"))
@@ -382,7 +383,7 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
     have = _text(data[start:stop])
     if not lead and (own_blanks := above[above.rfind("\n") + 1 :]) and (at_start or "\n" in above):
         shifts = _shifts(text.split("\n")[1:], have.split("\n")[1:])
-        if shifts == {len(own_blanks.expandtabs(8))}:  # all lines are indented less, the first too
+        if shifts == {len(own_blanks.expandtabs(8))}:  # every line is indented less, the first too
             have, start = own_blanks + have, start - len(_coded(own_blanks))
     return Correction(start, stop, first, last, have, ())
 
@@ -395,7 +396,7 @@ _WHITE = _BLANKS + _SPACES + _INVISIBLE + _BREAKS
 
 
 def _lead(lead: str, above: str, *, at_start: bool) -> str | None:
-    """The part of the white space before a place that corresponds to `lead`; None if none does."""
+    """The white space before a match that corresponds to `lead`; None if none does."""
     if not lead:
         return ""
     breaks = lead.count("\n")
@@ -429,7 +430,7 @@ def _indent(line: str) -> str:
 
 
 def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int]:
-    """By how many columns lines that are not blank are indented more than those sought."""
+    """By how many columns the file's non-blank lines are indented more than those searched for."""
     mine, theirs = [one for one in mine if one.strip()], [one for one in theirs if one.strip()]
     if len(mine) != len(theirs):
         return set()
@@ -441,11 +442,11 @@ def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int
 
 
 _SURE = 4
-"""So much of a distance has to differ for one place to be certain."""
+"""How many leading elements of a distance decide whether one match is certain."""
 
 
 def _distance(mine: str, theirs: str) -> tuple[int, ...]:
-    """How far a text is from what is there: as seen, line breaks, indentation."""
+    """How far a text is from what is there: visible differences, line breaks, indentation."""
     if mine == theirs:
         return (0,) * 7
     own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
@@ -468,7 +469,7 @@ _NO_WHITE = str.maketrans(dict.fromkeys(_WHITE))
 
 
 def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
-    """Why two texts differ that a reader takes for the same, in as few causes as it takes."""
+    """Return why two texts that look the same differ, in as few causes as possible."""
     mine, theirs = mine.replace("\r\n", "\n"), theirs.replace("\r\n", "\n")
     if mine == theirs:
         return ()
@@ -507,7 +508,7 @@ def _differing(mine: str, theirs: str) -> tuple[str, str]:
 
 
 def _fewest(mine: str, theirs: str, tab: int, *, escapes: bool) -> tuple[str, ...] | None:
-    """The fewest steps that make both the same; None where all of them do not."""
+    """Return the fewest steps that make both texts equal; None if all steps together do not."""
     steps = _steps(tab)[0 if escapes else _OF_ESCAPES :]
     names = [name for name, _ in steps]
     if not _same(mine, theirs, steps, set(names)):
@@ -520,7 +521,7 @@ def _fewest(mine: str, theirs: str, tab: int, *, escapes: bool) -> tuple[str, ..
 
 
 _OF_ESCAPES = 2
-"""So many steps, the first ones, are of escapes; without need they are not tried."""
+"""The first steps, this many, are about escapes; they are tried only if needed."""
 
 Step = tuple[str, Callable[[str], str]]
 
@@ -567,7 +568,7 @@ def _steps(tab: int) -> tuple[Step, ...]:
 
 
 def _breaks(text: str) -> str:
-    """The text with line breaks and tabs for their escapes."""
+    """Replace escaped line breaks and tabs by the characters themselves."""
     return text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
 
 
@@ -582,7 +583,7 @@ _GENERAL_FIRST = (
 
 
 def _directed(name: str, mine: str, theirs: str) -> Cause:
-    """The cause by its full name: which of the two has the tabs, the escapes."""
+    """Return the full name of the cause, by which of the two texts has the tabs or the escapes."""
     if name == "tabs":
         return "tabs_for_spaces" if _tabs(mine) > _tabs(theirs) else "spaces_for_tabs"
     if name == "newlines":
@@ -598,14 +599,14 @@ def _tabs(text: str) -> int:
 
 
 def indented_by(mine: str, theirs: str) -> int | None:
-    """By how many columns all lines of the file are indented more; None where not equally."""
+    """By how many columns all lines of the file are indented more; None if they differ in it."""
     own, have = mine.split("\n"), theirs.split("\n")
     shifts = _shifts(own, have)
     return shifts.pop() if len(shifts) == 1 else None
 
 
 def visible(line: str) -> str:
-    """The line with what cannot be seen: tabs, blanks at its end, look-alikes by their code."""
+    """The line with invisible characters shown: tabs, trailing spaces, look-alikes by code."""
     bare = line.rstrip(" ")
     shown = bare.replace("\t", "→").replace("\r", "<CR>") + "·" * (len(line) - len(bare))
     if shown.isascii():

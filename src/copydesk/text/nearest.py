@@ -1,4 +1,4 @@
-"""The lines most like a text that is not there: for a refusal, in bounded time on any file."""
+"""Find the lines most similar to a text that was not found, in bounded time on any file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from copydesk.text.search import NormalizedText, places
 from copydesk.text.snapshot import Snapshot
 
 _SIZES = (32, 16, 8, 4)
-"""Bytes of a piece, at most half of the text: long ones tell more, short ones stand nearer
-to what differs. The largest three that fit are used."""
+"""Bytes of a piece, at most half of the text: long ones are more selective, short ones are
+nearer to what differs. The largest three that fit are used."""
 
 _PIECES = 240
-"""Pieces of one text; of several texts, so many of all of them."""
+"""Most pieces of one text, or of several texts in all."""
 
 _LEAST_PIECES = 48
 _PLACES = 1_000
@@ -26,12 +26,12 @@ _LEAST_PLACES = 50
 _FIRST = 8
 _TINY = 1e-4
 _NEAR = 10
-"""Estimates in one stretch of 2 ** 10 bytes are of one place."""
+"""Estimates within the same 2 ** 10 bytes count as one place."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A text would start in `line` (from 0), near byte `at`; its rarest piece at `seen_at`."""
+    """The text would start in `line`, 0-based, near byte `at`; its rarest piece is at `seen_at`."""
 
     line: int
     at: int
@@ -42,11 +42,11 @@ class Candidate:
 
 
 def candidates(data: bytes, texts: Sequence[bytes], most: int) -> list[list[Candidate]]:
-    """For each text up to `most` spots in `data` (line ends LF), the likeliest first.
+    """For each text, return up to `most` likely places in `data` (LF line ends), best first.
 
-    Pieces of the text are sought; each place of one votes for the spot where
-    the text would start, the more the fewer places the piece has. Of a piece in
-    very many places only the first ones count, and hardly.
+    Pieces of the text are searched for; each match of one votes for the place where the text would
+    start, with more weight the fewer matches the piece has. Of a piece with very many matches only
+    the first ones count, and very little.
     """
     share = max(_PIECES // max(len(texts), 1), _LEAST_PIECES)
     pieces = [list(_pieces(text, share)) for text in texts]
@@ -87,7 +87,7 @@ def _voted(
 
 
 def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
-    """Pieces of the text with their offsets, evenly spread; also as they are in lower case."""
+    """Yield evenly spread pieces of the text, with offsets; also in lower case if that differs."""
     fitting = [size for size in _SIZES if 2 * size <= len(text)]
     sizes = fitting[:3] or [(len(text) + 1) // 2]
     count = max(most // len(sizes), 1)
@@ -104,7 +104,7 @@ def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _lines(data: bytes, marks: set[int]) -> dict[int, int]:
-    """The line, 0-based, of each of the bytes."""
+    """Map each byte offset to its 0-based line."""
     found: dict[int, int] = {}
     line = last = 0
     for at in sorted(marks):
@@ -121,10 +121,10 @@ _WORTH = 0.45
 _SPOTS = 12
 _SPOTS_OF_LONG = 3
 _LONG = 2_000
-"""Bytes; longer texts are compared at fewer spots."""
+"""Bytes; longer texts are compared at fewer places."""
 
 _PAIRS = 40
-"""Differing lines that are compared in full; beyond, only their common start."""
+"""Differing lines that are compared in full; further ones only by their common start."""
 
 _SURE = 0.95
 _WITHIN = 200
@@ -132,33 +132,33 @@ _TOKENS = 500
 _SLACK = 80
 _DIFF_LINES = 4
 _SHOWN = 200
-"""Characters of a diff, all its lines together; one beyond ASCII counts as three."""
+"""Characters of a diff, all lines together; one beyond ASCII counts as three."""
 
 _SHOWN_OF_MANY = 1_600
 _LEAST_SHOWN = 80
 _VISIBLE = 10_000
-"""Characters; in longer lines what cannot be seen is not made visible."""
+"""Characters; in longer lines invisible characters are not made visible."""
 
 _LEAST_WIDTH = 24
 _OPEN_END = "\\ No newline at end of file"
 _NOT_TEXT = "\\ What is shown as \\xNN there is a byte"
 _MOST_EQUAL = 1_000
 _HEADS = (32, 16, 8)
-"""Characters at its start by which a line is found within a longer one."""
+"""Characters at the start of a line by which it is found within a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
     """Lines [start, stop), 0-based, their similarity in percent, and a short diff.
 
-    In `diff`, `-` is what was sought and `+` what is there, of the lines
-    that differ, each cut to what is around the first difference. Where no line
-    does, the last one is followed by what does, in a line that starts with a
-    backslash. Lines that look the same are shown as `visible` shows them.
+    In `diff`, `-` marks what was searched for and `+` what is there, for the lines that differ,
+    each cut to the part around the first difference. If no line differs, the last one is followed
+    by a line that starts with a backslash and says what does. Lines that look the same are shown by
+    `visible`.
 
-    `causes`: why a text that a reader sees there is not found. `corrected` is that text
-    as it is there, if it is there once; `alike` are the lines, 0-based, where
-    other places start that may as well be meant.
+    `causes`: why a text that a reader sees there is not found. `corrected` is that text as it is
+    there, if it is there once; `alike` are the lines, 0-based, where other places start that may be
+    meant too.
     """
 
     start: int
@@ -171,10 +171,10 @@ class Near:
 
 
 def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> list[Near | None]:
-    """The lines most like each text, none of which is in `base`, if any are worth showing.
+    """Return the lines most similar to each text, none of which is in `base`, or None.
 
-    It is one pass over the file. What is equal but for how it is written is nearer than
-    anything else. `once`: a text is wanted that is in one place.
+    It is one pass over the file. A text that differs only in how it is written is nearer than
+    anything else. `once`: the text is wanted in one place only.
     """
     try:
         data = NormalizedText.of(base).data
@@ -194,7 +194,7 @@ def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> l
 
 
 def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) -> Near:
-    """The place of a text that is there in another way of writing."""
+    """Return the place of a text that is there written another way."""
     raw = data[found.start : found.stop]
     corrected = found.text if _is_text(found.text) else None
     if once and (found.alike or data.find(raw) != data.rfind(raw)):
@@ -212,7 +212,7 @@ def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) 
 
 
 def _is_text(text: str) -> bool:
-    """Whether a caller can send the text: it has no bytes that do not decode."""
+    """Whether a caller can send the text: no byte of it failed to decode."""
     return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
@@ -247,7 +247,7 @@ def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | N
 
 
 def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
-    """The found lines without unrelated ones at the ends, and how many were cut above."""
+    """Cut unrelated lines off both ends; return how many were cut above, and the rest."""
     gaps = list(align([line.strip() for line in sought], [line.strip() for line in have]).gaps())
     above, stop = 0, len(have)
     for gap in gaps:
@@ -259,7 +259,7 @@ def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
 
 
 def _window(data: bytes, spot: Candidate, count: int, size: int) -> list[str]:
-    """So many lines from the spot on; of a very long line what is around the spot."""
+    """Return `count` lines from the spot on; of a very long line, the part around the spot."""
     start = data.rfind(b"\n", 0, spot.seen_at) + 1
     for _ in range(spot.seen_below):
         start = data.rfind(b"\n", 0, start - 1) + 1
@@ -281,10 +281,10 @@ def _window(data: bytes, spot: Candidate, count: int, size: int) -> list[str]:
 
 
 def _likeness(sought: list[str], have: list[str]) -> float:
-    """From 0 to 1: how much of both is the same, of what was sought and where it stands.
+    """Return from 0 to 1 how much is equal, of the text searched for and the lines found.
 
-    Lines are the same but for blanks around them, of which more or fewer count; those that
-    differ are compared within. Of a line that holds more than was sought, only that stretch counts.
+    Lines are equal up to the blanks around them, the number of which counts; those that differ are
+    compared inside. Of a line longer than the one searched for, only the matching stretch counts.
     """
     one, other = [line.strip() for line in sought], [line.strip() for line in have]
     same = total = 0
@@ -314,7 +314,7 @@ def _paired(gap: Gap, sought: list[str], have: list[str]) -> list[tuple[str, str
 
 
 def _within(mine: str, theirs: str) -> tuple[int, int]:
-    """How many characters are the same, and how long the stretch of `theirs` is that has them."""
+    """Return how many characters are equal, and the length of the stretch of `theirs` with them."""
     if len(mine) <= _WITHIN and len(theirs) <= 2 * _WITHIN:
         blocks = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
         told = [block for block in blocks if block.size > 1 or block.size == len(mine)]
@@ -332,7 +332,7 @@ def _within(mine: str, theirs: str) -> tuple[int, int]:
 
 
 def _at_the_start(mine: str, theirs: str) -> tuple[int, int]:
-    """`_within`, of what is the same up to the first difference."""
+    """Like `_within`, but compare only up to the first difference."""
     at, _ = _first_difference(mine, theirs)
     return at, len(mine)
 
@@ -342,7 +342,7 @@ def _tokens(line: str) -> list[str]:
 
 
 def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]:
-    """The line where what is sought and what is there differ, though they look the same."""
+    """Show the line where texts that look the same differ, with a remark that says how."""
     line, remark = lines[-1], _OPEN_END
     if not open_end:
         line, remark = next((one for one in lines if "\\x" in one), line), _NOT_TEXT
@@ -351,12 +351,12 @@ def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]
 
 
 def line_difference(sought: list[str], have: list[str]) -> tuple[str, ...]:
-    """The short diff of `Near`, of lines that are wanted whole."""
+    """Return the short diff of `Near`, for whole lines."""
     return _line_diff(sought, have, have, _SHOWN)
 
 
 def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tuple[str, ...]:
-    """The lines that differ; `closed`: the last line that is sought has an end."""
+    """Return the lines that differ; `closed`: the last line searched for has a line end."""
     same = list(have)
     if len(have) > 1 and have[0].endswith(sought[0]):
         same[0] = sought[0]  # the text may start and end within a line
@@ -366,7 +366,7 @@ def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tup
 
 
 def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -> tuple[str, ...]:
-    """The lines that differ where those sought and the lines `same` do, as they are in `have`."""
+    """Return the lines that differ between `sought` and `same`, as they are in `have`."""
     gaps = list(align(sought, same).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
@@ -395,14 +395,14 @@ def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -
 
 
 def _shown(mine: str, theirs: str) -> tuple[str, str]:
-    """A pair of lines as it is shown: where they look the same, with what differs made visible."""
+    """Return a pair of lines as shown: if they look the same, with differences made visible."""
     if max(len(mine), len(theirs)) > _VISIBLE or fold(mine) != fold(theirs):
         return mine, theirs
     return visible(mine), visible(theirs)
 
 
 def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
-    """Where each line first differs from the other; `mine` may be within `theirs`."""
+    """Return where each line first differs from the other; `mine` may be within `theirs`."""
     heads = (mine[:size] for size in _HEADS)
     offset = next((at for head in heads if (at := theirs.find(head)) >= 0), 0)
     low = same_after(mine, theirs, 0, offset)
@@ -410,7 +410,7 @@ def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
 
 
 def _cut(line: str, at: int, width: int) -> str:
-    """The part of the line around character `at`, up to `width` characters."""
+    """Cut the line to the part around character `at`, up to `width` characters."""
     if not line.isascii():
         width = max(width // 3, _LEAST_WIDTH)
     start = max(min(at - width // 3, len(line) - width), 0) if at > width // 2 else 0
@@ -420,10 +420,10 @@ def _cut(line: str, at: int, width: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Closest:
-    """Up to three lines, 0-based, that are most like a text, the nearest first.
+    """Up to three lines, 0-based, most similar to a text, nearest first.
 
-    `causes` and `corrected`: why the text is not in the first of them, and how it stands
-    there, where that is but another way of writing.
+    If the text is in the first of them, written another way, `causes` says why it is not found, and
+    `corrected` is the text as it is there, if the place is certain.
     """
 
     lines: tuple[int, ...]
@@ -432,14 +432,14 @@ class Closest:
 
 
 def nearest_lines(base: Snapshot, text: str) -> Closest:
-    """The lines most like `text`, which is in none of them."""
+    """Return the lines most similar to `text`, which is in none of them."""
     found = NearestLines(text)
     found.take(base, 0)
     return found.closest
 
 
 class NearestLines:
-    """The lines most like one text in a file that comes in blocks of whole lines; no case."""
+    """The lines most similar to one text, ignoring case, in a file given in blocks of lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -449,7 +449,7 @@ class NearestLines:
 
     @property
     def closest(self) -> Closest:
-        """The nearest of all lines that were looked at."""
+        """The nearest of all lines seen so far."""
         equal = sorted(self._equal, key=lambda one: one[:2])
         best = equal[0][2] if equal else None
         alike = sorted(line for _, line, one in equal if best and one.sure == best.sure)
@@ -460,7 +460,7 @@ class NearestLines:
         return Closest(lines[:_NEAREST_LINES], best.causes, best.text if certain else None)
 
     def take(self, base: Snapshot, first_line: int) -> None:
-        """Look at the next lines, the first of which is `first_line` of the file."""
+        """Search the next lines, the first of which is line `first_line` of the file."""
         if not self._wanted:
             return
         try:

@@ -1,8 +1,8 @@
-"""Carry lines that an edit relies on from one text to a later one, or say why not.
+"""Carry the lines that an edit relies on from one text to a later one, or say why that fails.
 
 Invariant: lines are carried only to lines equal to them, in the function or section that they
-belonged to, and only where nothing speaks for another place; in doubt they are not carried.
-Equality may be told by digests; the lines themselves are looked at only where something changed.
+belonged to, and only where nothing points to another place; when in doubt they are not carried.
+Lines may be compared by digests; the lines themselves are read only where something changed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from copydesk.text.diff import Gap, align, common_ends, same_after, same_before,
 from copydesk.text.snapshot import Snapshot, computed_once
 
 _CELLS = 400_000_000
-"""Most pairs of lines weighed for one footprint; some 100 ms. Beyond it nothing is certain."""
+"""Most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain."""
 
 _STEPS = 4_000_000
-"""Most lines compared with look-alikes of one footprint. Beyond it nothing is certain."""
+"""Most lines compared with look-alikes of one footprint. Above it nothing is certain."""
 
 _SAMPLE = 8
-"""The rarest of so many lines of a footprint is looked for."""
+"""The rarest of a footprint's first lines, this many, is searched for."""
 
 
 class Footprint(NamedTuple):
-    """A footprint of `size` lines at `base`, carried to `now`, and how far they agree around it.
+    """A footprint of `size` lines at `base`, carried to `now`, and how much around it is equal.
 
-    Lines are counted with the start of the file as line 0; `above` and `below`
-    are equal lines next to the footprint on either side.
+    Lines are counted with the start of the file as line 0; `above` and `below` are the numbers of
+    equal lines next to the footprint on either side.
     """
 
     base: int
@@ -47,7 +47,7 @@ class Footprint(NamedTuple):
 
 
 class TextPair:
-    """Two texts as numbered lines, with all that is known of how they go together."""
+    """Two texts as numbered lines, and all that is known about how they correspond."""
 
     def __init__(self, base: list[int], now: list[int], blank: int | None) -> None:
         self.base = base
@@ -62,7 +62,7 @@ class TextPair:
         return Footprint(line, at, size, above, below)
 
     def is_certain(self, foot: Footprint) -> bool:
-        """Whether the footprint's lines at `foot.now` are surely those of `foot.base`."""
+        """Whether the lines at `foot.now` are certainly those at `foot.base`."""
         region = self._region(foot)
         ours = self.base[region.base_start : region.base_stop]
         at_same = foot.base - region.base_start == foot.now - region.now_start
@@ -84,7 +84,7 @@ class TextPair:
             return False
         above = self._unique_in(foot.base - foot.above, foot.base)
         if above and self._unique_in(end, end + foot.below):
-            return True  # it is joined to unique lines on both sides
+            return True  # it adjoins unique lines on both sides
         if self._is_spacing(foot):
             return not self._spacing_elsewhere(foot, region)
         if weighed.tied or weighed.crossed:
@@ -92,7 +92,7 @@ class TextPair:
         return not self._has_rival(foot) and not self._may_have_moved(foot)
 
     def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
-        """Base lines [start, stop): the footprint without blank ends; none when start >= stop."""
+        """The footprint's base lines [start, stop) without blank ends; none if start >= stop."""
         start, stop = line, line + size
         while self.base[start] == self._blank:  # the ends of the file are not blank
             start += 1
@@ -101,32 +101,32 @@ class TextPair:
         return start, stop
 
     def all_unique(self, start: int, stop: int) -> bool:
-        """Whether the base lines [start, stop), at least one, are unique but for blank ones."""
+        """Whether base lines [start, stop), at least one, are unique, ignoring blank ones."""
         return start < stop and all(
             self.base[k] == self._blank or self._unique_in(k, k + 1) for k in range(start, stop)
         )
 
     def place_now(self, line: int) -> int | None:
-        """Where the base line is in now, if it is known: aligned, moved, or the only one."""
+        """Where the base line is in now, if that is known: aligned, moved, or the only one."""
         at = self.alignment.now_of(line)
         if at is None:
             at = next((j for i, j in self._moved if i == line), None)
         return _only(self.base, line, self.now) if at is None else at
 
     def place_before(self, line: int) -> int | None:
-        """Where the line of now stood in base, if it is known."""
+        """Where the line of now was in base, if that is known."""
         at = self.alignment.base_of(line)
         if at is None:
             at = next((i for i, j in self._moved if j == line), None)
         return _only(self.now, line, self.base) if at is None else at
 
     def twins_in_now(self, line: int, size: int) -> list[int]:
-        """Every place in now of base lines [line, line + size), trailing blanks aside."""
+        """Every place in now of base lines [line, line + size), ignoring trailing blanks."""
         return self._twins(self.now, line, size)
 
     @computed_once
     def unique(self) -> list[int]:
-        """Base lines that are once in base and once in now."""
+        """The base lines that occur once in base and once in now."""
         ours, theirs = Counter(self.base), Counter(self.now)
         once = {line for line, found in ours.items() if found == 1 == theirs.get(line)}
         return [k for k, line in enumerate(self.base) if line in once]
@@ -136,12 +136,12 @@ class TextPair:
         return bisect_left(self.unique, high) - bisect_left(self.unique, low)
 
     def _region(self, foot: Footprint) -> Gap:
-        """The part of both texts that decides on the footprint, its certain borders left out.
+        """The part of both texts that decides about the footprint, between certain borders.
 
-        A unique line is in every longest alignment when leaving it out would leave out more lines
-        than this alignment does: when its piece of a run has more than twice as many unique
-        lines, or reaches an end of the file. The footprint cuts its own run in two pieces, so this
-        holds with and without it.
+        A unique line is in every longest alignment if leaving it out would leave out more lines
+        than this alignment does: if its piece of a run has more than twice as many unique lines, or
+        reaches an end of the file. The footprint cuts its own run in two, so this holds with and
+        without it.
         """
         runs, matched = self.alignment.runs, self.alignment.matched
         lost = min(len(self.base) - matched, len(self.now) - matched + foot.size)
@@ -169,7 +169,7 @@ class TextPair:
         return Gap(base_start, base_stop, now_start, now_stop)
 
     def _is_of_parted_run(self, foot: Footprint) -> bool:
-        """Whether the footprint is of equal lines, and others like it were parted from it."""
+        """Whether the footprint is part of a run of equal lines that did not stay together."""
         text, end = self.base[foot.base], foot.base + foot.size
         if any(line != text for line in self.base[foot.base : end]):
             return False
@@ -201,14 +201,14 @@ class TextPair:
         return line - start, end - line - size
 
     def _is_next_to_unique(self, foot: Footprint) -> bool:
-        """Whether the line before or after the footprint is unique, and is there now."""
+        """Whether the line before or after the footprint is unique and still there."""
         end = foot.base + foot.size
         if foot.above and self._unique_in(foot.base - 1, foot.base):
             return True
         return foot.below > 0 and self._unique_in(end, end + 1) > 0
 
     def _spacing_elsewhere(self, foot: Footprint, region: Gap) -> bool:
-        """Whether a blank line elsewhere suits the lines on one side of the footprint better."""
+        """Whether a blank line elsewhere fits the lines on one side of the footprint better."""
         end = foot.base + foot.size
         return any(
             self._agree_below(end, j + 1, foot.below + 1)
@@ -218,11 +218,11 @@ class TextPair:
         )
 
     def _has_rival(self, foot: Footprint) -> bool:
-        """Whether a look-alike agrees with the surroundings further than the carried place.
+        """Whether a look-alike matches the surroundings further than the carried place does.
 
-        It is no rival when it is known to be another thing: when it is matched
-        itself, and agrees still further there. One that is not matched is a rival
-        when it agrees as far, with no unique line between it and the carried place.
+        A look-alike is no rival if it is known to be something else: if it is aligned itself and
+        matches still further there. One that is not aligned is a rival if it matches as far, with
+        no unique line between it and the carried place.
         """
         steps, size = _STEPS, foot.size
         for (i, j), known in self._look_alikes(foot):
@@ -249,7 +249,7 @@ class TextPair:
         return False
 
     def _is_between_unique(self, foot: Footprint, i: int, j: int) -> bool:
-        """Whether base line i and now line j stand between the unique lines around the footprint.
+        """Whether base line i and now line j are between the unique lines around the footprint.
 
         The footprint has a look-alike, so none of its lines is unique; the file's ends are.
         """
@@ -259,19 +259,18 @@ class TextPair:
         return low <= i < high and low_now <= j < high_now
 
     def _aligned(self, places: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """The unique lines at these places that are aligned, and their lines in now."""
+        """Yield those unique lines at these places that are aligned, with their lines in now."""
         for k in places:
             at = self.alignment.now_of(self.unique[k])
             if at is not None:
                 yield self.unique[k], at
 
     def _may_have_moved(self, foot: Footprint) -> bool:
-        """Whether a line that moved may have taken some of the footprint along, or brought it.
+        """Whether a line that moved may have taken part of the footprint along, or brought it.
 
-        That is so when the footprint, or its first or last line, has a twin as far
-        from where the line is now as it has itself from where the line was, and
-        most lines between the two agree there; or when the lines between it and
-        the footprint went, and a twin stands next to it now.
+        This is so if the footprint, or its first or last line, has a twin as far from the line's
+        new place as it is itself from the old one, and most lines between are equal there; or if
+        the lines between it and the footprint were removed, and a twin is next to it now.
         """
         a, b, size, steps = self.base, self.now, foot.size, _STEPS
         parts = {(0, size), (0, 1), (size - 1, 1)}
@@ -294,18 +293,18 @@ class TextPair:
         return False
 
     def _moved_to_twin(self, foot: Footprint, i: int, j: int) -> bool:
-        """Whether a line next to the footprint, but for lines that went, now is by a twin."""
+        """Whether a line next to the footprint, ignoring removed lines, now is next to a twin."""
         end, size = foot.base + foot.size, foot.size
         place, between = (
             (j + 1, range(i, foot.base)) if i < foot.base else (j - size, range(end, i))
         )
         if self.now[place : place + size] != self.base[foot.base : end]:
-            return False  # as also where `place` is above the start: the slice is too short
+            return False  # also if `place` is negative: then the slice is too short
         return all(self.alignment.now_of(k) is None for k in between)
 
     @computed_once
     def _moved(self) -> list[tuple[int, int]]:
-        """Lines that went in one place and came in another, once each: base line, now line."""
+        """Lines removed in one place and added in another, once each: base line, now line."""
         went: defaultdict[int, list[int]] = defaultdict(list)
         came: defaultdict[int, list[int]] = defaultdict(list)
         for gap in self.alignment.gaps():
@@ -346,11 +345,11 @@ class TextPair:
         return found
 
     def _agree_above(self, i: int, j: int, size: int) -> bool:
-        """Whether `size` lines before base line i are those before now line j."""
+        """Whether the `size` lines before base line i equal those before now line j."""
         return self._agree_below(i - size, j - size, size)
 
     def _agree_below(self, i: int, j: int, size: int) -> bool:
-        """Whether `size` lines from base line i on are those from now line j on."""
+        """Whether the `size` lines from base line i equal those from now line j."""
         if not size:
             return True
         a, b, last = self.base, self.now, size - 1
@@ -362,20 +361,20 @@ class TextPair:
 
 
 def _only(text: list[int], line: int, other: list[int]) -> int | None:
-    """Where a line that is once in the text is first in the other one."""
+    """The first place in `other` of a line that occurs once in `text`; None if it has none."""
     wanted = text[line]
     return other.index(wanted) if text.count(wanted) == 1 and wanted in other else None
 
 
 _BLANKS = b" \t\0"
-"""Bytes of indentation; the zero bytes are those of UTF-16."""
+"""Bytes of indentation; the zero bytes occur in UTF-16."""
 
 _TAB = 8
 _REACH = 2000
-"""Lines searched for the enclosing ones."""
+"""Most lines searched for enclosing ones."""
 
 _ALIKE = 0.7
-"""From this part of words in common on, a changed heading of a block is the same one, edited."""
+"""From this share of common words on, a changed heading of a block counts as the same, edited."""
 
 _WORD = re.compile(rb"[\w\x80-\xff]")
 _WORDS = re.compile(rb"\w+|[\x80-\xff]+")
@@ -383,11 +382,11 @@ _CLOSING = re.compile(
     rb"[\])}]|(?:end|fi|done|esac|else|elif|elsif|rescue|ensure|except|finally|catch|then|do"
     rb"|case|default|when)\b"
 )
-"""How a line begins that belongs to one above it with the same indentation."""
+"""How a line begins that belongs to a line above it with the same indentation."""
 
 _OPENING = re.compile(rb"[{(\[]\s*$")
 _DIRECTIVE = re.compile(rb"#[a-z]")
-"""A line of the preprocessor, which is at the margin whatever encloses it."""
+"""A preprocessor line, which is not indented, whatever encloses it."""
 
 _ENDING = re.compile(rb"(?:[\])}]+|end|fi|done|esac)[;,)]*\s*$")
 """A line that only closes what its owner opened."""
@@ -397,7 +396,7 @@ _TITLE = re.compile(rb"#{1,6}\s")
 _UNDERLINE = re.compile(rb"([=\-~^*+#\"'`])\1+\s*$")
 _STARTS = frozenset((b"[", b"#"))
 _RULERS = frozenset(b"%c" % char for char in b"=-~^*+#\"'`")
-"""How a heading begins, or else the line below it."""
+"""How a heading, or the line below it, begins."""
 
 
 def bare(line: bytes) -> bytes:
@@ -406,7 +405,7 @@ def bare(line: bytes) -> bytes:
 
 
 class Outline:
-    """The lines of one text, from 0, as they enclose one another."""
+    """The lines of one text, 0-based, and which of them enclose which."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self.lines = lines
@@ -420,7 +419,7 @@ class Outline:
         return len(raw[: len(raw) - len(text)].expandtabs(_TAB))
 
     def limit(self, line: int) -> int:
-        """How deep a line may be to enclose this one."""
+        """The greatest depth at which a line may enclose this one."""
         depth = self.depth(line)
         if depth is not None:
             text = bare(self.lines[line])
@@ -429,7 +428,7 @@ class Outline:
         return min((depth for depth in around if depth is not None), default=0) - 1
 
     def owners(self, line: int, limit: int) -> Iterator[int]:
-        """The lines that enclose the line, the innermost first, the nearest heading last."""
+        """Yield the lines that enclose the line, innermost first, the nearest heading last."""
         lines, above, last = self.lines, line, max(0, line - _REACH)
         while limit >= 0 and above > last:
             above -= 1
@@ -441,7 +440,7 @@ class Outline:
                 continue
             text = bare(raw)
             if depth < limit and _ENDING.match(text):
-                limit = depth - 1  # what is closed there does not enclose
+                limit = depth - 1  # a block that ends there does not enclose
                 continue
             belongs = _CLOSING.match(text) is not None
             if _WORD.search(text):
@@ -453,7 +452,7 @@ class Outline:
             yield from self._upwards(above, last)
 
     def end(self, owner: int, line: int) -> int:
-        """The first line from `line` on that the owner does not enclose."""
+        """The first line, from `line` on, that the owner does not enclose."""
         depth, heads = self.depth(owner) or 0, self.is_heading(owner)
         last = min(len(self.lines), line + _REACH)
         for at in range(line, last):
@@ -477,7 +476,7 @@ class Outline:
         return range(owner + 1, self.end(owner, owner + 1))
 
     def _upwards(self, above: int, last: int) -> Iterator[int]:
-        """The nearest heading above, if there is one."""
+        """Yield the nearest heading above, if there is one."""
         lines = self.lines
         below = lines[above][:1]
         for line in range(above - 1, last - 1, -1):
@@ -488,7 +487,7 @@ class Outline:
             below = first
 
     def _next_depth(self, line: int, step: int) -> int | None:
-        """The depth of the nearest line with a text above or below."""
+        """The depth of the nearest non-blank line above or below."""
         stop = min(len(self.lines), line + _REACH) if step > 0 else max(-1, line - _REACH)
         depths = map(self.depth, range(line + step, stop, step))
         return next((depth for depth in depths if depth is not None), None)
@@ -499,7 +498,7 @@ class Outline:
             return True
         below = self.lines[line + 1] if line + 1 < len(self.lines) else b""
         if _TITLE.match(text):
-            return text.startswith(b"##") or not below.strip()  # else a comment upon code
+            return text.startswith(b"##") or not below.strip()  # else a comment above code
         if not _UNDERLINE.match(below) or not _WORD.search(text):
             return False
         return below.startswith(b"===") or 3 * len(below.rstrip()) >= 2 * len(text.rstrip())
@@ -513,10 +512,10 @@ class Owners:
         self._base, self._now = Outline(base), Outline(now)
 
     def differ(self, foot: Footprint) -> bool:
-        """Whether the footprint is within another owner now than it did.
+        """Whether the footprint has another owner now than it had.
 
-        An owner that only has other text, or that other lines were put around, is the same; and so
-        it is where lines unique to both texts hold the footprint within it from both sides.
+        An owner whose text changed, or that got lines around it, is the same one; so is an owner
+        within which lines unique to both texts enclose the footprint from both sides.
         """
         if foot.above == foot.base:
             return False  # nothing changed above
@@ -526,7 +525,7 @@ class Owners:
         )
 
     def _is_other(self, foot: Footprint, line: int) -> bool:
-        """Whether the owner of this line of the footprint is another one now."""
+        """Whether this line of the footprint has another owner now."""
         pair = self._pair
         olds, news = self._lone(line, line - foot.base + foot.now)
         if not olds or not news:
@@ -537,19 +536,19 @@ class Owners:
         lines = [k + 1 for k in self._base.body(old - 1) if _WORD.search(self._base.lines[k])]
         found = [at for at in map(pair.alignment.now_of, lines) if at is not None]
         inside = self._now.body(new - 1)
-        kept = sum(at - 1 in inside for at in found)  # of the old owner's lines with words
+        kept = sum(at - 1 in inside for at in found)  # the old owner's lines with words
         total, away = len(lines), len(found) - kept
         section = _SECTION.match(self._base.lines[old - 1]) is not None
-        title = self._base.is_heading(old - 1) and not section  # its text stays when it is renamed
+        title = self._base.is_heading(old - 1) and not section  # a renamed one keeps its text
         stands = next(filter(None, map(pair.place_now, olds)), None)
         if stands is not None or any(map(pair.place_before, news)):
             if stands is not None and stands > foot.now:
-                return True  # below the carried lines, which it was above of
+                return True  # it was above the carried lines and now is below
             if not (above and below) and not (title and (above or within)):
                 return True
             return 4 * (kept + away) < 3 * total or self._is_copied(foot, old, new)
         if away and 3 * away >= kept:
-            return True  # too many of the lines that are left stand elsewhere
+            return True  # too many of the remaining lines are elsewhere
         if above and below:
             return False
         if not {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}:
@@ -591,10 +590,10 @@ class Owners:
         return 4 * (came & had).total() >= 3 * came.total()
 
     def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool, bool]:
-        """Whether lines unique to both texts hold the footprint within both owners.
+        """Whether lines unique to both texts enclose the footprint within both owners.
 
-        From above, and from below; last whether from below by lines that belong to the old owner,
-        even where the footprint reaches beyond its end. 0 for `old` stands for the whole of base.
+        Returns whether some do from above; from below, even if the footprint extends beyond the end
+        of the old owner; and from below if it does not. 0 for `old` stands for the whole of base.
         """
         end, last = foot.base + foot.size, foot.now + foot.size
         stop = self._base.end(old - 1, end - 1) + 1 if old else len(self._base.lines) + 1
@@ -607,31 +606,31 @@ class Owners:
         return above, below, within
 
     def _any_within(self, lines: list[int], after: int, before: int) -> bool:
-        """Whether one of the base lines, but a blank one, is between two lines of now."""
+        """Whether one of the non-blank base lines is between two lines of now."""
         texts = (line for line in lines if self._base.depth(line - 1) is not None)
         found = map(self._pair.alignment.now_of, texts)
         return any(at is not None and after < at < before for at in found)
 
 
 _SHOWN = 20
-"""Most candidates named."""
+"""Most candidates listed."""
 
 Reason = Literal["gone", "parted", "blanks", "uncertain", "indented", "owner"]
-"""Why not: some lines were changed or deleted; other lines are between them; they differ
-in trailing blanks; equal lines are in one place, but may be others; they were indented
-again, and equal lines elsewhere are others; equal lines are in another function or section."""
+"""Why not: some lines were changed or deleted; other lines were inserted between them; they
+differ in trailing blanks; equal lines are in one place, but may be others; they were
+re-indented, so equal lines elsewhere are others; equal lines are in another function or section."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The footprint starts at line `at` of now, from 0; -1 is the start of the file."""
+    """The footprint starts at line `at` of now, 0-based; -1 is the start of the file."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The footprint was not carried, and why; `at` is its line in now, from 0, if known."""
+    """The footprint was not carried, and why; `at` is its line in now, 0-based, if known."""
 
     reason: Reason
     at: int | None = None
@@ -639,7 +638,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """Several places are possible; lines of now, from 0, sorted, the nearest 20 at most."""
+    """Several places are possible: lines of now, 0-based, sorted, at most 20."""
 
     candidates: tuple[int, ...]
 
@@ -649,10 +648,10 @@ Verdict = Carried | Changed | Ambiguous
 
 @dataclass(frozen=True, slots=True)
 class LineKeys:
-    """The lines of one text as the rule sees them, and keys that are blind to trailing blanks.
+    """The lines of one text as the rule sees them, and keys that ignore trailing blanks.
 
-    Two lines of a pair of texts have equal loose keys when they differ in trailing
-    blanks at most. `blank` is the loose key of a blank line.
+    Two lines of a pair of texts have equal loose keys if they differ at most in trailing blanks.
+    `blank` is the loose key of a blank line.
     """
 
     strict: Sequence[bytes]
@@ -661,12 +660,12 @@ class LineKeys:
 
     @staticmethod
     def of(lines: Sequence[bytes]) -> LineKeys:
-        """The keys of lines without terminators, the first without a byte order mark."""
+        """Return the keys of lines without terminators, the first without a byte order mark."""
         return LineKeys(lines, [*map(bytes.rstrip, lines, repeat(b" \t"))])
 
     @staticmethod
     def by_digest(text: Snapshot) -> LineKeys:
-        """Keys of a large text: 64-bit digests, for this process only; a footprint's are exact."""
+        """Keys of a large text: 64-bit hashes, for this process only; a footprint's are exact."""
         found = array("q")
         for keys in text.keys_in_blocks():
             found.extend(map(hash, map(bytes.rstrip, keys, repeat(b" \t"))))
@@ -695,8 +694,8 @@ class _LinesOf(Sequence[bytes]):
 class Relocation:
     """Carries any number of footprints from one text to a later one.
 
-    Laws: a text carries every footprint to its own place; a carried footprint
-    has in now the lines it had in base, trailing blanks included.
+    Laws: between equal texts, every footprint is carried to its own place; a carried footprint has
+    the same lines in now as in base, trailing blanks included.
     """
 
     def __init__(self, base: LineKeys, now: LineKeys) -> None:
@@ -705,23 +704,22 @@ class Relocation:
         self._owners = Owners(self._pair, base.strict, now.strict)
 
     def carry(self, start: int, stop: int) -> Verdict:
-        """Carry the base lines [start, stop), from 0; -1 and len(base) are the file's ends.
+        """Carry the base lines [start, stop), 0-based; -1 and len(base) are the file's ends.
 
-        The lines must stand in now together, equal to the last blank, in a place
-        that some longest alignment of the two texts gives them, and
-        - joined to lines unique in both texts, before and after them; or
+        The lines must be together in now, equal to the last blank, in a place that some longest
+        alignment of the two texts gives them, and be
+        - adjacent to lines unique in both texts, before and after them; or
         - several blank lines, as many as there were, next to one such line; or
-        - in that place in every longest alignment; no line around them on their
-          wrong side; no look-alike, in now or in base, that agrees with the lines
-          around further than the carried place does, unless it is known where
-          that look-alike came from or went, and none that nobody knows and that
-          agrees as far; and no line that moved from next to them, the first or the
-          last of them next to a look-alike.
-        Blank lines at the ends of a footprint of unique lines go with these. What
-        holds so must hold without indentation too, where some lines were indented
-        again and the footprint may be one of them; and the place must have the
-        owner that it had.
-        Raises ValueError for a range that is empty or outside base and its ends.
+        - in that place in every longest alignment; with no line around them on their
+          wrong side; with no look-alike, in now or in base, that matches the lines
+          around further than the carried place does (unless it is known where it came
+          from or went), and none of unknown origin that matches as far; and with no
+          line that moved from next to them to next to a look-alike of them, or of the
+          first or the last of them.
+        Blank lines at the ends of a footprint of unique lines go with these. All this must hold
+        without indentation too, if some lines were re-indented and the footprint may be one of
+        them; and the place must have the same owner as before. Raises ValueError for a range that
+        is empty or outside base and its ends.
         """
         if not -1 <= start < stop <= len(self._strict_base) + 1:
             raise ValueError(f"no footprint of base: [{start}, {stop})")
@@ -729,7 +727,7 @@ class Relocation:
         at = self._pair.alignment.now_of(line, size)
         if at is None:
             return self._indented(line, size) or self._lost(line, size)
-        low, high = max(start, 0), min(stop, len(self._strict_base))  # the file's ends are equal
+        low, high = max(start, 0), min(stop, len(self._strict_base))  # the file's ends always match
         theirs = self._strict_now[low + at - line : high + at - line]
         if not all(map(eq, self._strict_base[low:high], theirs)):
             return Changed("blanks")
@@ -748,7 +746,7 @@ class Relocation:
         return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
 
     def room_of(self, start: int, stop: int) -> tuple[int, int]:
-        """Where in now the base lines [start, stop) may be, from 0 and half-open."""
+        """Where in now the base lines [start, stop) may be, 0-based and half-open."""
         low, high = self._pair.alignment.room_of(start + 1, stop - start)
         return max(low - 1, 0), min(high, len(self._strict_now) + 1) - 1
 
@@ -762,7 +760,7 @@ class Relocation:
         )
 
     def _holds_unindented(self, foot: Footprint) -> bool:
-        """Whether the place holds without indentation, where it may have been re-indented."""
+        """Whether the place also holds without indentation, if it may have been re-indented."""
         pair, line, size = self._unindented, foot.base, foot.size
         if pair is None:
             return True
@@ -772,13 +770,13 @@ class Relocation:
             [one.base_of(*at) for one in alignments] for at in self._indented_places(line, size)
         )
         if start < stop and all(one is not None and one == other for one, other in origins):
-            return True  # these lines of now are those of base that both alignments give them
+            return True  # both alignments give these lines of now the same lines of base
         if pair.alignment.now_of(line, size) != foot.now:
             return False
         return pair.is_certain(pair.foot(line, foot.now, size))
 
     def _indented_places(self, line: int, size: int) -> Iterator[tuple[int, int]]:
-        """Where in now the footprint is with other indentation; the size with each."""
+        """Yield where in now the footprint is with other indentation, each with its size."""
         if self._unindented is not None:
             lines = self._pair.base[line : line + size]
             for place in self._unindented.twins_in_now(line, size):
@@ -786,7 +784,7 @@ class Relocation:
                     yield place, size
 
     def _indented(self, line: int, size: int) -> Changed | None:
-        """Where the footprint is with other indentation, if it surely does."""
+        """The place of the footprint with other indentation, if it is certain."""
         pair = self._unindented
         at = None if pair is None else pair.alignment.now_of(line, size)
         if at is None or (at, size) not in self._indented_places(line, size):
@@ -795,7 +793,7 @@ class Relocation:
 
     @computed_once
     def _unindented(self) -> TextPair | None:
-        """The two texts without indentation; None where no line was re-indented."""
+        """The two texts without indentation; None if no line was re-indented."""
         went: set[bytes] = set()
         came: set[bytes] = set()
         for gap in self._pair.alignment.gaps():
@@ -812,7 +810,7 @@ class Relocation:
         return _pair_of(ours, theirs, hash(b""))
 
     def _lost(self, line: int, size: int) -> Verdict:
-        """Why the footprint does not stand in now in one piece."""
+        """Say why the footprint is not in now in one piece."""
         alignment = self._pair.alignment
         if all(alignment.now_of(line + k) is not None for k in range(size)):
             return Changed("parted")
@@ -825,12 +823,12 @@ class Relocation:
 
 
 def _ambiguous(places: list[int]) -> Ambiguous:
-    """The first of these places, as lines from 0 without the start of the file."""
+    """The first of these places, as 0-based lines that do not count the start of the file."""
     return Ambiguous(tuple(sorted(place - 1 for place in places[:_SHOWN])))
 
 
 def _pair_of(base: Sequence[Hashable], now: Sequence[Hashable], blank: Hashable) -> TextPair:
-    """The lines as small numbers, equal for equal lines, between those of the file's ends."""
+    """Number the lines, equal lines alike, and add one number at each end of the file."""
     numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
     head, tail = common_ends(base, now)
     ours = [*map(numbers.__getitem__, base)]

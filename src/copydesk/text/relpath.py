@@ -1,8 +1,8 @@
-"""A path of the workspace: relative, normal, below the root; and the globs of minimatch over paths.
+"""Workspace paths, relative and normalized, and minimatch globs over them.
 
 Invariants: `parts` holds no empty part, no ".", no "..", no NUL; every part is valid Unicode. The
-root itself is the path without parts. In a glob `*`, `?` and `[...]` never match a "/", `**` as a
-whole name matches any number of names, and names that begin with a dot are like others.
+root itself is the path without parts. In a glob, `*`, `?` and `[...]` never match a "/", `**` as a
+whole name matches any number of names, and names that begin with a dot are ordinary names.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from itertools import pairwise
 from copydesk.errors import InvalidArgs, InvalidPath, PathRequired
 
 NAME_BYTES = 255
-"""The longest name that the usual file systems take."""
+"""The longest name that common file systems accept, in bytes."""
 PATH_BYTES = 4095
-"""The longest path that a system call takes."""
+"""The longest path that a system call accepts, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RelPath:
-    """A normal path below the root; `str()` gives it with "/" between the parts."""
+    """A normalized path below the root; `str()` joins the parts with "/"."""
 
     parts: tuple[str, ...]
 
@@ -31,8 +31,8 @@ class RelPath:
     def parse(text: str) -> RelPath:
         """The path that `text` spells.
 
-        Raises PathRequired for an empty text, InvalidPath for an absolute path,
-        NUL, a lone surrogate, ".." that leaves the root, or one that no system can name.
+        Raises PathRequired for an empty text, InvalidPath for an absolute path, NUL, a lone
+        surrogate, ".." that leaves the root, or what is too long for any system.
         """
         if not text:
             raise PathRequired()
@@ -80,7 +80,7 @@ class RelPath:
 
 
 _MOST = 10_000
-"""So many alternatives one glob may have; of so many characters they may be, tenfold."""
+"""Most alternatives of one brace group; a tenth of the characters that all may have."""
 
 _LONGEST = 1_000
 _DEEPEST = 20
@@ -109,7 +109,7 @@ _RANGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """`@(a|b)` and its like: the sign, the alternatives, and for `!` what comes after it."""
+    """`@(a|b)` and similar: the sign, the alternatives, and for `!` what follows the group."""
 
     sign: str
     either: tuple[_Part, ...]
@@ -117,18 +117,18 @@ class _Group:
 
 
 _Part = tuple["str | re.Pattern[str] | _Group", ...]
-"""What a name is made of: a literal character, `*` as the empty text, a class, a group."""
+"""Parts of a name: a literal character, `*` as the empty text, a character class or a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A glob without braces, name by name; None stands for any names. `never`: it names nothing."""
+    """A glob without braces, name by name; None is `**`. With `never` it matches nothing."""
 
     names: tuple[_Part | re.Pattern[str] | None, ...]
     never: bool = False
 
     def matches(self, path: Sequence[str]) -> bool:
-        """Whether it names the path, in time that grows with both lengths and no faster."""
+        """Whether the glob matches the path, in time that is polynomial in both lengths."""
         at, every = 1, (1 << len(path) + 1) - 1  # a bit for each place between two names
         for index, part in enumerate(self.names):
             if part is None:
@@ -150,14 +150,14 @@ def _is_name(part: _Part | re.Pattern[str], name: str) -> bool:
 
 
 class _Name:
-    """A name that is matched. Places in it are bits; of each group and place it is asked once."""
+    """A name being matched. Positions are bits; each group is tried once at each position."""
 
     def __init__(self, name: str) -> None:
         self._name, self._end = name, 1 << len(name)
         self._known: dict[tuple[int, int], int] = {}
 
     def ends(self, part: _Part, at: int) -> int:
-        """Where the part may end that begins at one of the places."""
+        """Return where the part may end if it begins at one of the positions `at`."""
         for one in part:
             if not at:
                 return 0
@@ -173,7 +173,7 @@ class _Name:
         return at
 
     def _of_group(self, group: _Group, at: int) -> int:
-        """Where a group may end, which is once or as often as it may, with what follows `!`."""
+        """Return where a group may end, repeated as its sign allows; `!` includes what follows."""
         found = at if group.sign in "?*" else 0
         done = 0
         while at:
@@ -199,7 +199,7 @@ class _Name:
 
 @lru_cache(maxsize=256)
 def _compiled(glob: str) -> tuple[bool, tuple[Glob, ...]]:
-    """Whether the glob is negated, and what it stands for; raises InvalidArgs for too much."""
+    """Whether the glob is negated, and its alternatives; raises InvalidArgs if too complex."""
     if len(glob) > _LONGEST:
         raise InvalidArgs("pattern", f"has more than {_LONGEST} characters")
     if glob.startswith("#"):
@@ -210,14 +210,14 @@ def _compiled(glob: str) -> tuple[bool, tuple[Glob, ...]]:
 
 
 def matches(path: str, glob: str) -> bool:
-    """Whether the glob names the path; raises InvalidArgs for a glob that asks too much."""
+    """Whether the glob matches the path; raises InvalidArgs for a glob that is too complex."""
     is_negated, either = _compiled(glob)
     names = path.split("/")
     return any(one.matches(names) for one in either) != is_negated
 
 
 def _alternatives(glob: str) -> list[str]:
-    """The globs without braces that one with braces stands for."""
+    """Expand the braces of a glob into globs without braces."""
     done: list[str] = []
     waiting = [glob]
     size = len(glob)
@@ -236,7 +236,7 @@ def _alternatives(glob: str) -> list[str]:
 
 
 def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
-    """Where the first braces stand that have alternatives, and those."""
+    """Return the span of the first braces that have alternatives, and those alternatives."""
     opened: list[tuple[int, list[int]]] = []
     at = 0
     while at < len(glob):
@@ -261,7 +261,7 @@ def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
 
 
 def _counted(found: re.Match[str]) -> list[str]:
-    """The alternatives of `{1..3}` or `{a..c}`."""
+    """Return the alternatives of `{1..3}` or `{a..c}`."""
     first, last, step, letter, last_letter, letter_step = found.groups()
     low, high = (ord(letter), ord(last_letter)) if letter else (int(first), int(last))
     by = max(abs(int(step or letter_step or 1)), 1)
@@ -276,7 +276,7 @@ def _counted(found: re.Match[str]) -> list[str]:
 def _of_path(glob: str) -> Glob:
     *names, last = glob.split("/")
     if not last and names:
-        return Glob((), never=True)  # it names what ends with a "/"
+        return Glob((), never=True)  # it matches only what ends with a "/"
     parts: list[_Part | re.Pattern[str] | None] = []
     for name in (*(name for i, name in enumerate(names) if name or not i), last):
         if name and not name.strip("*"):
@@ -319,7 +319,7 @@ def _of_part(glob: str, depth: int) -> _Part:
 
 
 def _group(glob: str, at: int) -> tuple[int, list[str]] | None:
-    """The byte after the `(a|b)` behind a sign, and its alternatives."""
+    """The index after the `(a|b)` that follows a sign, and its alternatives."""
     if glob[at + 1 : at + 2] != "(":
         return None
     texts, depth, begun = list[str](), 0, at + 2
@@ -337,7 +337,7 @@ def _group(glob: str, at: int) -> tuple[int, list[str]] | None:
 
 
 def class_end(glob: str, at: int) -> int:
-    """Where the `]` of a class stands; 0 where there is none."""
+    """Return the index of the `]` that closes a class; 0 if there is none."""
     first = at + 1 + (glob[at + 1 : at + 2] in ("!", "^"))
     first += glob[first : first + 1] == "]"
     while first < len(glob):
@@ -349,7 +349,7 @@ def class_end(glob: str, at: int) -> int:
 
 
 def class_pattern(inside: str) -> str:
-    """The regular expression of what is between the `[` and the `]` of a class."""
+    """Return the regular expression for what stands between the `[` and the `]` of a class."""
     negated = inside[0] in "!^"
     inside = inside[1:] if negated else inside
     found = ""

@@ -1,8 +1,8 @@
-"""Exact search: spans of texts within a text, and lines that hold or equal one.
+"""Exact search: spans of texts within a text, and lines that contain or equal one.
 
-Spans are sought in the bytes with LF for every line end, many texts in one pass; each is counted
-with overlaps. Invariant: a span found is bytes of the original text, at whole characters and whole
-line ends, and never part of a byte order mark.
+Spans are searched for in the bytes with LF for every line end, many texts in one pass, and counted
+with overlaps. Invariant: a span found covers bytes of the original text, at whole characters and
+whole line ends, and never part of a byte order mark.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Span = tuple[int, int]
 
 
 class NormalizedText:
-    """The text to search in: `data`. Make one with `of`."""
+    """The bytes to search in, `data`, with LF line ends. Make one with `of`."""
 
     def __init__(self, base: Snapshot, data: bytes, own: bytes | None) -> None:
         self.base, self.data, self._own = base, data, own
 
     @staticmethod
     def of(base: Snapshot) -> NormalizedText:
-        """UTF-8 and unknown bytes as they are, else as UTF-8; EncodingRefused if not reversible."""
+        """UTF-8 and unknown bytes as they are, others in UTF-8; EncodingRefused if irreversible."""
         mark = len(base.encoding.bom)
         if base.encoding.name in ("utf-8", "unknown"):
             body = base.data[mark:] if mark else base.data
@@ -43,7 +43,7 @@ class NormalizedText:
         return NormalizedText(base, _with_lf(own), own)
 
     def needle(self, text: str) -> bytes | None:
-        """The bytes to search for; None if the encoding cannot represent the text."""
+        """Return the bytes to search for; None if the encoding cannot represent the text."""
         text = text.replace("\r\n", "\n")
         if text.isascii():
             return text.encode()
@@ -55,7 +55,7 @@ class NormalizedText:
             return None
 
     def find(self, pattern: re.Pattern[str]) -> list[tuple[Span, str]]:
-        """All places of a pattern, overlapping ones too, and what is there, with LF alone."""
+        """Return each match of a pattern, overlapping ones too: its span, and its text with LF."""
         if self._own is None:
             text = self.base.encoding.text(self.data)
         else:
@@ -72,13 +72,13 @@ class NormalizedText:
         return [(span, text) for span, (_, text) in zip(spans, found, strict=True)]
 
     def _coded(self, text: str) -> bytes:
-        """A part of the text as it is in `data`."""
+        """Encode a part of the text as it is in `data`."""
         if self._own is None:
             return self.base.encoding.bytes_of(text)
         return text.encode("utf-8", "surrogatepass")
 
     def original(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans in the bytes of the file."""
+        """Map spans of `data` to spans of the file's bytes."""
         mark = len(self.base.encoding.bom)
         body = len(self.base.data) - mark
         if self._own is None and len(self.data) == body:
@@ -92,7 +92,7 @@ class NormalizedText:
         return [(there[start], there[stop]) for start, stop in spans]
 
     def _from_transcoded(self, own: bytes, marks: list[int]) -> Iterator[int]:
-        """Offsets in the UTF-8 of the text as offsets in the file, line by line."""
+        """Map offsets in the UTF-8 transcoding to offsets in the file, line by line."""
         base, line, at, there = self.base, 0, 0, len(self.base.encoding.bom)
         for mark in with_returns(own, marks):
             ends = own.count(b"\n", at, mark)
@@ -107,10 +107,10 @@ class NormalizedText:
 
 
 def length_of(encoding: Encoding, raw: bytes, head: str) -> int:
-    """How many bytes of `raw` the text `head` is, which is how `raw` starts when it is decoded.
+    """Return how many bytes of `raw` decode to `head`, with which the decoded `raw` begins.
 
-    Not always as many as `head` would be encoded in: some encodings write one character in two
-    ways. Raises EncodingRefused where `head` ends within what one code stands for.
+    This can differ from the length of `head` encoded: some encodings write one character in two
+    ways. Raises EncodingRefused if `head` ends within the text of one code.
     """
     own = len(encoding.bytes_of(head))
     if encoding.text(raw[:own]) == head:
@@ -122,7 +122,7 @@ def length_of(encoding: Encoding, raw: bytes, head: str) -> int:
 
 
 def with_returns(data: bytes, marks: Sequence[int], start: int = 0) -> Iterator[int]:
-    """Offsets from `start` without the CR of CRLF, sorted, as offsets in `data`."""
+    """Map sorted offsets that skip the CR of CRLF, counted from `start`, to offsets in `data`."""
     at, plain = start, 0
     for mark in marks:
         step = mark - plain
@@ -130,7 +130,7 @@ def with_returns(data: bytes, marks: Sequence[int], start: int = 0) -> Iterator[
             ahead = at + step
             step = data.count(b"\r\n", at, ahead)
             if data[ahead - 1 : ahead + 1] == b"\r\n":
-                step += 1  # the offset fell between the two bytes of a line end
+                step += 1  # the offset fell between CR and LF
             at = ahead
         plain = mark
         yield at
@@ -141,7 +141,7 @@ def _with_lf(data: bytes) -> bytes:
 
 
 def _transcoded(base: Snapshot) -> bytes:
-    """The text of a file that is not UTF-8, in UTF-8, with the same lines."""
+    """Transcode a file that is not UTF-8 to UTF-8, keeping its lines."""
     encoding = base.encoding
     first, last = len(encoding.bom), len(base.data)
     last -= (last - first) % encoding.unit
@@ -152,39 +152,39 @@ def _transcoded(base: Snapshot) -> bytes:
 
 
 FEW = 4
-"""Up to so many texts are sought one by one; more of them at once, by an automaton."""
+"""Up to this many texts are searched for one by one; more at once, with an automaton."""
 
 SHOWN = 100
-"""How many places of one text are kept; all are counted."""
+"""How many matches of one text are kept; all are counted."""
 
 _KEY = 16
-"""Bytes of a key; of a shorter text the largest power of two that it has."""
+"""Bytes of a key; for a shorter text the largest power of two that fits."""
 
 _LONG_KEY = 1024
-"""Bytes of a key of texts whose first one tells little; see `_size`."""
+"""Bytes of a key for texts whose first key is too common; see `_size`."""
 
 _POPULAR = 4096
-"""A key in more places than this tells little; a longer one is tried, then each text by itself."""
+"""A key in more places is not selective: a longer one is tried, then each text on its own."""
 
 _DISTINCT = 8
 _CHUNK = 1 << 18
 _TABLE = 200_000
 _WORTH = 2_000
-"""A byte of the keys costs a table as much as it saves on so many bytes of text."""
+"""Building the table for one byte of keys costs what it saves on this many bytes of text."""
 
 _WASTE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The places of one text: how many, and the first of them as byte spans [start, stop)."""
+    """The matches of one text: how many, and the first of them as byte spans [start, stop)."""
 
     count: int
     spans: tuple[Span, ...]
 
 
 def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
-    """The matches of each text, none empty; one that the encoding cannot hold has none."""
+    """Return the matches of each text, none of them empty; one that cannot be encoded has none."""
     plain = NormalizedText.of(base)
     needles = [plain.needle(text) for text in wanted]
     found = occurrences(plain.data, needles)
@@ -200,7 +200,7 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
 
 
 def find_apart(base: Snapshot, wanted: str) -> list[Span]:
-    """The places of one text, from the start of the file, none overlapping one before."""
+    """Return the non-overlapping matches of one text, searching from the start of the file."""
     plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
     if not needle:
@@ -214,7 +214,7 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
 
 
 def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
-    """All pairs of non-empty spans, by index, that share a byte, in the order of their places."""
+    """Yield the index pairs of all non-empty spans that share a byte, in order of position."""
     order = sorted((start, stop, index) for index, (start, stop) in enumerate(spans))
     starts = [start for start, _, _ in order]
     for place, (_, stop, index) in enumerate(order):
@@ -224,21 +224,21 @@ def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
 
 
 def places(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[int]]:
-    """Where each distinct key stands, overlaps too, up to `most` + 1 places; few sizes of keys."""
+    """Return up to `most` + 1 starts of each distinct key, overlaps too; keys have few sizes."""
     if len(keys) > FEW and _installed():
         return _scanned(data, keys, most)
     return {key: list(islice(_starts(data, key), most + 1)) for key in keys}
 
 
 class _Places(NamedTuple):
-    """Places in the plain text: how many, and the first."""
+    """Matches in the normalized text: how many, and the first starts."""
 
     number: int
     starts: list[int]
 
 
 def occurrences(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
-    """The places of each needle, the first `SHOWN` of them; equal needles are sought once."""
+    """Return the matches of each needle, the first `SHOWN` of them; equal ones share a search."""
     distinct = list(dict.fromkeys(needle for needle in needles if needle))
     found: dict[bytes, _Places] = {}
     if len(distinct) > FEW and _installed():
@@ -264,7 +264,7 @@ def _one(data: bytes, needle: bytes) -> _Places:
 
 
 def _count(data: bytes, needle: bytes, at: int) -> int:
-    """How often the needle stands from `at` on, overlaps too; repeats by a division."""
+    """Count the matches of the needle from `at` on, overlaps included; divide to count repeats."""
     period = _period(needle)
     if period == len(needle):
         return data.count(needle, at)
@@ -278,7 +278,7 @@ def _count(data: bytes, needle: bytes, at: int) -> int:
 
 
 def _period(needle: bytes) -> int:
-    """The least distance, at most its length, at which the needle may follow itself."""
+    """Return the least distance, at most its length, at which the needle may follow itself."""
     borders = [0] * len(needle)
     border = 0
     for at in range(1, len(needle)):
@@ -290,7 +290,7 @@ def _period(needle: bytes) -> int:
 
 
 def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
-    """The places of the needles that have a key which is not popular."""
+    """Return the matches of those needles whose key is not popular."""
     found, left = _by_keys(data, needles, _KEY)
     longer = [needle for needle in left if _size(len(needle), _LONG_KEY) > _size(len(needle), _KEY)]
     if len(longer) > FEW:
@@ -302,7 +302,7 @@ def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
 def _by_keys(
     data: bytes, needles: list[bytes], most: int
 ) -> tuple[dict[bytes, _Places], list[bytes]]:
-    """The places of needles by keys of at most so many bytes, and those whose key is popular."""
+    """Search by keys of at most `most` bytes; return the matches, and needles with popular keys."""
     groups: dict[bytes, list[tuple[bytes, int]]] = {}
     for needle, offset, size in _keyed(needles, most):
         groups.setdefault(needle[offset : offset + size], []).append((needle, offset))
@@ -314,7 +314,7 @@ def _by_keys(
             left += [needle for needle, _ in members]
             continue
         for needle, offset in members:
-            starts = [  # where `at` is less than the offset, too little is left at the end
+            starts = [  # a negative start counts from the end, where too little is left to match
                 at - offset for at in seen[key] if data.startswith(needle, at - offset)
             ]
             found[needle] = _Places(len(starts), starts[:SHOWN])
@@ -322,14 +322,14 @@ def _by_keys(
 
 
 def _size(length: int, most: int) -> int:
-    """How long the key is of a needle so long: one of few sizes."""
+    """Return the key length for a needle of this length: one of few sizes."""
     power = 1 << min(length, most).bit_length() - 1
     half_more = power + power // 2
     return half_more if most > _KEY and half_more <= min(length, most) else power
 
 
 def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
-    """Each needle with the offset and size of its key: a piece that few of the others have."""
+    """Yield each needle with the offset and size of its key: a piece that few others have."""
     first: list[tuple[bytes, int, int, bytes]] = []
     for needle in needles:
         size = _size(len(needle), most)
@@ -346,7 +346,7 @@ def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _weighed(needles: list[tuple[bytes, int]]) -> Iterator[tuple[bytes, int, int]]:
-    """Keys of the given sizes, for needles that have much in common: those that fewest share."""
+    """Yield keys of the given sizes for needles with much in common: the pieces fewest share."""
     offsets = [
         list(dict.fromkeys((len(needle) - size) * part // 3 for part in (1, 2, 0, 3)))
         for needle, size in needles
@@ -369,12 +369,12 @@ def _weighed(needles: list[tuple[bytes, int]]) -> Iterator[tuple[bytes, int, int
 
 
 def _installed() -> bool:
-    """Whether there is an automaton; without one each text is sought by itself."""
+    """Whether the automaton is installed; without it, each text is searched for on its own."""
     return find_spec("ahocorasick_rs") is not None
 
 
 def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[int]]:
-    """`places` in one pass, chunk by chunk; keys that are found too often are given up."""
+    """Do `places` in one pass, chunk by chunk; keys found too often are dropped."""
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     found: dict[bytes, list[int]] = {key: [] for key in keys}
@@ -406,12 +406,12 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
 def found_in(
     data: bytes, encoding: Encoding, text: str, *, whole: bool, escaped: bool = False
 ) -> Iterator[int]:
-    """The numbers of the lines that contain (`whole`: equal) the text; `data` has no BOM.
+    """Yield the numbers of the lines that contain (`whole`: equal) the text; `data` has no BOM.
 
-    A byte that does not decode is no text; with `escaped` its `\\xNN` finds it.
+    A byte that does not decode is not text; with `escaped`, its `\\xNN` matches it.
 
-    Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the text. A file with a
-    byte order mark may hold anything after it, and is shown otherwise.
+    Valid UTF-8 is self-synchronizing, so a match in the bytes is a match in the text. What follows
+    a byte order mark may be invalid, and is searched as decoded text.
     """
     wanted = encoding.pattern(text) if escaped else None
     if escaped and wanted is None:
@@ -421,7 +421,7 @@ def found_in(
     decoded = encoding.text(data)
     if wanted is None and not (encoding.known and has_raw(decoded)):
         return _by_find(decoded, text, "\n", "\r", whole=whole)
-    lines = Snapshot(data, replace(encoding, bom=b""))  # where a line ends decides how it decodes
+    lines = Snapshot(data, replace(encoding, bom=b""))  # decoding depends on where lines end
     shown = enumerate(encoding.text(lines.key(line)) for line in range(lines.line_count))
     if wanted is None:
         return (line for line, have in shown if (text == have if whole else text in have))
@@ -430,7 +430,7 @@ def found_in(
 
 
 def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: bool) -> Iterator[int]:
-    """The lines of `text` that hold or are `wanted`, which has no line feed in it."""
+    """Yield the lines of `text` that contain or equal `wanted`, which has no line feed."""
     line = at = 0
     while (hit := text.find(wanted, at)) >= 0:
         line += text.count(lf, at, hit)
@@ -446,17 +446,18 @@ def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: boo
 
 
 KEPT = 1 << 20
-"""Lines stored by number; more are only counted."""
+"""Most line numbers stored; further matches are only counted."""
 
 _SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A text that a line holds or (`whole`) is.
+    """A text that a line must contain or (`whole`) equal.
 
-    `ends`: of the one before this, the first such line after each line is wanted, and of the others
-    none but the first few. `escaped`: the text is sought as it was shown, bytes by their `\\xNN`.
+    `ends`: this text ends ranges that the one before it in the list starts, so only the first match
+    after each of its matches is kept, and the first few of the others. `escaped`: the text is as it
+    was shown to the caller, with `\\xNN` for bytes.
     """
 
     text: str
@@ -478,11 +479,11 @@ class Hits:
 
     @property
     def lines(self) -> Sequence[int]:
-        """The lines that are kept."""
+        """The stored line numbers."""
         return self._lines
 
     def take(self, data: bytes, encoding: Encoding, first_line: int) -> None:
-        """Look at the next whole lines, of which `first_line` is the first."""
+        """Search the next whole lines, the first of which is line `first_line`."""
         sought = self.sought
         for line in found_in(
             data, encoding, sought.text, whole=sought.whole, escaped=sought.escaped
@@ -496,7 +497,7 @@ class Hits:
             self._lines.append(line)
 
     def _closes(self, line: int) -> bool:
-        """Whether a line of the other text is between the last line kept and this one."""
+        """Whether a start is between the last stored line and this one, or few are stored yet."""
         starts = self._starts.lines if self._starts else ()
         before = self._looked
         self._looked = bisect_left(starts, line, before)
@@ -504,7 +505,7 @@ class Hits:
 
 
 def hits_of(sought: Sequence[Sought]) -> tuple[Hits, ...]:
-    """Empty hits for each text, those that end another one bound to it."""
+    """Return empty hits for each text; where it `ends` another, they refer to that one's."""
     made: list[Hits] = []
     for each in sought:
         made.append(Hits(each, made[-1] if made else None))

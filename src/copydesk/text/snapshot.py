@@ -1,4 +1,4 @@
-"""One immutable text: its bytes, how to read them, where its lines are.
+"""One immutable text: its bytes, their encoding, and where its lines are.
 
 Invariants: a line ends with LF or CRLF and nothing else; the byte order mark belongs to no line;
 the spans of all lines, in order, cover all bytes after it. Line numbers in this package are 0-based
@@ -20,14 +20,14 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
 
-if TYPE_CHECKING:  # for who reads it, it is a property like others, which may be for one
+if TYPE_CHECKING:  # type checkers see a plain property
     computed_once = property
 else:
 
     class computed_once:
-        """A property that is computed when it is first asked for, as `cached_property`.
+        """A property that is computed on first access and cached, like `cached_property`.
 
-        Without the lock that Python 3.11 holds for that: a value computed twice is the same one.
+        It takes no lock, unlike Python 3.11's: a value computed twice is the same.
         """
 
         def __init__(self, compute):
@@ -47,17 +47,17 @@ VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
 _LONG = 4_096
-"""Where a line ends is remembered of one with more bytes."""
+"""A scan for a line's ends past more bytes than this is cached."""
 
 _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
-"""Encodings in which lines decode to what they decode to together: a line feed ends all errors."""
+"""Encodings in which lines decode alone as they do together: no error spans a line feed."""
 
 
 class Text(ABC):
-    """A text as an edit sees it: whole, or those lines of it that the edit is about.
+    """A text as an edit sees it: all of it, or the lines that the edit is about.
 
-    Lines and bytes are counted in the whole text. A line that is not loaded
-    raises ValueError, which is a bug of the caller.
+    Lines and bytes are numbered in the whole text. Asking for a line that is not loaded raises
+    ValueError, which is a bug of the caller.
     """
 
     encoding: Encoding
@@ -65,7 +65,7 @@ class Text(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class Text(ABC):
     @property
     @abstractmethod
     def line_count(self) -> int:
-        """How many lines there are; 0 for a text without bytes after the byte order mark."""
+        """The number of lines; 0 for a text without bytes after the byte order mark."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class Text(ABC):
     @property
     @abstractmethod
     def newline_counts(self) -> tuple[int, int]:
-        """How many terminators there are, and how many of them are CRLF."""
+        """The number of terminators, and how many of them are CRLF."""
 
     @abstractmethod
     def start(self, line: int) -> int:
@@ -112,13 +112,13 @@ class Text(ABC):
         return self.start(min(self.line_at(byte) + 1, self.line_count))
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
-        """`lines` lines back from the start of one, or from the end: the byte, and how many."""
+        """Go `lines` lines back from a line's start or the end: the byte, and how many lines."""
         line = self.line_count if byte == self.size else self.line_at(byte)
         first = max(line - lines, 0)
         return self.start(first), line - first
 
     def on(self, byte: int, lines: int) -> tuple[int, int]:
-        """`lines` lines on from the start of one, or from the end: the byte, and how many."""
+        """Go `lines` lines on from a line's start or the end: the byte, and how many lines."""
         line = self.line_count if byte == self.size else self.line_at(byte)
         last = min(line + lines, self.line_count)
         return self.start(last), last - line
@@ -129,20 +129,20 @@ class Text(ABC):
 
     @abstractmethod
     def unmarked(self) -> Text:
-        """The text with its byte order mark taken as the start of the first line."""
+        """The text with its byte order mark counted as part of the first line."""
 
     def unchanged_by(self, change: ChangeSet) -> bool:
-        """Whether the change replaces bytes by the same bytes alone."""
+        """Whether the change only replaces bytes by the same bytes."""
         return all(self.slice(edit.start, edit.stop) == edit.new for edit in change.edits)
 
     @property
     def version(self) -> str:
-        """The short name of this content that callers hand back: 12 hex characters."""
+        """The short name of this content that callers pass back: 12 hex characters."""
         return self.digest[:VERSION_LENGTH]
 
     @property
     def ragged(self) -> bool:
-        """Whether bytes at the end do not make a whole code unit (a broken UTF-16 file)."""
+        """Whether the last bytes are no whole code unit (a broken UTF-16 or UTF-32 file)."""
         return (self.size - len(self.encoding.bom)) % self.encoding.unit != 0
 
     def raw(self, start: int, stop: int) -> bytes:
@@ -153,17 +153,17 @@ class Text(ABC):
         """The bytes that end the line: LF or CRLF in the file's encoding, or nothing."""
         start, stop = self.start(line), self.start(line + 1)
         if stop % self.encoding.unit:
-            return b""  # a broken last unit ends no line
+            return b""  # an incomplete last unit ends no line
         lf, crlf = self._lf, self._crlf
         end = self.slice(max(start, stop - len(crlf)), stop)
         return crlf if end == crlf else lf if end.endswith(lf) else b""
 
     def key(self, line: int) -> bytes:
-        """The bytes of the line without its terminator: what two lines are compared by."""
+        """The bytes of the line without its terminator, by which lines are compared."""
         return self.slice(self.start(line), self.start(line + 1) - len(self.terminator(line)))
 
     def text(self, line: int) -> str:
-        """The line as it is shown: without terminator, `\\xNN` for what does not decode."""
+        """The line as it is shown: no terminator, `\\xNN` for bytes that do not decode."""
         return self.encoding.decode(self.key(line))
 
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
@@ -171,14 +171,14 @@ class Text(ABC):
         return tuple(self.text(line) for line in range(start, stop))
 
     def newline_near(self, start: int, stop: int) -> bytes:
-        """The terminator new lines take at [start, stop): before, after, the file's, or LF."""
+        """The terminator for new lines at [start, stop): as before, after, in most lines, or LF."""
         before = self.terminator(start - 1) if start > 0 else b""
         after = self.terminator(stop) if stop < self.line_count else b""
         return before or after or self.dominant_newline
 
     @property
     def dominant_newline(self) -> bytes:
-        """The terminator most lines have; LF when there is none or a tie."""
+        """The terminator of most lines; LF if there is none or a tie."""
         every, crlf = self.newline_counts
         return self._crlf if 2 * crlf > every else self._lf
 
@@ -202,7 +202,7 @@ class Text(ABC):
 
 @dataclass(frozen=True)
 class Snapshot(Text):
-    """All bytes of a file at one moment, and their encoding; `told` gives a known SHA-256."""
+    """All bytes of a file at one moment, and their encoding; `told` returns a known SHA-256."""
 
     data: bytes
     encoding: Encoding
@@ -212,7 +212,7 @@ class Snapshot(Text):
     def of(
         data: bytes, named: str | None = None, told: Callable[[], str] | None = None
     ) -> Snapshot:
-        """The snapshot of `data`, of encoding `named`; BinaryFile for NUL outside UTF-16/32."""
+        """Make the snapshot of `data` in encoding `named`; BinaryFile for NUL outside UTF-16/32."""
         return Snapshot(data, detect(data, named), told)
 
     @property
@@ -302,7 +302,7 @@ class Snapshot(Text):
 
     @computed_once
     def _long_line(self) -> list[tuple[int, int]]:
-        """The last long line that was passed, so that many edits in it do not each pass it."""
+        """The last long line scanned, cached so that many edits in it do not each scan it."""
         return [(0, 0)]
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
@@ -363,7 +363,7 @@ class Snapshot(Text):
         return (*keys, last) if last else tuple(keys)
 
     def keys_in_blocks(self) -> Iterator[Sequence[bytes]]:
-        """The keys of all lines, those of some at a time, so that not all need be held."""
+        """Yield the keys of all lines, some at a time, so that not all are held at once."""
         if self.encoding.unit > 1:
             yield from ([self.key(line)] for line in range(self.line_count))
             return
@@ -379,7 +379,7 @@ class Snapshot(Text):
 
 
 def newline_style(every: int, crlf: int) -> str:
-    """The name for so many terminators, of which so many are CRLF."""
+    """Name the style of `every` terminators, of which `crlf` are CRLF."""
     if not every:
         return "none"
     if not crlf:
@@ -388,25 +388,25 @@ def newline_style(every: int, crlf: int) -> str:
 
 
 def whole(text: Text) -> Snapshot:
-    """The text, which is a whole one; raises ValueError for one that is not."""
+    """Return the text as a Snapshot; raise ValueError if only some of its lines are loaded."""
     if not isinstance(text, Snapshot):
         raise ValueError("only some lines of the text are loaded")
     return text
 
 
 SHORT = 1 << 12
-"""A text of so many bytes is cut at once."""
+"""A text of up to this many bytes is split into lines at once."""
 
 _BLOCK = 1 << 12
-"""A block; of a text of at most `_SMALL` bytes a quarter of it."""
+"""Bytes of a block; a text of at most `_SMALL` bytes has blocks of a quarter of it."""
 
 _SMALL = 1 << 16
 _AHEAD = 16
-"""The line feeds of at least so many blocks are counted at once."""
+"""Line feeds are counted for at least this many blocks at once."""
 
 
 def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
-    """The lines of `data` from byte `first` on; `lf` is a line feed, of one code unit."""
+    """Index the lines of `data` from byte `first` on; `lf` is a line feed, one code unit."""
     if len(lf) > 1:
         return _Listed([first, *_wide_ends(data, first, lf)], len(data))
     if len(data) - first > SHORT:
@@ -415,7 +415,7 @@ def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
 
 
 class _Listed:
-    """All starts in a list; `count` lines, each ending after its line feed or with the text."""
+    """All line starts in a list; there are `count` lines, each ending with its LF or the text."""
 
     def __init__(self, starts: list[int], size: int) -> None:
         if starts[-1] != size:
@@ -427,12 +427,12 @@ class _Listed:
         return self._starts[line]
 
     def at(self, byte: int) -> int:
-        """How many lines end before the byte or at it; -1 for one before the first line."""
+        """The line that contains the byte, `count` for the end; -1 before the first line."""
         return bisect_right(self._starts, byte) - 1
 
 
 class _Counted:
-    """As `_Listed`: line feeds are counted by blocks, as far as they were asked for."""
+    """Like `_Listed`, but counts line feeds block by block, only as far as needed."""
 
     def __init__(self, data: bytes, first: int) -> None:
         self._data, self._first = data, first
@@ -443,7 +443,7 @@ class _Counted:
 
     @computed_once
     def count(self) -> int:
-        """All lines; whoever counts them mostly looks for one of them too."""
+        """The number of lines; counts all blocks, since callers mostly look up a line next."""
         before, known = self._before, 0
         while len(before) > known:
             before, known = self._longer(before), len(before)
@@ -457,7 +457,7 @@ class _Counted:
             before, known = self._longer(before), len(before)
             if len(before) == known:
                 break
-        if before[-1] < line:  # the end of a text without a line feed there
+        if before[-1] < line:  # the text ends without a line feed
             return len(self._data)
         block = bisect_left(before, line) - 1
         used, starts = self._used
@@ -480,7 +480,7 @@ class _Counted:
         return before[block] + self._data.count(b"\n", low, byte)
 
     def _longer(self, before: list[int]) -> list[int]:
-        """The line feeds before twice as many blocks, as far as there are blocks."""
+        """Return the line feeds before twice as many blocks, as far as there are any."""
         data, size = self._data, self._block
         low = self._first + (len(before) - 1) * size
         stop = min(low + max(len(before), _AHEAD) * size, len(data))
@@ -494,7 +494,7 @@ LineIndex = _Listed | _Counted
 
 
 def _cut(data: bytes, first: int, stop: int) -> list[int]:
-    """`first`, and the byte after each line feed in [first, stop)."""
+    """Return `first`, and the byte after each line feed in [first, stop)."""
     sizes = map(len, data[first:stop].split(b"\n"))
     starts = list(map(add, accumulate(sizes, initial=0), count(first)))
     starts.pop()
@@ -502,7 +502,7 @@ def _cut(data: bytes, first: int, stop: int) -> list[int]:
 
 
 def _wide_ends(data: bytes, first: int, lf: bytes) -> list[int]:
-    """The bytes just after each LF code unit that is aligned with `first`."""
+    """Return the bytes just after each LF code unit that is aligned with `first`."""
     unit, ends, at = len(lf), list[int](), first
     while (at := data.find(lf, at)) >= 0:
         at += unit

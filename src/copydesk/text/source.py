@@ -1,7 +1,7 @@
-"""Where a text comes from when an edit is made: all of it in memory, or windows of a large file.
+"""The text that an edit is made on: all of it in memory, or windows of a large file.
 
-Laws: for one content every source gives the same answers, but for what it refuses as too large;
-a survey in blocks tells what `Snapshot.of` would tell of the same bytes.
+Laws: for the same content every source gives the same answers, except what it refuses as too large;
+a survey in blocks reports what `Snapshot.of` would for the same bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from copydesk.text.snapshot import Snapshot, Text
 
 
 class Source(Protocol):
-    """A file's text at one moment. Raises BinaryFile, FileTooLarge, and its store's errors."""
+    """A file's text at one moment. Raises BinaryFile, FileTooLarge, and the store's errors."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """The size in bytes."""
         ...
 
     @property
@@ -35,20 +35,20 @@ class Source(Protocol):
 
     @property
     def version(self) -> str:
-        """The short name of this content that callers hand back."""
+        """The short name of this content that callers pass back."""
         ...
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         ...
 
     def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
-        """The lines that match each text."""
+        """Return the lines that match each text."""
         ...
 
     def close_to(self, text: str) -> Closest:
-        """The few lines that are most like the text."""
+        """Return the few lines most similar to the text."""
         ...
 
     def around(self, start: int, stop: int) -> Text:
@@ -56,16 +56,16 @@ class Source(Protocol):
         ...
 
     def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        """The text with the lines around each span of bytes loaded, and the end."""
+        """Return the text with the lines around each byte span, and its end, loaded."""
         ...
 
     def whole(self) -> Snapshot:
-        """The text with all lines loaded."""
+        """Return the text with all lines loaded."""
         ...
 
 
 class _AtHand:
-    """A source that is already loaded as far as it can be asked for."""
+    """A source whose text is already loaded as far as anyone may ask."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
@@ -127,7 +127,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Consecutive whole lines: the first one's number and byte in the text, and the lines."""
+    """Consecutive whole lines, with the number and the byte offset of the first one."""
 
     first_line: int
     begin: int
@@ -140,13 +140,13 @@ class Stretch:
 
     @property
     def end(self) -> int:
-        """The byte after the last one."""
+        """The byte after the last line."""
         return self.begin + self.lines.size
 
 
 @dataclass(frozen=True)
 class Excerpt(Text):
-    """Some lines of a text, and the known facts of the whole. Make one with `of`."""
+    """Some lines of a text, and facts about all of it. Make one with `of`."""
 
     encoding: Encoding
     facts: Facts
@@ -154,7 +154,7 @@ class Excerpt(Text):
 
     @staticmethod
     def of(encoding: Encoding, facts: Facts, pieces: Iterable[tuple[int, int, bytes]]) -> Excerpt:
-        """The excerpt of `pieces` (line, byte, whole lines, no byte order mark) in any order."""
+        """Join `pieces` (line, byte, whole lines; no byte order mark), given in any order."""
         inner = replace(encoding, bom=b"")
         joined: list[tuple[int, int, bytes]] = []
         for line, byte, data in sorted(pieces):
@@ -172,13 +172,13 @@ class Excerpt(Text):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 in hex; raises ValueError while nobody has made it."""
+        """The SHA-256 in hex; raises ValueError if it was not computed yet."""
         if self.facts.digest is None:
             raise ValueError("the digest is not known yet")
         return self.facts.digest
 
     def known_as(self, digest: str) -> Excerpt:
-        """The text with its SHA-256 filled in."""
+        """Return the text with its SHA-256 filled in."""
         return replace(self, facts=replace(self.facts, digest=digest))
 
     @property
@@ -216,7 +216,7 @@ class Excerpt(Text):
         return found.first_line, found.last_line
 
     def edited(self, change: ChangeSet) -> Excerpt:
-        """The text after the change; its digest is known only when nothing changes."""
+        """Return the text after the change; its digest is known only if nothing changes."""
         if change.length != self.size:
             raise ValueError(f"made for {change.length} bytes, not for {self.size}")
         left = list(change.edits)
@@ -256,7 +256,7 @@ class Excerpt(Text):
         return Excerpt(bare, facts, made)
 
     def _of_line(self, line: int) -> Stretch:
-        """The stretch in which the line starts, or that ends before it."""
+        """Return the stretch that contains the start of the line, or that ends there."""
         for stretch in reversed(self.stretches):
             if stretch.first_line <= line <= stretch.last_line:
                 return stretch
@@ -274,7 +274,7 @@ _STEP = 1 << 17
 
 
 class Unread(_AtHand):
-    """A file of which nobody has to read a line: its size and digest are all that is known."""
+    """A file whose lines nobody needs: only its size and digest are known."""
 
     def __init__(self, size: int, digest: str) -> None:
         super().__init__(Excerpt(BYTES, Facts(size, 0, False, (0, 0), digest), ()))
@@ -291,10 +291,10 @@ class Unread(_AtHand):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A text's encoding, what is known of all of it, and where its lines are.
+    """A text's encoding, the facts about all of it, and where its lines are.
 
-    `marks`: the byte at which each block starts, and the line feeds before it. `steps`: the same of
-    smaller parts, where the code unit is one byte; these start anywhere in a line.
+    `marks`: the byte at which each block starts, and the number of line feeds before it. `steps`:
+    the same for smaller parts if the code unit is one byte; these start anywhere in a line.
     """
 
     encoding: Encoding
@@ -303,7 +303,7 @@ class Survey:
     steps: tuple[tuple[int, int], ...]
 
     def block_of(self, line: int) -> tuple[int, int, int]:
-        """Where line `line` (from 1) starts: in bytes [begin, end), after the nth line feed."""
+        """Bytes [begin, end) and n: line `line` (0-based, not 0) starts after their nth LF."""
         index = bisect_left(self.steps, line, key=lambda mark: mark[1]) - 1
         begin, before = self.steps[index]
         end = self.steps[index + 1][0] if index + 1 < len(self.steps) else self.facts.size
@@ -311,10 +311,10 @@ class Survey:
 
 
 class Surveyor:
-    """The pass over a text of `size` bytes that starts with `head` (four bytes do).
+    """One pass over a text of `size` bytes that starts with `head` (four bytes are enough).
 
-    Blocks are given in order. A block is whole lines, or a piece of a line that is too long for
-    one, at whole code units. `named` is the encoding that configuration names.
+    Blocks are given in order. A block is whole lines, or a piece of a line too long for one, cut at
+    whole code units. `named` is the encoding that the configuration names.
     """
 
     def __init__(self, head: bytes, size: int, named: str | None) -> None:
@@ -329,11 +329,11 @@ class Surveyor:
 
     @property
     def lines_before(self) -> int:
-        """How many lines have ended before the next block."""
+        """The number of lines that end before the next block."""
         return self._newlines
 
     def take(self, block: bytes) -> None:
-        """Look at the next block; raises BinaryFile for a NUL byte that is no text."""
+        """Scan the next block; raises BinaryFile for a NUL byte where the unit is one byte."""
         unit = self.encoding.unit
         if unit == 1 and (nul := block.find(b"\0")) >= 0:
             raise BinaryFile(self._at + nul)
@@ -357,7 +357,7 @@ class Surveyor:
         self._at += len(block)
 
     def finish(self, digest: str) -> Survey:
-        """The survey, once all blocks were taken; `digest` is their SHA-256."""
+        """Return the survey once all blocks were taken; `digest` is their SHA-256."""
         if not self._sure:
             self._check(b"", final=True)
         encoding = self.encoding
@@ -369,7 +369,7 @@ class Surveyor:
         return Survey(encoding, facts, tuple(self._marks), tuple(self._steps))
 
     def _check(self, block: bytes, *, final: bool = False) -> None:
-        """Text is UTF-8 strictly, or its encoding is not known."""
+        """Set the encoding to unknown if the text is not strictly valid UTF-8."""
         if block.isascii() and not final and not self._decoder.getstate()[0]:
             return
         try:

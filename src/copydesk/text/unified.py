@@ -1,8 +1,8 @@
-"""Unified diffs, read off a change set; only the lines it touches are compared.
+"""Unified diffs of a text and its change set; only the lines that it touches are compared.
 
-Law: `git apply` and GNU `patch` take the text made of `old` and `change` to exactly
+Law: `git apply` and GNU `patch`, given the diff of `old` and `change`, turn `old` into exactly
 `old.edited(change)`, whatever the bytes. UTF-16 and UTF-32 are shown in UTF-8, and there the law
-holds of the texts in UTF-8. In a diff a byte order mark is the start of the first line.
+holds for the texts in UTF-8. In a diff a byte order mark is the start of the first line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTEXT = 3
 HUNK_HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 _REFINED = 4_000
-"""A region of more lines than this is shown as it was replaced, not compared inside."""
+"""A region of more lines is shown as replaced, without comparing its lines."""
 
 
 class Region(NamedTuple):
@@ -40,10 +40,10 @@ class Region(NamedTuple):
 
 
 class DiffText(NamedTuple):
-    """A line of a unified diff, and the numbers from 0 that it has, or the next line of that side.
+    """A line of a unified diff, with its 0-based number on each side, or that of the next line.
 
-    `sign` is the first character of a line of a hunk, "@" of the head of one; it is empty for
-    lines about a file, and for words in the place of lines that were left out.
+    `sign` is the first character of a hunk's line, and "@" for a hunk header; it is empty for lines
+    about a file, and for words in place of lines that were left out.
     """
 
     sign: str
@@ -53,9 +53,9 @@ class DiffText(NamedTuple):
 
 
 def read_diff(lines: Iterable[str]) -> Iterator[DiffText]:
-    """The lines of a unified diff of any number of files; it is the counts that end a hunk."""
+    """Yield the lines of a unified diff of any number of files; a hunk ends by its counts."""
     old = new = 0
-    left = [0, 0]  # lines of the hunk that are still to come, on each side
+    left = [0, 0]  # lines left in the hunk, on each side
     for text in lines:
         sign = text[:1]
         if sign in (" ", "-", "+") and max(left) > 0:
@@ -75,13 +75,13 @@ def read_diff(lines: Iterable[str]) -> Iterator[DiffText]:
 
 
 def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
-    """The whole-line regions that `change` alters, in order, without lines that stay the same."""
+    """Return the whole-line regions that `change` alters, in order, without unchanged lines."""
     old = old.unmarked()
     return tuple(_regions(old, change, old.line_at))
 
 
 def hunks_of(found: Iterable[Region], context: int = CONTEXT) -> Iterator[list[Region]]:
-    """The regions of each hunk, in order: those whose contexts meet or touch share one."""
+    """Yield the regions of each hunk, in order: regions whose contexts meet or touch share one."""
     hunk: list[Region] = []
     for region in found:
         if hunk and region.start - hunk[-1].stop > 2 * context:
@@ -93,15 +93,15 @@ def hunks_of(found: Iterable[Region], context: int = CONTEXT) -> Iterator[list[R
 
 
 def runs_of(found: Iterable[Region]) -> Iterator[list[Region]]:
-    """The regions with no line between them, together."""
+    """Group the regions that have no line between them."""
     return hunks_of(found, 0)
 
 
 def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
-    """Line ranges [start, stop) that hold the edits whole; those that share a line are one.
+    """The line ranges [start, stop) that contain the edits; edits that share a line share one.
 
-    The new text of a range ends with a line ending, but at the end of the text. No
-    edit may start within a byte order mark: `unmarked` texts have none.
+    The new text of a range ends with a line ending, except at the end of the text. No edit may
+    start within a byte order mark: `unmarked` texts have none.
     """
     return [
         (old.line_at(begin), old.line_count if end == old.size else old.line_at(end), edits)
@@ -114,9 +114,9 @@ def unified(
 ) -> bytes:
     """The git-style diff; empty when no line changes.
 
-    `created`: the file did not exist before; `removed`: it does not exist after.
-    Lines end with LF; the text of a line keeps its own CR. A last line without
-    terminator is followed by the usual remark.
+    `created`: the file did not exist before; `removed`: it does not exist after. Lines end with LF;
+    the text of a line keeps its own CR. A last line without terminator is followed by the usual
+    remark.
     """
     return b"".join(_parts(old, change, path, created=created, removed=removed))
 
@@ -130,7 +130,7 @@ def unified_start(
     *,
     created: bool = False,
 ) -> tuple[bytes, bool]:
-    """The diff up to the first hunk that ends beyond a limit; whether it is complete."""
+    """Return the diff up to the first hunk that ends beyond a limit, and whether it is complete."""
     parts: list[bytes] = []
     size = lines = 0
     for part in _parts(old, change, path, created=created):
@@ -143,7 +143,7 @@ def unified_start(
 
 
 def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
-    """Lines added and removed, as a diff of the change shows them."""
+    """Count the lines added and removed, as a diff of the change shows them."""
     if isinstance(old, Snapshot) and _is_within_lines(old, change):
         return len(change.edits), len(change.edits)
     added = removed = 0
@@ -154,7 +154,7 @@ def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
 
 
 def _is_within_lines(old: Snapshot, change: ChangeSet) -> bool:
-    """Whether each edit alters one line that no other alters, and the last line stays as it is."""
+    """Whether each edit alters a line of its own, and the last line does not change."""
     data, before = old.data, -1
     if old.encoding.unit > 1 or (change.edits and change.edits[-1].stop >= old.size):
         return False
@@ -169,7 +169,7 @@ def _is_within_lines(old: Snapshot, change: ChangeSet) -> bool:
 
 
 def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> bytes:
-    """The diff of a file that is moved; `edit` is its text and what is changed in it besides."""
+    """Return the diff of a moved file; `edit` is its text and the change made to it as well."""
     before, after = quoted(f"a/{path}"), quoted(f"b/{to}")
     hunks = b""
     if edit is not None and not edit[0].unchanged_by(edit[1]):
@@ -184,7 +184,7 @@ def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> b
 
 
 def mode_changed(path: str, old: int, new: int) -> bytes:
-    """The diff of a file that keeps its bytes, and changes who may run it."""
+    """Return the diff of a file whose bytes stay, but whose executable bit changes."""
     head = b"diff --git " + quoted(f"a/{path}") + b" " + quoted(f"b/{path}") + b"\n"
     return head + b"old mode " + _git_mode(old) + b"\nnew mode " + _git_mode(new) + b"\n"
 
@@ -194,14 +194,14 @@ def _git_mode(mode: int) -> bytes:
 
 
 def is_binary(text: Snapshot) -> bool:
-    """Whether the bytes are no text."""
+    """Whether the bytes are not text."""
     return text.encoding.unit == 1 and b"\0" in text.data
 
 
 def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
-    """The diff of a file that is removed, by the change that takes all bytes; any file.
+    """Return the diff of a removed file, any file; the change removes all bytes.
 
-    One with NUL bytes that is no text is told by its name, its size and its digests.
+    A binary file is identified by its name and its Git blob hash, without its content.
     """
     data = whole(old).data
     text = unified(old, change, path, removed=True)
@@ -209,7 +209,7 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
     rest = rest.removeprefix(b"deleted file mode 100644\n")
     if is_binary(whole(old)):
         name = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-        # As git has it: who applies it checks the digest, and needs none of the old bytes.
+        # As git does: applying it checks the hash, and needs none of the old bytes.
         rest = b"index %s..%s\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n" % (
             name.encode(),
             b"0" * len(name),
@@ -220,7 +220,7 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
 def _parts(
     old: Text, change: ChangeSet, path: str, *, created: bool = False, removed: bool = False
 ) -> Iterator[bytes]:
-    """The diff: its head, then each hunk."""
+    """Yield the diff: its header, then each hunk."""
     old = old.unmarked()
     found = _regions(old, change, old.line_at)
     first = next(found, None)
@@ -242,7 +242,7 @@ def _parts(
 
 
 def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Iterator[Region]:
-    """The regions; `line_at` numbers their lines."""
+    """Yield the regions; `line_at` numbers their lines."""
     lf = old.encoding.encode("\n")
     for begin, end, edits in _touched(old, change, lf):
         was = old.slice(begin, end)
@@ -259,7 +259,7 @@ _QUOTED = re.compile(rb'[\x00-\x1f"\\\x7f]| \Z')
 
 
 def quoted(name: str) -> bytes:
-    r"""The name as git writes it: quoted if it has control characters, `"`, `\` or a last blank."""
+    r"""The name as git writes it: quoted if it has control characters, `"`, `\` or a last space."""
     raw = name.encode()
     if _QUOTED.search(raw) is None:
         return raw
@@ -271,18 +271,18 @@ def quoted(name: str) -> bytes:
 
 
 def counts(diff: bytes) -> tuple[int, int]:
-    """Lines added and removed by a diff of one file made here."""
+    """Count the lines added and removed by a one-file diff made by this module."""
     _, _, body = diff.partition(b"\n@@ ")
     return body.count(b"\n+"), body.count(b"\n-")
 
 
 def _tab(name: bytes) -> bytes:
-    """A name with a blank is ended by a tab, or patch takes the rest for a time stamp."""
+    """A tab after a name with a space, or patch would take the rest for a timestamp."""
     return b"\t" if b" " in name else b""
 
 
 def _touched(old: Text, change: ChangeSet, lf: bytes) -> Iterator[tuple[int, int, list[Edit]]]:
-    """Bytes [begin, end) of the lines that hold the edits whole, those that share one joined."""
+    """Yield bytes [begin, end) of the lines that contain the edits; joined if they share a line."""
     first = last = 0
     edits: list[Edit] = []
     for edit in change.edits:
@@ -301,13 +301,13 @@ def _touched(old: Text, change: ChangeSet, lf: bytes) -> Iterator[tuple[int, int
 
 
 def _closed(old: Text, edit: Edit, begin: int, lf: bytes) -> bool:
-    """Whether what follows an edit that ends where a line starts stays a line of its own."""
+    """Whether the text after an edit that ends at a line start stays on a line of its own."""
     ends_line = edit.new.endswith(lf) if edit.new else edit.start == begin
     return ends_line and old.line_begin(edit.stop) == edit.stop
 
 
 def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
-    """The bytes `was`, which start at byte `begin` of the text, with the edits made."""
+    """Return the bytes `was`, which start at byte `begin` of the text, with the edits applied."""
     parts: list[bytes] = []
     at = begin
     for edit in edits:
@@ -321,7 +321,7 @@ def _is_one(raw: bytes) -> bool:
 
 
 def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
-    """The whole lines of some bytes, their terminators included."""
+    """Split bytes into whole lines, terminators included."""
     if old.encoding.unit > 1:
         lines = Snapshot(raw, old.encoding)
         return [lines.raw(i, i + 1) for i in range(lines.line_count)]
@@ -352,7 +352,7 @@ def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[
 
 
 def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
-    """The text of each hunk; regions whose contexts meet share one."""
+    """Yield the text of each hunk; regions whose contexts meet share one."""
     marked = _marked if old.encoding.unit == 1 else partial(_marked_wide, old)
     shift = 0
     for group in hunks_of(found):
@@ -378,7 +378,7 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
 
 
 def _marked(sign: bytes, raw: bytes) -> bytes:
-    """Whole lines as a diff shows them, each behind the sign."""
+    """Return whole lines as a diff shows them, each after the sign."""
     if not raw:
         return b""
     shown = sign + raw[:-1].replace(b"\n", b"\n" + sign) + raw[-1:]
@@ -386,14 +386,14 @@ def _marked(sign: bytes, raw: bytes) -> bytes:
 
 
 def _marked_wide(old: Text, sign: bytes, raw: bytes) -> bytes:
-    """`_marked` for lines in UTF-16 or UTF-32, shown in UTF-8."""
+    """Do `_marked` for lines in UTF-16 or UTF-32, shown in UTF-8."""
     lines = (old.encoding.decode(line).encode() for line in _raw_lines(old, raw))
     return _marked(sign, b"".join(lines))
 
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """The change of `base` in one file; `created`: there is none yet and `base` is empty."""
+    """The change of `base` in one file; `created`: the file does not exist yet, `base` is empty."""
 
     path: RelPath
     base: Snapshot

@@ -1,24 +1,22 @@
-"""The blocks of a Markdown text, where each of them stands, and how to change one.
+"""The blocks of a Markdown text, where they are, and how to change one.
 
     tree = parse(data)                        # or parse(data, "siyuan")
     for block in tree.root.walk():
         print(block.kind, block.subtype, markdown_of(tree, block))
 
-`Block` names what is known of a block, `Tree` holds the text and the document.
-A tree is a value: after a change the text is parsed again. Every change is an
-`Edit` of bytes, to be put into a `ChangeSet`:
+`Block` describes a block, `Tree` has the text and the document. A tree is a value: after a change
+the text is parsed again. Every change is an `Edit` of bytes, to be put into a `ChangeSet`:
 
-    replacement(tree, block, markdown)        # its text is another
+    replacement(tree, block, markdown)        # replaces its text
     insertion(tree, block, "after").edit(markdown)
     deletion(tree, block)
 
-`markdown_of` is what is read of a block and what is compared with a search:
-its source without the prefixes of its containers, and without attributes.
-`section` gives the blocks under a heading, `anchors` of the tree those that
-the text itself gives an id.
+`markdown_of` returns a block as it is read, and as searches compare it: its source without the
+prefixes of its containers, and without attributes. `section` returns the blocks under a heading,
+`Tree.anchors` those that have an id in the text.
 
-Profiles: `gfm` is for plain folders, CommonMark and GitHub's tables and tasks;
-`siyuan` makes the very blocks that SiYuan's kernel makes of the text.
+Profiles: `gfm` is for plain folders, CommonMark with GitHub's tables and tasks; `siyuan` makes
+exactly the blocks that SiYuan's kernel makes of the text.
 """
 
 from copydesk.text.markdown.block import Block, Profile, Tree, heading_of, section

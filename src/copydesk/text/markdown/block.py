@@ -1,7 +1,7 @@
 """The blocks of a Markdown text, and the nodes and lines they are parsed from.
 
-Invariants: the spans of siblings are in order and do not overlap; children lie within their
-parent; a block never changes once it is made. A line of Markdown ends with LF, CRLF or a CR alone.
+Invariants: the spans of siblings are in order and do not overlap; children are within their parent;
+a block never changes once it is made. A line of Markdown ends with LF, CRLF or a CR alone.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ HOLDS = frozenset((DOCUMENT, AGAIN_PARSED, LIST, ITEM, QUOTE, SUPER, CALLOUT, NO
 
 _FRAMES = EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW
 TEXT = frozenset((PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT, *_FRAMES))
-"""The kinds that take lines as they are."""
+"""The kinds that take lines as text."""
 
 
 BOM = b"\xef\xbb\xbf"
 
 SPACES = re.compile(rb"[ \t]*").match
-"""The spaces and tabs from a byte on; always matches."""
+"""Match the spaces and tabs from a byte on; always matches."""
 
 BLANK = b" \t"
-"""What is on a blank line."""
+"""The characters of a blank line."""
 
 TAB = 4
-"""A tab goes to the next column that this divides."""
+"""Tab stops are this many columns apart."""
 
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
 
 
 def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
-    """The lines from byte `at` on, without terminators, and the byte where each starts."""
+    """Split `data` from byte `at` into lines without terminators; return them and their starts."""
     returns = data.count(b"\r")
     if not returns or returns == data.count(b"\r\n") == data.count(b"\n"):
         end = b"\r\n" if returns else b"\n"
@@ -57,7 +57,7 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
         lines = [each[1] for each in found]
         starts = [each.start() for each in found]
         if len(found) > 1 and not found[-1][0] and not found[-2][2]:
-            lines.pop()  # the empty match after a last line without terminator
+            lines.pop()  # an empty match after a last line without terminator
     if not lines[-1]:
         lines.pop()
     del starts[len(lines) :]
@@ -65,7 +65,7 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
 
 
 def encode(text: str) -> bytes:
-    """The bytes of a text; what `decode` made of bytes that are not UTF-8 becomes those bytes."""
+    """Encode a text; lone surrogates made by `decode` become the original bytes."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -73,12 +73,12 @@ def encode(text: str) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """The text of the bytes; bytes that are not UTF-8 become lone surrogates."""
+    """Decode bytes; those that are not UTF-8 become lone surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def newline_of(data: bytes) -> bytes:
-    """The terminator most lines have: CRLF, CR when there is no LF at all, else LF."""
+    """The terminator of most lines: CRLF, CR if there is no LF at all, else LF."""
     pairs, feeds, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
     if 2 * pairs > feeds:
         return b"\r\n"
@@ -89,7 +89,7 @@ Profile = Literal["gfm", "siyuan"]
 
 
 class Block:
-    """One block. All numbers are bytes of the text from 0, unless they say columns.
+    """One block. Numbers are byte offsets in the text, unless they are called columns.
 
     `kind` and `subtype` are those of SiYuan: `d` document, `h` heading (`h1` to `h6`), `p`
     paragraph, `l` list and `i` item (`u`, `o`, `t`), `b` quote, `s` super block, `callout` (its
@@ -98,15 +98,15 @@ class Block:
     `yaml` front matter, `def` link reference definition, `footnote`.
 
     `start`, `stop`: its source, from its first character to its last, without the prefix of its
-    first line, the line's indentation and the last terminator. A block no byte stands for (SiYuan
-    makes some) has `start == stop`. `first`: where the content of its parent starts on its first
-    line; `column` is the column of that, which inside a tab is not the tab's own. `index`: its
-    place among its siblings, from 0. `attributes`: the span of its line `{: ...}` or `^id`, behind
-    it, or in an item behind the marker; None without. `anchor`: the id that the text gives it, or
-    None. `indent`: columns from where the content of its parent starts to its start. `width`: of an
-    item, columns from there to its content; 0 for others. `mark`: of a task, the byte after its `[
-    ]`; 0 for others. `closed`: False for code, mathematics or a super block that has no end.
-    `loose`: true where it was parsed out of a text that had lost its indentation.
+    first line, the line's indentation and the last terminator. A block without bytes (SiYuan makes
+    some) has `start == stop`. `first`: where the content of its parent starts on its first line;
+    `column`: the column of that, which inside a tab is not the tab's own. `index`: its 0-based
+    place among its siblings. `attributes`: the span of its `{: ...}` or `^id`, after it, or in an
+    item after the marker; None without. `anchor`: the id that the text gives it, or None. `indent`:
+    columns from where the content of its parent starts to its start. `width`: for an item, columns
+    from there to its content; else 0. `mark`: for a task, the byte after its `[ ]`; else 0.
+    `closed`: False for code, math, HTML, a super block or a conflict whose end is missing. `loose`:
+    whether it was parsed from a text that had lost its indentation.
     """
 
     __slots__ = (
@@ -156,12 +156,12 @@ class Block:
 
     @property
     def holds_blocks(self) -> bool:
-        """Whether it is a container: its children are blocks, even if there are none."""
+        """Whether it is a container, which may have no children."""
         return self.kind in HOLDS
 
     @property
     def level(self) -> int:
-        """Of a heading 1 to 6, of anything else 0."""
+        """1 to 6 for a heading, else 0."""
         return int(self.subtype[1]) if self.kind == HEADING else 0
 
     @property
@@ -176,7 +176,7 @@ class Block:
         )
 
     def walk(self) -> Iterator[Block]:
-        """It and all below it, each before its children, in the order of the text."""
+        """Yield it and all blocks below it, parents before children, in text order."""
         waiting: list[Block] = [self]
         while waiting:
             block = waiting.pop()
@@ -184,7 +184,7 @@ class Block:
             waiting += reversed(block.children)
 
     def ancestors(self) -> Iterator[Block]:
-        """Its parent, the parent of that, and so on to the document."""
+        """Yield its parent, the parent of that, and so on up to the document."""
         at = self.parent
         while at is not None:
             yield at
@@ -199,15 +199,15 @@ class Tree:
     profile: Profile
     root: Block
     newline: bytes
-    """The terminator that new lines take."""
+    """The terminator for new lines."""
 
     def source(self, block: Block) -> bytes:
-        """The bytes of a block as they are, the prefixes of its later lines included."""
+        """The bytes of a block as they are, including the prefixes of its later lines."""
         return self.data[block.start : block.stop]
 
     @computed_once
     def anchors(self) -> dict[str, Block]:
-        """The blocks that the text gives an id, the first one of each id."""
+        """The blocks that have an id in the text; the first block of each id."""
         found: dict[str, Block] = {}
         for block in self.root.walk():
             if block.anchor is not None:
@@ -216,7 +216,7 @@ class Tree:
 
 
 def section(heading: Block) -> tuple[Block, ...]:
-    """The siblings that belong to a heading, up to the next of its level or above; else empty."""
+    """The siblings under a heading, up to the next of its level or above; else empty."""
     if not heading.level or heading.parent is None:
         return ()
     siblings = heading.parent.children
@@ -227,7 +227,7 @@ def section(heading: Block) -> tuple[Block, ...]:
 
 
 def heading_of(block: Block) -> Block | None:
-    """The heading whose section, within the same container, a block belongs to most closely."""
+    """The nearest heading, in the same container, in whose section the block is."""
     level = block.level or 7
     at = block.previous
     while at is not None and not 0 < at.level < level:
@@ -237,12 +237,12 @@ def heading_of(block: Block) -> Block | None:
 
 @dataclass(slots=True)
 class Marker:
-    """What is before the text of an item: how far in, how wide, of which kind."""
+    """The marker of an item: its indentation, width and kind."""
 
     offset: int
     padding: int
     length: int
-    """The columns of the sign itself, which are its bytes."""
+    """The columns of the marker itself, equal to its bytes."""
     sign: int
     """The bullet, or the delimiter after the number."""
     number: int
@@ -252,7 +252,7 @@ class Marker:
 
 @dataclass(slots=True)
 class Fence:
-    """How code was opened: by `length` times `sign`, `offset` columns in."""
+    """How code was opened: by `length` times `sign`, indented by `offset` columns."""
 
     sign: int
     length: int
@@ -260,14 +260,14 @@ class Fence:
 
 
 class Node(Block):
-    """A block being parsed; once `settled` it is nothing but a block.
+    """A block being parsed; once `settled` it is only a block.
 
-    `holder`, `nodes`: the parent and the children so far. `pieces`: of a paragraph, start and stop
-    of each line's text in turn; None while that is the lines from `start` to `stop` as they are.
-    `marker`: of a list, its first. `fence`: of fenced code. `run`: of super blocks right in one
-    another, all that are open. `sort`: of HTML, how it ends; of mathematics, whether there was a
-    `$$`. `marking`: the node of its attributes. `within_item`: whether it is in an item,
-    however deep.
+    `holder`, `nodes`: the parent and the children so far. `pieces`: for a paragraph, start and stop
+    of each line's text, alternately; None while that is the lines from `start` to `stop` as they
+    are. `marker`: for a list, its first. `fence`: for fenced code. `run`: for super blocks directly
+    in one another, all open ones. `sort`: for HTML, how it ends; for math, whether there was a
+    `$$`. `marking`: the node of its attributes. `within_item`: whether it is in an item, at any
+    depth.
     """
 
     __slots__ = (
@@ -334,11 +334,11 @@ def can_hold(parent: Node, kind: str) -> bool:
 
 
 class LineCursor:
-    """A place in a line: `line` without its terminator, `offset` in bytes, `column` in columns.
+    """A position in a line: `line` without terminator, `offset` in bytes, `column` in columns.
 
-    `nonspace` is where the next character stands that is no space, `indent` how
-    many columns before it there are; `blank` is true when there is none. After
-    `partial` consumption of a tab the offset is still the one of the tab.
+    `nonspace` is where the next character that is not a space is, `indent` how many columns before
+    it there are; `blank` is true if there is none. If a tab is consumed in part (`partial`), the
+    offset is still that of the tab.
     """
 
     line: bytes
@@ -355,7 +355,7 @@ class LineCursor:
         self.load(b"")
 
     def load(self, line: bytes) -> None:
-        """Stand at the start of another line."""
+        """Move to the start of another line."""
         self.line = line
         self.offset = self.column = self.indent = self.nonspace_column = 0
         self.nonspace = -1
@@ -363,7 +363,7 @@ class LineCursor:
         self.blank = self.partial = False
 
     def peek(self) -> None:
-        """Find the next character that is no space; found once, it is not looked for again."""
+        """Find the next character that is not a space, unless it is known already."""
         if self.offset > self.nonspace:
             found = SPACES(self.line, self.offset)
             assert found is not None
@@ -391,7 +391,7 @@ class LineCursor:
         self.partial = False
 
     def skip_columns(self, count: int) -> None:
-        """Consume spaces and tabs of `count` columns, or what there is of them."""
+        """Consume spaces and tabs of `count` columns, or as many as the line has."""
         line, size = self.line, len(self.line)
         if not self.tabs:
             count = min(count, size - self.offset)

@@ -1,4 +1,4 @@
-"""Changes of blocks as edits of bytes: insert, delete and replace one block."""
+"""Insert, delete and replace one block, as edits of bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _HTML_ENDS = (b"", b"</script>", b"-->", b"?>", b">", b"]]>")
 
 
 def is_phantom(block: Block) -> bool:
-    """Whether no byte stands for the block."""
+    """Whether the block has no bytes."""
     return block.start == block.stop and block.attributes is None and block.kind != DOCUMENT
 
 
@@ -59,14 +59,14 @@ def apart(tree: Tree, one: Block, other: Block) -> bool:
 
 
 def last_kind(block: Block) -> str:
-    """The kind of what a block ends with, however deep; nothing where no byte stands for it."""
+    """The kind of the innermost last block; empty if that has no bytes."""
     while block.children:
         block = block.children[-1]
     return block.kind if block.start < block.stop else ""
 
 
 def touches(tree: Tree, block: Block) -> bool:
-    """Whether the next line could go on with the block; the next item of a list never does."""
+    """Whether the next line could continue the block; the next item of a list never does."""
     at: Block | None = block
     while at is not None and at.next is None:
         at = at.parent
@@ -77,24 +77,24 @@ def touches(tree: Tree, block: Block) -> bool:
 
 
 def is_tight(tree: Tree, item: Block) -> bool:
-    """Whether no blank line is between an item and those right next to it."""
+    """Whether no blank line is between an item and its neighbours."""
     around = (item.previous, item, item.next)
     beside_it = [each for each in around if each is not None]
     return not any(apart(tree, one, other) for one, other in pairwise(beside_it))
 
 
 def beside(block: Block) -> bytes:
-    """The prefix of a new sibling's line: an item stands as far in as the one next to it."""
+    """The prefix of a new sibling's line; an item is indented like the one next to it."""
     return prefix_beside(block) + (b" " * block.indent if block.kind == ITEM else b"")
 
 
 def blank_line(prefix: bytes) -> bytes:
-    """A blank line, without terminator, where lines take this prefix."""
+    """A blank line, without terminator, among lines with this prefix."""
     return prefix.rstrip(BLANK)
 
 
 def marker_holder(tree: Tree, block: Block) -> Block | None:
-    """The container whose own marker is on the first line of a block, before it; else None."""
+    """The container whose marker is on the block's first line, before it; None if there is none."""
     holder = block.parent
     while holder is not None and holder.kind == LIST:
         holder = holder.parent
@@ -104,13 +104,13 @@ def marker_holder(tree: Tree, block: Block) -> Block | None:
 
 
 def bullet(tree: Tree, block: Block | None) -> bytes:
-    """The sign of an item that could be part of a thematic break; else nothing."""
+    """The item's bullet if it could be part of a thematic break; else empty."""
     sign = tree.data[block.start : block.start + 1] if block is not None else b""
     return sign if block is not None and block.kind == ITEM and sign in (b"-", b"*") else b""
 
 
 def closing(tree: Tree, block: Block) -> list[bytes]:
-    """The lines that end a block which has no end of its own; none for others."""
+    """The lines that close a block which lacks its end; none for other blocks."""
     if block.closed:
         return []
     if block.kind == CONFLICT:
@@ -132,7 +132,7 @@ def closing(tree: Tree, block: Block) -> list[bytes]:
 
 
 def content_lines(markdown: str) -> list[bytes]:
-    """The lines of a text without the blank ones around it."""
+    """The lines of a text without the blank ones around them."""
     lines = cut(encode(markdown))[0]
     while lines and not lines[0].strip(BLANK):
         del lines[0]
@@ -144,10 +144,10 @@ def content_lines(markdown: str) -> list[bytes]:
 def read_new(
     markdown: str, profile: Profile, *, front: bool = False
 ) -> tuple[list[bytes], tuple[Block, ...]]:
-    """The lines of a new text and the blocks in it; one line at least.
+    """Parse a new text; return its lines, at least one, and its blocks.
 
-    What has no end gets one, so that nothing after it is taken in. `front`: it
-    is where front matter does.
+    A last block without an end gets one, so that it takes in nothing after it. `front`: the text
+    replaces front matter.
     """
     lines = content_lines(markdown)
     tree = parse(b"\n".join(lines), profile, part=not front)
@@ -158,7 +158,7 @@ def read_new(
 
 
 def prefixed(lines: list[bytes], prefix: bytes, newline: bytes) -> bytes:
-    """The lines with a prefix before all but the first, and line ends between them."""
+    """Join the lines with line ends, with a prefix before all but the first."""
     bare = blank_line(prefix)
     first, *others = lines
     return newline.join([first, *(prefix + line if line else bare for line in others)])
@@ -168,17 +168,17 @@ _ITEM_MARKER = re.compile(rb"[-+*]|[0-9]{1,9}[.)]").match
 
 
 def marker_of(data: bytes, item: Block) -> bytes:
-    """The sign before an item, as `-` or `2.`."""
+    """The marker of an item, such as `-` or `2.`."""
     found = _ITEM_MARKER(data, item.start)
     return found[0] if found is not None else b"-"
 
 
 def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> list[bytes]:
-    """The lines of a text with its items made items of the list that `marker` is from.
+    """Return the lines of a text as items of the list that `marker` is from.
 
-    `blocks` are those of the text, counted in its lines joined by LF. A sign of
-    another kind is replaced, and what belongs to the item is indented as the new
-    one asks for; numbers stay. A text that is no list becomes one item.
+    `blocks` are those of the text, counted in its lines joined by LF. A marker of another kind is
+    replaced, and the content of the item is indented to fit the new one; numbers stay. A text that
+    is not a list becomes one item.
     """
     if not blocks or any(block.kind != LIST for block in blocks):
         return [marker + b" " + lines[0], *_shifted(lines[1:], len(marker) + 1)]
@@ -188,7 +188,7 @@ def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> li
     made = lines[: first[0]]
     for item, start, stop in zip(items, first, [*first[1:], len(lines)], strict=True):
         old = marker_of(text, item)
-        if old[-1:] == marker[-1:]:  # the bullet, or the delimiter: items of one list
+        if old[-1:] == marker[-1:]:  # same bullet or delimiter: items of one list
             made += lines[start:stop]
             continue
         at = len(lines[start]) - len(lines[start].lstrip(b" \t"))
@@ -205,22 +205,22 @@ def _shifted(lines: list[bytes], columns: int) -> list[bytes]:
 
 
 Where = Literal["before", "after", "first_in", "last_in"]
-"""Beside a block, or in it as its first or its last child."""
+"""Next to a block, or in it as its first or last child."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
     """A place for new blocks: text goes to byte `at`, between `before` and `after`.
 
-    `prefix` is before every line of the text but the first, without its trailing spaces where
-    the line is empty; `newline` ends each line but the last.
+    `prefix` goes before every line of the text but the first, without its trailing spaces on an
+    empty line; `newline` ends each line but the last.
 
     Law: the tree after `edit` is the tree before it with the blocks of the text in this place, and
-    no byte of any other block is altered. Markdown cannot keep everything apart; it does not hold
+    no byte of any other block changes. Markdown cannot keep everything apart; the law does not hold
     for a list next to a list of the same marker (they become one), a list before a block that is
     itself indented (it becomes part of the last item), anything but a paragraph as the first block
     of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a line `---` in a
-    text that begins with one (the two are front matter then).
+    text that begins with one (the two become front matter).
     """
 
     at: int
@@ -230,12 +230,12 @@ class Insertion:
     newline: bytes
     profile: Profile
     bullet: bytes = b""
-    """The bullet that is before it on the same line, if one does."""
+    """The bullet before it on the same line, if there is one."""
     marker: bytes = b""
-    """Between items, the marker of one of them."""
+    """Between items: the marker of one of them."""
 
     def edit(self, markdown: str) -> Edit:
-        """The change of bytes that puts the text there, without its outer blank lines."""
+        """Return the edit that inserts the text here, without its outer blank lines."""
         lines, blocks = read_new(markdown, self.profile)
         if self.marker:
             lines = as_items(lines, blocks, self.marker)
@@ -249,12 +249,11 @@ class Insertion:
 
 
 def insertion(tree: Tree, block: Block, where: Where) -> Insertion:
-    """The place before or after a block, or in it before its first or after its last child.
+    """Return the place before or after a block, or in it before its first or after its last child.
 
-    Between items go items: they take the kind of marker that is there, and a text that is no list
-    becomes one. Where a paragraph stands that no byte stands for, the text takes its place. Raises
-    ValueError for a place in a block that holds none, next to the document, and before its front
-    matter.
+    Only items go between items: they take the kind of marker used there, and a text that is not a
+    list becomes one. At a paragraph that has no bytes, the text takes its place. Raises ValueError
+    for a place in a block that holds none, next to the document, and before its front matter.
     """
     if where in ("first_in", "last_in"):
         if not block.holds_blocks:
@@ -276,7 +275,7 @@ def insertion(tree: Tree, block: Block, where: Where) -> Insertion:
 
 
 def _gap(tree: Tree, block: Block, prefix: bytes) -> bytes:
-    """A line end, and a blank line unless items stand close together."""
+    """A line end, and a blank line unless the list is tight around the item."""
     if block.kind == ITEM and is_tight(tree, block):
         return tree.newline
     return tree.newline + blank_line(prefix) + tree.newline
@@ -333,9 +332,9 @@ _EMPTIED = (ITEM, LIST, QUOTE, NOTE)
 
 
 def deleted_with(block: Block) -> Block:
-    """The block that goes when this one does: a container goes with the last block in it.
+    """The block that is deleted with this one: a container is deleted with its last child.
 
-    That is so for items, lists, quotes and footnotes; a super block and a callout stay, empty.
+    This applies to items, lists, quotes and footnotes; a super block and a callout stay, empty.
     """
     while (
         block.parent is not None
@@ -347,11 +346,11 @@ def deleted_with(block: Block) -> Block:
 
 
 def deletion(tree: Tree, block: Block) -> Edit:
-    """The change that takes a block out, with its attributes and one of the gaps around it.
+    """Return the edit that deletes a block, with its attributes and one of the gaps around it.
 
-    Takes out `deleted_with(block)`. Law: the tree after it is the tree before it
-    without that block, but for two lists of one marker that nothing parts any
-    more. Raises ValueError for the document, and where no byte stands for the block.
+    Deletes `deleted_with(block)`. Law: the tree after it is the tree before it without that block,
+    except that two lists of one marker may join. Raises ValueError for the document and for a block
+    that has no bytes.
     """
     block = deleted_with(block)
     if block.kind == DOCUMENT or is_phantom(block):
@@ -383,7 +382,7 @@ def deletion(tree: Tree, block: Block) -> Edit:
 
 
 def _pulled_up(tree: Tree, block: Block, after: Block, holder: Block) -> Edit:
-    """Take out a container's first block; the next takes the marker's line if it stays as it is."""
+    """Delete a container's first block; move the next to its line if that parses the same."""
     data = tree.data
     sign = bullet(tree, holder)
     text = data[after.start : line_stop(data, after.start)]
@@ -399,14 +398,13 @@ _MARKER = re.compile(rb"([-+*]|[0-9]{1,9}[.)])(?:[ \t]+|\Z)").match
 
 
 def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
-    """The changes that put a text in the place of a block; none when nothing changes.
+    """Return the edits that replace a block by a text; none if nothing changes.
 
-    Lines at the start and at the end of the text that are those of the block keep their bytes, line
-    ends and prefixes. The block keeps its attributes; further blocks of the text go behind them. A
-    blank line is put where the new text would run into what is before or after it; before it,
-    the lines of the block are then all written. In the place of an item go items, with its kind of
-    marker; a text that is no list becomes one. Raises ValueError for an empty text, and for the
-    document.
+    Lines that are the same at the start and at the end keep their bytes, line ends and prefixes.
+    The block keeps its attributes; further blocks of the text go after them. A blank line is added
+    where the new text would run into what is before or after it; if before it, all lines of the
+    block are written. An item is replaced by items, with its kind of marker; a text that is not a
+    list becomes one. Raises ValueError for an empty text, and for the document.
     """
     if block.kind == DOCUMENT or not markdown.strip():
         raise ValueError("a document is not replaced, nor a block by nothing")
@@ -453,13 +451,13 @@ def _in_place(
 
 
 def _fronts(tree: Tree, block: Block, lines: list[bytes]) -> bool:
-    """Whether the new text would be front matter, or begin some."""
+    """Whether the new text would become or begin front matter."""
     first = tree.profile == "gfm" and block.first == tree.root.start and block.kind != MATTER
     return first and lines[0].startswith(b"---")
 
 
 def _may_run_on(tree: Tree, block: Block, lines: list[bytes]) -> bool:
-    """Whether another paragraph in its place could go on with the one on the line before."""
+    """Whether a new paragraph in its place could continue the one on the line before."""
     before = block.previous
     if lines[0] == text_of(tree, lines_of(tree, block)[0]):
         return False
@@ -469,7 +467,7 @@ def _may_run_on(tree: Tree, block: Block, lines: list[bytes]) -> bool:
 
 
 def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
-    """A text of another kind, from where the parent's content starts."""
+    """Replace by a text of another kind, starting where the parent's content does."""
     data, newline = tree.data, tree.newline
     prefix = prefix_beside(block)
     start, before = block.first, b" " * filler_at(data, block.first, block.column)
@@ -489,7 +487,7 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
 
 
 def _follows_closely(tree: Tree, block: Block) -> bool:
-    """Whether a block is on the line before, and not even attributes between."""
+    """Whether a block starts on the line after the previous one, without attributes between."""
     before = block.previous
     if before is None or is_phantom(before) or before.end > before.stop:
         return False
@@ -497,7 +495,7 @@ def _follows_closely(tree: Tree, block: Block) -> bool:
 
 
 def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tuple[Edit, ...]:
-    """A text of the same kind: only the lines between those that stay are written."""
+    """Replace by a text of the same kind: write only the lines that change."""
     old = lines_of(tree, block)
     texts = [text_of(tree, line) for line in old]
     head = 0

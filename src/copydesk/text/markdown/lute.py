@@ -1,4 +1,4 @@
-"""The profile `siyuan`: blocks as SiYuan's own Markdown engine, Lute, makes them, oddities kept."""
+"""The profile `siyuan`: blocks as Lute, SiYuan's Markdown engine, makes them, quirks included."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _COLUMN = re.compile(rb"[-:]-*[-:]?\Z").match
 
 
 def lines_before_table(lines: Sequence[bytes]) -> int | None:
-    """How many lines before the table in a paragraph stay text; None if there is no table."""
+    """How many lines before the table in a paragraph stay text; None if it has no table."""
     before = sum(b"|" not in line for line in lines)
     rest = lines[before:]
     rule = next((i for i, line in enumerate(rest) if _columns(line)), 0)
@@ -73,12 +73,12 @@ def lines_before_table(lines: Sequence[bytes]) -> int | None:
     if not all(heads) or any(len(_split(line)) > columns for line in heads):
         return None
     if any(not line.strip(SPACE) for line in rest[rule + 1 :]):
-        before = 0  # a row of form feeds ends the reading, and the text before is lost
+        before = 0  # a row of form feeds ends the table, and the text before it is lost
     return before
 
 
 def _columns(line: bytes) -> int:
-    """How many columns a delimiter row names; 0 when it is none."""
+    """How many columns a delimiter row has; 0 if it is not one."""
     if _RULE(line) is None:
         return 0
     cells = [cell.strip(SPACE) for cell in _split(line)]
@@ -86,7 +86,7 @@ def _columns(line: bytes) -> int:
 
 
 def _split(line: bytes) -> list[bytes]:
-    """The cells of a row, without the empty ones before a first and after a last `|`."""
+    """The cells of a row, without empty ones before the first and after the last `|`."""
     cells = _ESCAPED(b"__", line).split(b"|")
     if cells and not cells[-1]:
         cells.pop()
@@ -98,7 +98,7 @@ def _split(line: bytes) -> list[bytes]:
 
 
 MOST_PARSED = 16
-"""A task in a task in a task is looked into this deep; deeper down its text is a paragraph."""
+"""Nested tasks are parsed this deep; below that their text is a paragraph."""
 
 _ALL = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -106,22 +106,22 @@ _ALL = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
 
 
 def trim(text: bytes) -> bytes:
-    """Without white space at both ends, that of Unicode included."""
+    """Strip white space at both ends, Unicode's included."""
     return text.decode("utf-8", "surrogateescape").strip(_ALL).encode("utf-8", "surrogateescape")
 
 
 def trim_left(text: bytes) -> bytes:
-    """Without white space at the start, that of Unicode included."""
+    """Strip white space at the start, Unicode's included."""
     return text.decode("utf-8", "surrogateescape").lstrip(_ALL).encode("utf-8", "surrogateescape")
 
 
 def attributes_node(parent: Node, start: int, stop: int) -> Node:
-    """The place of attributes that no line of its own holds."""
+    """A node for attributes that have no line of their own."""
     return Node(ATTRIBUTES, parent, start, 0, start, stop)
 
 
 def add_empty(parent: Node, at: int) -> Node:
-    """An empty paragraph as the last child, where Lute puts one that no byte stands for."""
+    """Add an empty paragraph as last child, where Lute makes one that has no bytes."""
     node = Node(PARAGRAPH, parent, at, 0, at, at)
     node.open = False
     parent.append(node)
@@ -129,12 +129,12 @@ def add_empty(parent: Node, at: int) -> Node:
 
 
 def _text(parser: Parser, node: Node) -> bytes:
-    """The text of a paragraph, as Lute keeps it."""
+    """The text of a paragraph as Lute stores it."""
     return parser.text_of(node).rstrip(SPACE)
 
 
 def finish_paragraph(parser: Parser, node: Node) -> None:
-    """The paragraph may be attributes, the text of a task, or a table."""
+    """Turn the paragraph into attributes, the blocks of a task, or a table if it is one."""
     parent = node.holder
     if node.stop <= node.start or parent is None:
         return
@@ -171,7 +171,7 @@ def _find_table(parser: Parser, node: Node) -> None:
 
 
 def _finish_task(parser: Parser, node: Node) -> bool:
-    """Take the mark of the task away; whether other blocks are in the paragraph's place."""
+    """Remove the checkbox of a task; return whether other blocks replaced the paragraph."""
     text = _text(parser, node)
     mark = 0
     if leading_attributes(text):
@@ -203,7 +203,7 @@ def _finish_task(parser: Parser, node: Node) -> bool:
 
 
 def _drop(parser: Parser, node: Node, count: int) -> None:
-    """Take the first `count` bytes of its text from a paragraph."""
+    """Remove the first `count` bytes of a paragraph's text."""
     pieces = parser.pieces_of(node)
     line = 0
     while line + 2 < len(pieces) and count > pieces[line + 1] - pieces[line]:
@@ -216,7 +216,7 @@ def _drop(parser: Parser, node: Node, count: int) -> None:
 
 
 def finish_list(parser: Parser, node: Node) -> None:
-    """No item stays empty, and attributes before its text are the item's."""
+    """Put a paragraph into empty items, and give items the attributes before their text."""
     for item in node.nodes:
         if not item.nodes:
             add_empty(item, item.stop)
@@ -232,7 +232,7 @@ def finish_list(parser: Parser, node: Node) -> None:
 
 
 def finish_quote(parser: Parser, node: Node) -> None:
-    """A quote whose first paragraph begins with `[!NAME]` is a callout; none stays empty."""
+    """A quote that begins with `[!NAME]` is a callout; an empty one gets a paragraph."""
     if not node.nodes:
         add_empty(node, node.stop)
     elif node.nodes[0].kind == PARAGRAPH:
@@ -243,7 +243,7 @@ def finish_quote(parser: Parser, node: Node) -> None:
 
 
 def finish_callout(parser: Parser, node: Node) -> None:
-    """The title is no child of a callout; with nothing else in it, it is a quote."""
+    """Remove the title from a callout's children; with nothing else in it, it is a quote."""
     first = node.nodes[0]
     text = _text(parser, first)
     if len(node.nodes) == 1 and b"\n" not in text:
@@ -265,7 +265,7 @@ def finish_callout(parser: Parser, node: Node) -> None:
 
 
 def finish_super(parser: Parser, node: Node) -> None:
-    """The run of super blocks, one right in the other, gets shorter; an empty open one is text."""
+    """Take the super block off the run of nested ones; make an empty unclosed one a paragraph."""
     if node.run is not None:
         node.run.pop()
     if not node.nodes and not node.closed:
@@ -273,7 +273,7 @@ def finish_super(parser: Parser, node: Node) -> None:
 
 
 def settle(parser: Parser) -> None:
-    """The last pass: attributes find their block."""
+    """Do the last pass: attach attributes to their blocks."""
     if b"{:" not in parser.data:
         return
     waiting = [parser.root]
@@ -283,7 +283,7 @@ def settle(parser: Parser) -> None:
             node.nodes = _settled(parser, node)
             waiting += node.nodes
             if parser.depth and node.kind == SUPER and not node.nodes and not node.closed:
-                node.kind, node.closed = PARAGRAPH, True  # Lute looks again at what it parsed again
+                node.kind, node.closed = PARAGRAPH, True  # Lute checks again what it parsed again
 
 
 def _settled(parser: Parser, node: Node) -> list[Node]:
@@ -311,7 +311,7 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
 
 
 def _is_lost(parser: Parser, node: Node) -> bool:
-    """Whether Lute takes a paragraph for attributes of what is before, text and all."""
+    """Whether Lute takes a paragraph, text and all, for attributes of the block before it."""
     if node.kind != PARAGRAPH or not _begins(parser, node, b"{:"):
         return False
     return bool(leading_attributes(_text(parser, node)))
@@ -325,7 +325,7 @@ def _begins(parser: Parser, node: Node, sign: bytes) -> bool:
 
 
 SCRIPT, RAW, OPEN = 1, 6, 7
-"""The kinds of HTML blocks that differ in how they end, as CommonMark numbers them."""
+"""The HTML kinds that end differently, numbered as in CommonMark."""
 
 _NAMES = (
     "address article aside base basefont blockquote body caption center col colgroup dd details"
@@ -347,7 +347,7 @@ _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
 def html_kind(text: bytes, in_paragraph: bool) -> int:
-    """Which kind of HTML block a line from `<` on starts; 0 for none, -1 for one of 2 to 5."""
+    """The kind of HTML block that a line starts at `<`; 0 for none, -1 for kinds 2 to 5."""
     text += b"\n"
     if len(text) < 3:
         return 0
@@ -393,7 +393,7 @@ def _sound(attribute: bytes) -> bool:
 
 
 def conflict_start(parser: Parser, container: Node) -> int:
-    """A line that begins with seven `<`, wherever it stands."""
+    """A line that begins with seven `<`, in any container."""
     if not parser.line.startswith(b"<<<<<<<"):
         return NO
     parser.close_unmatched()
@@ -412,7 +412,7 @@ def conflict_resume(parser: Parser, node: Node) -> int:
 
 
 def html_start(parser: Parser, container: Node) -> int:
-    """A frame, a player, a view, or HTML that begins with `<div`; it ends any other block."""
+    """A frame, a player, a view, or HTML that begins with `<div`; other HTML only closes blocks."""
     if b"<span " in parser.line:
         return NO
     text = parser.line[parser.nonspace :]
@@ -442,7 +442,7 @@ def html_start(parser: Parser, container: Node) -> int:
 
 
 def html_resume(parser: Parser, node: Node) -> int:
-    """HTML continues until a blank line, or its end tag, or a line of attributes."""
+    """HTML continues until a blank line, its end tag, or a line of attributes."""
     if parser.blank:
         return AGAIN if node.sort in (RAW, OPEN) else STAYS
     rest = parser.line[parser.offset :]
@@ -455,14 +455,14 @@ def html_resume(parser: Parser, node: Node) -> int:
 
 
 def html_taken(parser: Parser, node: Node) -> None:
-    """HTML of a script ends with the line of its end tag."""
+    """HTML of the script kind ends with the line of its end tag."""
     if node.sort == SCRIPT and SCRIPT_END(parser.line, parser.offset):
         node.closed = True
         parser.finish(node)
 
 
 def _named(text: bytes) -> bool:
-    """Whether Lute takes the trouble to look for attributes."""
+    """Whether Lute looks for attributes in the text at all."""
     return len(text) > 6 and b'id="' in text and text.lstrip(SPACE).startswith(b"{:")
 
 
@@ -481,7 +481,7 @@ def math_start(parser: Parser, container: Node) -> int:
 
 
 def math_taken(parser: Parser, node: Node) -> None:
-    """Mathematics ends with a line that ends with `$$`, if it has another one before."""
+    """Math ends with a line that ends with `$$`, if there was another `$$` before."""
     whole = node.holder is parser.root and parser.line[:1] in (b" ", b"\t")
     text = parser.line if whole else parser.line[parser.offset :]
     first = text.find(b"$$")
@@ -495,7 +495,7 @@ def math_taken(parser: Parser, node: Node) -> None:
 
 
 def math_resume(parser: Parser, node: Node) -> int:
-    """Mathematics continues until a line of `$` alone, or one of attributes."""
+    """Math continues until a line of only `$`, or a line of attributes."""
     if parser.blank:
         return STAYS
     rest = parser.line[parser.nonspace :]
@@ -546,7 +546,7 @@ def callout_start(parser: Parser, container: Node) -> int:
 
 
 def list_start(parser: Parser, container: Node) -> int:
-    """An item, with its attributes and the mark of a task; an item never begins with a list."""
+    """An item, with its attributes and task mark; an item never begins with a list."""
     marker = read_marker(parser, container, strict=False)
     if marker is None:
         return NO
@@ -593,7 +593,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
     start, stop = parser.at + parser.nonspace, parser.at + len(parser.line)
     if (b"type", b"doc") in pairs:
         if parser.tip.kind == PARAGRAPH:
-            parser.pieces_of(parser.tip)  # it goes on behind this line, which is none of its own
+            parser.pieces_of(parser.tip)  # it continues after this line, which is not part of it
         parser.root.marking = attributes_node(parser.root, start, stop)
         return LEAF
     if parser.matched.kind in (DOCUMENT, AGAIN_PARSED, ITEM, QUOTE, CALLOUT, SUPER):
@@ -609,7 +609,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
 
 
 def super_start(parser: Parser, container: Node) -> int:
-    """`{{{`, with `row` or `col` behind it or nothing."""
+    """`{{{`, optionally followed by `row` or `col`."""
     found = _SUPER(parser.line, parser.nonspace)
     if found is None:
         return NO
@@ -626,7 +626,7 @@ def super_start(parser: Parser, container: Node) -> int:
 
 
 def super_resume(parser: Parser, node: Node) -> int:
-    """`}}}` closes the innermost super block; any other line goes on."""
+    """`}}}` closes the innermost super block; any other line continues it."""
     line, at = parser.line, parser.nonspace
     if not line.startswith(b"}}}", at) or line[at:].strip(SPACE) != b"}}}":
         return STAYS

@@ -1,4 +1,4 @@
-"""The grammar that both profiles share: the walk over the lines, containers, leaves, attributes.
+"""The grammar that both profiles share: the line loop, containers, leaves, attributes.
 
 Invariants: a line costs no more than its own length and the blocks it closes; nothing raises.
 """
@@ -37,10 +37,10 @@ AGAIN, STAYS, TAKEN = range(3)
 """The effect of the next line on a block: ended before, continued, or last line."""
 
 INDENTED = 4
-"""Columns of indentation from which on a line starts nothing but code."""
+"""From this indentation on, in columns, a line starts nothing but code."""
 
 _INTERRUPTED = (PARAGRAPH, TABLE)
-"""The kinds of text that the start of another block ends."""
+"""Kinds of text that the start of another block interrupts."""
 
 _PASSES_BLANK = frozenset((LIST, ITEM, NOTE))
 
@@ -51,19 +51,19 @@ Finish = Callable[["Parser", Node], None]
 
 @dataclass(frozen=True)
 class BlockRules:
-    """A profile: how blocks start (`starts`, by first byte, in the order tried), go on and end."""
+    """A profile: how blocks start (`starts`: by first byte, in order), continue and end."""
 
     starts: Mapping[int, tuple[Start, ...]]
     resume: Mapping[str, Resume]
     finish: Mapping[str, Finish]
     taken: Mapping[str, Finish] = field(default_factory=dict[str, Finish])
-    """Called after a block kind has consumed a line as text."""
+    """Called after a block of this kind has consumed a line as text."""
     indented: tuple[Start, ...] = ()
     keeps_indentation: bool = False
-    """Whether a line right in the document keeps its indentation when text takes it."""
+    """Whether text directly in the document keeps the indentation of its lines."""
     table: tuple[tuple[Start, ...], ...] = field(init=False)
     plain: bytes = field(init=False)
-    """By byte: 1 when a line that begins with it, at column 0, is text and nothing else."""
+    """By byte: 1 if a line that begins with it, at column 0, can only be text."""
 
     def __post_init__(self) -> None:
         table = tuple(self.starts.get(byte, ()) for byte in range(256))
@@ -73,7 +73,7 @@ class BlockRules:
 
 
 class Parser(LineCursor):
-    """One run over a text or a paragraph; the line starts at byte `at`, `tip` is the open node."""
+    """Parses a text, or a paragraph again. The line starts at byte `at`; `tip` is the open node."""
 
     def __init__(self, data: bytes, rules: BlockRules, root: Node, depth: int = 0) -> None:
         super().__init__()
@@ -82,13 +82,13 @@ class Parser(LineCursor):
         self.root = root
         self.tip = root
         self.depth = depth
-        """How many times this text was parsed before, as the text of a task."""
+        """How many times this text, as that of a task, was parsed before."""
         self.at = self.first = self.first_column = self.begin = 0
         self.matched = root
         self.oldtip = root
         self.closed = True
         self.no_break: tuple[int, int] = (0, 0)
-        """A byte of the line and the place where a thematic break of it fails."""
+        """A break character of the line, and where a thematic break of it fails."""
         self._blank_from: Node | None = None
         self._blank_tip = self._blank_to = root
 
@@ -127,7 +127,7 @@ class Parser(LineCursor):
                 return
 
     def take(self, line: bytes, at: int) -> None:
-        """Take one line that starts at byte `at`."""
+        """Process one line, which starts at byte `at`."""
         self.load(line)
         self.at = at
         self.no_break = (0, 0)
@@ -143,7 +143,7 @@ class Parser(LineCursor):
         self._add(container)
 
     def _descend(self) -> Node | None:
-        """The deepest open node that the line belongs to; None when the line is used up."""
+        """Return the deepest open node that the line continues; None if the line is used up."""
         resume = self.rules.resume
         container = self.root
         seen: Node | None = None
@@ -162,7 +162,7 @@ class Parser(LineCursor):
                     return self._blank_to
                 seen = child
             if kind == LIST:
-                container = child  # a list continues until something else is put into its container
+                container = child  # a list ends only when something else is added to its container
                 continue
             if kind == SUPER and child.run is not None:
                 child = child.run[-1]
@@ -180,7 +180,7 @@ class Parser(LineCursor):
         return container
 
     def _start(self, container: Node) -> Node:
-        """Start what the line starts; the node that its rest goes to."""
+        """Start the blocks that begin on the line; return the node that gets the rest of it."""
         table, indented = self.rules.table, self.rules.indented
         while True:
             self.peek()
@@ -201,7 +201,7 @@ class Parser(LineCursor):
                 return container
 
     def _add(self, container: Node) -> None:
-        """Give the rest of the line to the node that takes it."""
+        """Give the rest of the line to the node that accepts it."""
         tip = self.tip
         if not self.closed and not self.blank and tip.kind == PARAGRAPH:
             self.add_text(tip)
@@ -217,7 +217,7 @@ class Parser(LineCursor):
             self.add_text(self.add(PARAGRAPH))
 
     def add(self, kind: str) -> Node:
-        """A new node at the next character, as deep as it may be."""
+        """Add a node at the next character, in the deepest open node that can hold it."""
         while not can_hold(self.tip, kind):
             self.finish(self.tip)
         tip, at = self.tip, self.at
@@ -228,7 +228,7 @@ class Parser(LineCursor):
         return node
 
     def add_text(self, node: Node) -> None:
-        """Give the rest of the line to a node that takes text."""
+        """Add the rest of the line to a node that holds text."""
         line, at = self.line, self.at
         if self.blank or self.offset == len(line):
             return
@@ -247,11 +247,11 @@ class Parser(LineCursor):
         node.stop = stop
 
     def pieces_of(self, node: Node) -> list[int]:
-        """Where the text of each line of a paragraph starts and stops, in turn."""
+        """Where the text of each line of a paragraph starts and stops, alternately."""
         if node.pieces is None:
             pieces: list[int] = []
             node.pieces = pieces
-            if node.holder is not self.root:  # further lines would have made pieces
+            if node.holder is not self.root:  # a second line would have created the pieces
                 pieces += (node.start, node.stop) if node.stop > node.start else ()
             else:
                 lines, starts = cut(self.data[node.start : node.stop], 0)
@@ -261,7 +261,7 @@ class Parser(LineCursor):
         return node.pieces
 
     def text_of(self, node: Node) -> bytes:
-        """The text of a paragraph: its lines without what is before them, joined by LF."""
+        """The text of a paragraph: its lines without their prefixes, joined by LF."""
         pieces = iter(self.pieces_of(node))
         return b"\n".join(self.data[start:stop] for start, stop in zip(pieces, pieces, strict=True))
 
@@ -277,7 +277,7 @@ class Parser(LineCursor):
         self.closed = True
 
     def finish(self, node: Node) -> None:
-        """Close a node; the tip is then its parent."""
+        """Close a node; its parent becomes the tip."""
         node.open = False
         parent = node.holder
         ends = self.rules.finish.get(node.kind)
@@ -294,11 +294,11 @@ _NUMBER = re.compile(rb"([0-9]{1,9})([.)])").match
 _LUTE_SPACES = b" \t\v\f"
 
 _MOST_SPACES = 5
-"""From this many columns after a marker on, the item starts with an indented code block."""
+"""From this many columns after a marker, the item starts with indented code."""
 
 
 def quote_start(parser: Parser, container: Node) -> int:
-    """`>`, and one space after it if there is one."""
+    """`>`, with the space after it, if there is one."""
     parser.to_nonspace()
     parser.skip(1)
     parser.skip_one_blank()
@@ -308,7 +308,7 @@ def quote_start(parser: Parser, container: Node) -> int:
 
 
 def quote_resume(parser: Parser, node: Node) -> int:
-    """A quote continues where its sign stands again."""
+    """A quote continues on a line that starts with `>`."""
     if parser.blank or parser.indent >= 4 or parser.line[parser.nonspace] != 62:
         return AGAIN
     parser.to_nonspace()
@@ -319,7 +319,7 @@ def quote_resume(parser: Parser, node: Node) -> int:
 
 
 def item_resume(parser: Parser, node: Node) -> int:
-    """An item continues where its content is indented, and over blank lines once it has any."""
+    """An item continues on lines indented as its content, and over blank lines once it has any."""
     if parser.blank:
         if not node.nodes:
             return AGAIN
@@ -333,11 +333,10 @@ def item_resume(parser: Parser, node: Node) -> int:
 
 
 def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
-    """The marker that is here, consumed with the space that belongs to it; None for none.
+    """Consume a list marker and the space that belongs to it; None if there is none.
 
-    `strict` is CommonMark; else the rules are those of Lute: form feeds stand
-    for spaces, and a paragraph is ended by `1.` only (not by `01.`) and by a
-    bullet with nothing but spaces behind it.
+    `strict` follows CommonMark; otherwise the rules are Lute's: form feeds count as spaces; of
+    numbers, only `1.` (not `01.`) interrupts a paragraph; so does a bullet followed only by spaces.
     """
     line, at = parser.line, parser.nonspace
     sign, number, after = line[at], -1, at + 1
@@ -365,7 +364,7 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
         padding = length + 1
         parser.offset, parser.column, parser.partial = before
         if feeds:
-            parser.nonspace = -1  # the peek went beyond what is text after all
+            parser.nonspace = -1  # the peek went past what turns out to be text
         parser.skip_one_blank()
     else:
         padding = length + gap
@@ -374,7 +373,7 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
 
 
 def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
-    """A new item with this marker, in the open list if it is of one kind with that."""
+    """Add an item with this marker, to the open list if the marker fits that."""
     parser.close_unmatched()
     if parser.tip.kind != LIST or container.kind != LIST or not same_list(container, marker):
         parser.add(LIST).marker = marker
@@ -385,7 +384,7 @@ def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
 
 
 def same_list(node: Node, marker: Marker) -> bool:
-    """Whether an item is in this list: of the same sign, and a task if the first is one."""
+    """Whether an item belongs to this list: it has the same sign, and both or neither are tasks."""
     first = node.marker
     if first is None or first.task != marker.task:
         return False
@@ -399,12 +398,12 @@ _BREAKS = {sign: re.compile(rb"[ \t%c]*" % sign).match for sign in b"*-_"}
 
 
 def heading_start(parser: Parser, container: Node) -> int:
-    """One to six `#` and a space; Lute takes form feeds for spaces."""
+    """One to six `#` and a space; Lute counts form feeds as spaces."""
     return _heading(parser, _HEADING(parser.line, parser.nonspace))
 
 
 def strict_heading_start(parser: Parser, container: Node) -> int:
-    """One to six `#` and a space, as CommonMark has it."""
+    """One to six `#` and a space, as in CommonMark."""
     return _heading(parser, _STRICT_HEADING(parser.line, parser.nonspace))
 
 
@@ -418,7 +417,7 @@ def _heading(parser: Parser, found: re.Match[bytes] | None) -> int:
 
 
 def break_start(parser: Parser, container: Node) -> int:
-    """Three or more of one of `*`, `-`, `_`, spaced; a place that failed is not tried again."""
+    """Three or more of one of `*`, `-`, `_`, spaced; remembers where none can be on the line."""
     line, at = parser.line, parser.nonspace
     sign = line[at]
     if parser.no_break[0] == sign and at < parser.no_break[1]:
@@ -454,7 +453,7 @@ def fence_start(parser: Parser, container: Node) -> int:
 
 
 def lute_fence_start(parser: Parser, container: Node) -> int:
-    """As `fence_start`, but no tilde in any info string either."""
+    """Like `fence_start`, but allows no tilde in any info string either."""
     found = _FENCE(parser.line, parser.nonspace)
     if found is not None and parser.line.find(b"~", found.end()) >= 0:
         return NO
@@ -462,7 +461,7 @@ def lute_fence_start(parser: Parser, container: Node) -> int:
 
 
 def fence_resume(parser: Parser, node: Node) -> int:
-    """Code continues until as many of its signs, or more, are alone on a line."""
+    """Code continues until a line with only its fence sign, at least as many as opened it."""
     fence = node.fence
     line, at = parser.line, parser.nonspace
     if fence is None or parser.blank:
@@ -478,7 +477,7 @@ def fence_resume(parser: Parser, node: Node) -> int:
 
 
 def blank_ends(parser: Parser, node: Node) -> int:
-    """Goes on until a blank line."""
+    """The block continues until a blank line."""
     return AGAIN if parser.blank else STAYS
 
 
@@ -494,7 +493,7 @@ _UNQUOTED_END = frozenset(b"\"'=<`")
 
 
 def line_attributes(text: bytes) -> Pairs:
-    """The attributes of a line that is nothing but a list of them; `text` has no terminator."""
+    """Parse a line that is only an attribute list; `text` has no terminator."""
     if not text.startswith(b"{:") or not text.endswith(b"}") or len(text) < 6:
         return []
     return _pairs(text[2:-1].removeprefix(b"{:"))
@@ -502,14 +501,14 @@ def line_attributes(text: bytes) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """A list of attributes before a text, and the byte of the line after it."""
+    """An attribute list before a text, and the byte of the line after it."""
 
     pairs: Pairs
     stop: int
 
 
 def at_start(line: bytes, at: int) -> Leading | None:
-    """The list of attributes at byte `at` of a line, as in `- {: id="..."}text`."""
+    """Parse the attribute list at byte `at` of a line, as in `- {: id="..."}text`."""
     if not line.startswith(b"{:", at):
         return None
     stop = line.find(b"}", at) + 1
@@ -518,7 +517,7 @@ def at_start(line: bytes, at: int) -> Leading | None:
 
 
 def leading_attributes(text: bytes) -> Pairs:
-    """The attributes of a list at the start of `text`; other text may follow."""
+    """Parse an attribute list at the start of `text`; other text may follow."""
     if not text.startswith(b"{:"):
         return []
     end = text.find(b"}", 2)
@@ -526,23 +525,23 @@ def leading_attributes(text: bytes) -> Pairs:
 
 
 def bare_attributes(text: bytes) -> Pairs:
-    """The attributes at the start of the first paragraph of an item; the braces may be missing."""
+    """Parse attributes at the start of an item's first paragraph; braces are optional."""
     text = text.rstrip(b" \n").removeprefix(b"{:").removesuffix(b"}")
     return _pairs(text.replace(b"\n", b"_esc_newline_"))
 
 
 def spelled(pairs: Pairs) -> bytes:
-    """The list as it is written out again."""
+    """Write out an attribute list."""
     return b"{: " + b" ".join(name + b'="' + value + b'"' for name, value in pairs) + b"}"
 
 
 def value_of(pairs: Pairs, name: bytes) -> bytes | None:
-    """The last value of a name."""
+    """The last value of an attribute name; None if there is none."""
     return next((value for key, value in reversed(pairs) if key == name), None)
 
 
 def _pairs(text: bytes) -> Pairs:
-    """Attribute after attribute; one without a value counts, without a name or a value."""
+    """Parse attributes one by one; one without a value counts as an empty name and value."""
     found: Pairs = []
     at = 0
     while True:
@@ -557,7 +556,7 @@ def _pairs(text: bytes) -> Pairs:
         while name_end < len(text) and text[name_end] in _NAME:
             name_end += 1
         name = text[name_at:name_end]
-        # a name that ends the text is left there by its last character, which is no space
+        # a name that ends the text is left at its last character, which is not a space
         sign = name_end if name_end < len(text) or name_end == name_at + 1 else name_end - 1
         value = _value(text, sign)
         if value is None:
@@ -567,7 +566,7 @@ def _pairs(text: bytes) -> Pairs:
 
 
 def _value(text: bytes, at: int) -> tuple[int, int, int] | None:
-    """Where a value starts and stops and the rest begins; None for a broken one."""
+    """Where a value starts and stops, and where the rest begins; None if it is malformed."""
     sign = _skip_space(text, at)
     if sign >= len(text) or text[sign] != 61:
         return at, at, at
@@ -614,7 +613,7 @@ _MOST_PARENTHESES = 32
 
 
 def definitions(text: bytes) -> list[int]:
-    """How many lines each definition takes that starts a paragraph `text` (joined by LF)."""
+    """Count the lines of each definition at the start of a paragraph `text` (joined by LF)."""
     found: list[int] = []
     at = 0
     while at < len(text) and text[at] == 91:
@@ -627,7 +626,7 @@ def definitions(text: bytes) -> list[int]:
 
 
 def _definition(text: bytes, at: int) -> int | None:
-    """The byte after the definition and its line end; None when none is here."""
+    """The byte after the definition here and its line end; None if there is none."""
     label = _LABEL(text, at)
     if label is None or not label[1].strip():
         return None
@@ -680,10 +679,10 @@ def _destination(text: bytes, at: int) -> int | None:
 
 
 LAST_CLOSED = 5
-"""Kinds up to this one end with their own sign, the others with a blank line."""
+"""HTML kinds up to this one have an end marker; the others end with a blank line."""
 
 OPEN = 7
-"""The kind that ends no paragraph: one tag alone on its line."""
+"""The HTML kind that does not interrupt a paragraph: a single tag alone on its line."""
 
 _NAMES = (
     "address|article|aside|basefont|base|blockquote|body|caption|center|colgroup|col|dd|details"
@@ -712,7 +711,7 @@ _END = tuple(re.compile(each, re.IGNORECASE).search for each in _ENDS)
 
 
 def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
-    """The number of the condition that the line meets at byte `at`; 0 for none."""
+    """The number of the start condition that the line meets at byte `at`; 0 for none."""
     for kind, start in enumerate(_START, 1):
         if start(line, at):
             return kind
@@ -720,5 +719,5 @@ def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
 
 
 def html_ends(kind: int, line: bytes, at: int) -> bool:
-    """Whether the line, from byte `at` on, ends a block of a kind that has its own sign."""
+    """Whether the line, from byte `at` on, has the end marker of an HTML block of this kind."""
     return kind <= LAST_CLOSED and _END[kind - 1](line, at) is not None

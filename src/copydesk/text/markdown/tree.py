@@ -1,10 +1,10 @@
-"""The profile `gfm`, and from a text to its tree of blocks.
+"""The profile `gfm`, and parsing a text into its tree of blocks.
 
-`gfm` is CommonMark 0.31 with tables and tasks as on GitHub, footnotes, and ids of blocks.
+`gfm` is CommonMark 0.31 with GitHub's tables and tasks, footnotes, and block ids.
 
-Laws: never raises, whatever the text, and takes time in proportion to its length. `markdown_of` a
-top-level block of a text is the text between its bytes, but for line ends; what is cut from a line
-is only `>`, space and tabs.
+Laws: never raises, whatever the text, and takes time linear in its length. `markdown_of` a
+top-level block without attributes inside is its source, except for line ends; what is cut from a
+line is only `>`, space, tabs and attributes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _ESCAPED = re.compile(rb"\\.").sub
 
 
 def setext_start(parser: Parser, container: Node) -> int:
-    """A line of `=` or `-` makes a heading of the paragraph before it."""
+    """A line of `=` or `-` turns the paragraph before it into a heading."""
     line, at = parser.line, parser.nonspace
     if container.kind != PARAGRAPH or _SETEXT(line, at) is None:
         return NO
@@ -97,7 +97,7 @@ def setext_start(parser: Parser, container: Node) -> int:
 
 
 def split_definitions(parser: Parser, node: Node) -> bool:
-    """Make blocks of the definitions that a paragraph begins with; whether any text is left."""
+    """Split off the definitions that a paragraph begins with; return whether any text is left."""
     if node.stop <= node.start or parser.data[node.start] != 91:
         return node.stop > node.start
     lines = (line.lstrip(BLANK) for line in parser.text_of(node).split(b"\n"))
@@ -127,13 +127,13 @@ def split_definitions(parser: Parser, node: Node) -> bool:
 
 
 def finish_paragraph(parser: Parser, node: Node) -> None:
-    """Definitions are blocks of their own; a paragraph of nothing else is none."""
+    """Make blocks of the definitions; drop the paragraph if it has nothing else."""
     if not split_definitions(parser, node) and node.holder is not None:
         node.holder.drop_last()
 
 
 def table_start(parser: Parser, container: Node) -> int:
-    """A delimiter row makes a table of the last line of the paragraph before it."""
+    """A delimiter row turns the last line of the paragraph before it into a table."""
     line, at = parser.line, parser.nonspace
     if container.kind != PARAGRAPH or container.stop <= container.start or _RULE(line, at) is None:
         return NO
@@ -167,7 +167,7 @@ _TASK = re.compile(rb"\[[ xX]\](?=[ \t\n])[ \t]*\n?").match
 
 
 def html_start(parser: Parser, container: Node) -> int:
-    """Any of the seven conditions of CommonMark; a tag alone ends no paragraph."""
+    """Any of CommonMark's seven start conditions; a tag alone does not interrupt a paragraph."""
     lazy = not parser.closed and parser.tip.kind == PARAGRAPH
     in_paragraph = container.kind == PARAGRAPH or lazy
     kind = html_kind(parser.line, parser.nonspace, in_paragraph)
@@ -180,19 +180,19 @@ def html_start(parser: Parser, container: Node) -> int:
 
 
 def html_resume(parser: Parser, node: Node) -> int:
-    """HTML that has no sign of its own for its end continues until a blank line."""
+    """HTML without an end marker of its own continues until a blank line."""
     return AGAIN if parser.blank and node.sort > LAST_CLOSED else STAYS
 
 
 def html_taken(parser: Parser, node: Node) -> None:
-    """HTML ends with the line that holds its sign."""
+    """HTML ends with the line that contains its end marker."""
     if html_ends(node.sort, parser.line, parser.offset):
         node.closed = True
         parser.finish(node)
 
 
 def list_start(parser: Parser, container: Node) -> int:
-    """An item, with its attributes if they name an id."""
+    """An item, with its attributes if they contain an id."""
     marker = read_marker(parser, container, strict=True)
     if marker is None:
         return NO
@@ -207,7 +207,7 @@ def list_start(parser: Parser, container: Node) -> int:
 
 
 def finish_list(parser: Parser, node: Node) -> None:
-    """An item whose text begins with a box is a task; a list of nothing else is one of tasks."""
+    """Make an item that begins with a checkbox a task; a list of tasks alone is a task list."""
     data = parser.data
     plain = "o" if node.marker is not None and node.marker.number >= 0 else "u"
     node.subtype = "t"
@@ -225,7 +225,7 @@ def finish_list(parser: Parser, node: Node) -> None:
 
 
 def _drop(parser: Parser, node: Node, count: int) -> None:
-    """Take the box off the text of a task, and the line that holds nothing else."""
+    """Remove the checkbox from a task's text, and its line if nothing else is on it."""
     pieces = parser.pieces_of(node)
     if count > pieces[1] - pieces[0]:
         del pieces[:2]
@@ -235,7 +235,7 @@ def _drop(parser: Parser, node: Node, count: int) -> None:
 
 
 def code_start(parser: Parser, container: Node) -> int:
-    """Four columns of indentation, where no paragraph can go on."""
+    """Four columns of indentation, where no paragraph can continue."""
     if parser.tip.kind == PARAGRAPH or parser.blank:
         return NO
     parser.close_unmatched()
@@ -246,7 +246,7 @@ def code_start(parser: Parser, container: Node) -> int:
 
 
 def code_resume(parser: Parser, node: Node) -> int:
-    """A fence continues until its end, indented code over blank lines and what is indented."""
+    """A fence continues until its end; indented code over blank and indented lines."""
     if node.fence is not None:
         return fence_resume(parser, node)
     if parser.indent >= INDENTED:
@@ -270,7 +270,7 @@ def math_start(parser: Parser, container: Node) -> int:
 
 
 def note_start(parser: Parser, container: Node) -> int:
-    """`[^name]:` starts a footnote; what belongs to it is indented by four columns."""
+    """`[^name]:` starts a footnote; its content is indented by four columns."""
     found = _NOTE(parser.line, parser.nonspace)
     if found is None:
         return NO
@@ -283,7 +283,7 @@ def note_start(parser: Parser, container: Node) -> int:
 
 
 def note_resume(parser: Parser, node: Node) -> int:
-    """A footnote continues where it is indented, and over blank lines once it has content."""
+    """A footnote continues on indented lines, and over blank lines once it has content."""
     if parser.blank:
         return STAYS if node.nodes else AGAIN
     if parser.indent < INDENTED:
@@ -293,7 +293,7 @@ def note_resume(parser: Parser, node: Node) -> int:
 
 
 def attributes_start(parser: Parser, container: Node) -> int:
-    """A line of attributes with an id belongs to the block before it; without one it is text."""
+    """A line of attributes with an id belongs to the block before it; without an id it is text."""
     text = parser.line[parser.nonspace :].rstrip(b" \t")
     if not value_of(line_attributes(text), b"id"):
         return NO
@@ -309,7 +309,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
 
 
 def settle_gfm(parser: Parser) -> None:
-    """Lines of attributes, and marks that are alone, belong to the block before them."""
+    """Attach lines of attributes, and `^id` marks on their own, to the block before them."""
     if b"{:" not in parser.data and b"^" not in parser.data:
         return
     waiting = [parser.root]
@@ -366,19 +366,19 @@ _GFM = BlockRules(
 _BLANKS = (b" ", b"\t")
 
 _QUOTED, _ALL = 0, -1
-"""How a line is cut, besides by so many columns: at a `>`, or all its indentation."""
+"""How a line is cut, if not by a number of columns: at a `>`, or all its indentation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a block. Bytes of the whole text from 0.
+    """One line of a block. Positions are byte offsets in the whole text.
 
     `at`: where the line starts, for the first one where the block does; `start`: where its own text
-    starts; `stop`: where that stops, before the terminator. `end`: where it or the attributes on
-    the lines behind it stop. `pad`: columns of space before the text, where they are no bytes of
-    their own (a prefix cuts a tab in two) or where they say what the block is. `lazy`: the line has
-    not the whole prefix; it goes on with a paragraph (on a first line: with the title of a
-    callout). `hidden`: attributes within the line, which are no part of its text.
+    starts; `stop`: where that ends, before the terminator. `end`: where it, or the attributes on
+    the lines after it, end. `pad`: columns of space before the text that have no bytes of their own
+    (a prefix splits a tab) or that say what the block is. `lazy`: the line lacks part of the
+    prefix; it continues a paragraph (as first line: a callout's title). `hidden`: attributes within
+    the line, which are not part of its text.
     """
 
     at: int
@@ -391,7 +391,7 @@ class Line:
 
 
 def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
-    """The lines of a block, in order, without those of attributes; one at least."""
+    """The lines of a block, in order, without lines of attributes; at least one."""
     data, start = tree.data, block.start
     texts, starts = cut(data[start : block.stop])
     if not texts:
@@ -431,7 +431,7 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
 
 
 def _hidden(tree: Tree, block: Block) -> dict[int, tuple[int, int]]:
-    """The attributes in a block, its own behind it left out, by the start of their line."""
+    """Return the attributes inside a block, except its own after it, by the start of their line."""
     if not block.children:
         return {}
     found: dict[int, tuple[int, int]] = {}
@@ -443,7 +443,7 @@ def _hidden(tree: Tree, block: Block) -> dict[int, tuple[int, int]]:
 
 
 def text_of(tree: Tree, line: Line) -> bytes:
-    """The text of one line of a block."""
+    """Return the text of one line of a block."""
     text = b" " * line.pad + tree.data[line.start : line.stop]
     if line.hidden is None:
         return text
@@ -452,10 +452,10 @@ def text_of(tree: Tree, line: Line) -> bytes:
 
 
 def markdown_of(tree: Tree, block: Block) -> str:
-    """The text of a block: what is read of it, and what has to be said to find it again.
+    """Return the text of a block, as it is read, and as it must be quoted to find it again.
 
-    Lines end with LF, whatever the file has. The document's is that of its
-    blocks, front matter included. Bytes that are not UTF-8 are lone surrogates.
+    Lines end with LF, whatever the file has. The text of the document is that of its blocks, front
+    matter included. Bytes that are not UTF-8 are lone surrogates.
     """
     if _is_bare(tree, block):
         source = tree.source(block)
@@ -465,7 +465,7 @@ def markdown_of(tree: Tree, block: Block) -> str:
 
 
 def _is_bare(tree: Tree, block: Block) -> bool:
-    """Whether the source of a block is its text: nothing is to be cut from any line."""
+    """Whether the source of a block is its text: nothing has to be cut from any line."""
     start, stop = block.start, block.stop
     if (
         not block.children
@@ -473,7 +473,7 @@ def _is_bare(tree: Tree, block: Block) -> bool:
         and tree.data.find(b"\n", start, stop) < 0
         and tree.data.find(b"\r", start, stop) < 0
     ):
-        return True  # one line, whatever it is in: prefixes come before its start
+        return True  # one line, in whatever container: prefixes come before its start
     if _cuts(block) or _own(tree, block) or block.indent or tree.data[start : start + 1] in _BLANKS:
         return False
     return not block.children or (
@@ -482,22 +482,22 @@ def _is_bare(tree: Tree, block: Block) -> bool:
 
 
 def prefix_within(tree: Tree, block: Block) -> bytes:
-    """What a new line of the block itself takes before it, after its first one."""
+    """The prefix of a new line of the block itself, after its first one."""
     return _spelled(_cuts(block)) + b" " * max(_own(tree, block), 0)
 
 
 def prefix_beside(block: Block) -> bytes:
-    """What a line takes that is where the block does: the prefix of its parent's content."""
+    """The prefix of a line next to the block, which is that of its parent's content."""
     return _spelled(_cuts(block))
 
 
 def prefix_inside(block: Block) -> bytes:
-    """What a line of a new child of the block takes, unless it is on the block's first line."""
+    """The prefix of a line of a new child, unless it is on the block's first line."""
     return _spelled([*_cuts(block), *_cuts_of(block)])
 
 
 def filler_at(data: bytes, at: int, column: int) -> int:
-    """How many columns of the tab at byte `at` come before `column`; 0 when it is not cut."""
+    """How many columns of the tab at byte `at` come before `column`; 0 if it is not split."""
     if data[at : at + 1] != b"\t":
         return 0
     begin = line_start(data, at)
@@ -508,13 +508,13 @@ def filler_at(data: bytes, at: int, column: int) -> int:
 
 
 def line_start(data: bytes, at: int) -> int:
-    """The byte where the line that holds byte `at` starts."""
+    """The byte where the line that contains byte `at` starts."""
     begin = data.rfind(b"\n", 0, at) + 1
     return max(data.rfind(b"\r", begin, at) + 1, begin)
 
 
 def line_stop(data: bytes, at: int) -> int:
-    """The byte where the line that holds byte `at` stops, before its terminator."""
+    """The byte where the line that contains byte `at` ends, before its terminator."""
     found = data.find(b"\n", at)
     stop = len(data) if found < 0 else found
     returned = data.find(b"\r", at, stop)
@@ -522,7 +522,7 @@ def line_stop(data: bytes, at: int) -> int:
 
 
 def line_after(data: bytes, at: int) -> int:
-    """The byte where the next line starts, for a byte before a terminator; else the end."""
+    """The byte where the next line starts, given the byte of a terminator; at most the end."""
     return at + 2 if data.startswith(b"\r\n", at) else min(at + 1, len(data))
 
 
@@ -531,7 +531,7 @@ def _spelled(cuts: list[int]) -> bytes:
 
 
 def _cuts(block: Block) -> list[int]:
-    """What the containers of a block take from its lines, outermost first."""
+    """What the containers of a block cut from its lines, outermost first."""
     found = [_ALL] if block.loose else []
     for holder in block.ancestors():
         found += reversed(_cuts_of(holder))
@@ -542,7 +542,7 @@ def _cuts(block: Block) -> list[int]:
 
 
 def _cuts_of(block: Block) -> list[int]:
-    """What one container takes from the lines in it."""
+    """What one container cuts from the lines in it."""
     if block.kind in (QUOTE, CALLOUT):
         return [_QUOTED]
     if block.kind == ITEM:
@@ -551,7 +551,7 @@ def _cuts_of(block: Block) -> list[int]:
 
 
 def _own(tree: Tree, block: Block) -> int:
-    """How many columns a block takes from its later lines: none where SiYuan keeps indentation."""
+    """How many columns a block cuts from its later lines: none where SiYuan keeps indentation."""
     if block.kind == HTML:
         return 0
     if tree.profile == "siyuan" and block.kind in (PARAGRAPH, CODE, MATH):
@@ -563,7 +563,7 @@ def _own(tree: Tree, block: Block) -> int:
 
 
 def _cut(cursor: LineCursor, columns: int) -> bool:
-    """Consume the prefix of one container; whether all of it was there."""
+    """Consume the prefix of one container; return whether all of it was there."""
     cursor.peek()
     if columns == _QUOTED:
         if cursor.blank or cursor.indent >= INDENTED or cursor.line[cursor.nonspace] != 62:
@@ -588,11 +588,11 @@ _ID = re.compile(
 _MARK_AT_END = re.compile(rb"(?:\A|[ \t\n])\^([A-Za-z0-9-]+)[ \t]*\Z").search
 
 _LONGEST = 100
-"""A mark is not looked for further from the end of its line than this many bytes."""
+"""A mark is searched for in this many bytes at the end of its line."""
 
 
 def matter_lines(lines: Sequence[bytes]) -> int:
-    """How many lines of front matter a text begins with, its fences included; 0 for none."""
+    """Count the lines of front matter at the start of a text, fences included; 0 for none."""
     if not lines or lines[0].rstrip(b" \t") != b"---":
         return 0
     for count, line in enumerate(lines[1:], 2):
@@ -602,19 +602,19 @@ def matter_lines(lines: Sequence[bytes]) -> int:
 
 
 def matter_id(matter: bytes) -> str | None:
-    """The id that front matter gives the document."""
+    """The id that the front matter gives the document."""
     found = _ID.search(matter)
     return _text(next(filter(None, found.groups()))) if found is not None else None
 
 
 def marked_id(data: bytes, start: int, stop: int) -> str | None:
-    """The `^id` that the text [start, stop) ends with."""
+    """The `^id` at the end of the text [start, stop)."""
     found = _MARK_AT_END(data[max(start, stop - _LONGEST) : stop])
     return _text(found[1]) if found is not None else None
 
 
 def attributes_id(text: bytes) -> str | None:
-    """The id in a line of attributes, or in a mark that is there instead."""
+    """The id in a line of attributes, or in a `^id` mark that replaces one."""
     if text.startswith(b"^"):
         return marked_id(text, 0, len(text))
     pairs = leading_attributes(text) or line_attributes(text)
@@ -632,10 +632,10 @@ _LARGE = 100_000
 
 @contextmanager
 def undisturbed(size: int) -> Generator[None]:
-    """Pause the collector of cycles while a text of many bytes becomes many objects."""
+    """Pause garbage collection while a text of many bytes becomes many objects."""
     paused = size > _LARGE and gc.isenabled()
     if paused:
-        gc.disable()  # it would find nothing, and take as long as the parser
+        gc.disable()  # it would find nothing, and take as long as parsing
     try:
         yield
     finally:
@@ -644,11 +644,11 @@ def undisturbed(size: int) -> Generator[None]:
 
 
 def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) -> Tree:
-    """The blocks of a Markdown text, with the bytes each of them is on.
+    """Parse a Markdown text into blocks, each with the bytes it covers.
 
-    `part`: it is to stand within another text, and so begins with no front matter. A `str` is
-    counted in its UTF-8. In the profile `gfm` a byte order mark is no part of the text; in `siyuan`
-    it is the first character of a paragraph, as it is for the kernel.
+    `part`: the text will be within another one, so it has no front matter. A `str` is counted in
+    its UTF-8. In the profile `gfm` a byte order mark is not part of the text; in `siyuan` it is the
+    first character of a paragraph, as it is for the kernel.
     """
     data = encode(text) if isinstance(text, str) else text
     with undisturbed(len(data)):
@@ -680,7 +680,7 @@ def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
 
 
 def _settle(data: bytes, root: Node) -> None:
-    """Make blocks of the nodes: their places in columns, their anchors, their children."""
+    """Turn the nodes into blocks: set their columns, anchors and children."""
     marks = b"^" in data
     if root.marking is not None and root.anchor is None:
         _name(data, root, root.marking)
@@ -711,11 +711,11 @@ def _name(data: bytes, node: Node, marking: Node) -> None:
 
 
 def _place(data: bytes, node: Node) -> None:
-    """Take the spaces at the end off a node's span, and count its indentation."""
+    """Trim blanks from the end of a node's span, and count its indentation."""
     start, stop = node.start, node.stop
     while stop > start and data[stop - 1] in BLANK:
         stop -= 1
-    if start == stop:  # no byte stands for it: it is where the text before it ends
+    if start == stop:  # it has no bytes: it is where the text before it ends
         while start and data[start - 1] in BLANK:
             start -= 1
         node.start = node.first = stop = start
