@@ -1,19 +1,19 @@
-"""Several replacements of one file as one change set: all of them, or a refusal.
+"""Several replacements in one file as one change set: all of them, or a refusal.
 
-Invariants: every text is sought in the original; each stands
-there once; regions share no byte; bytes that an edit keeps are kept as they are.
+Invariants: every text is searched for in the original, and is there once; regions share no byte;
+bytes that an edit keeps are not rewritten.
 
-Where users could expect one thing or another:
+Where users could expect either of two behaviours:
 
-- An edit that changes nothing must have its place too, and one alone; it is a
-  check that its text is there. It collides like any other.
+- An edit that changes nothing must match too, and once; it is a check that
+  its text is there. It collides like any other.
 - CRLF and LF are the same in `old` and `new`, also when two edits are compared.
-- `old` of bytes beyond ASCII in a file of unknown encoding is EncodingRefused,
-  not "no match": to name the encoding is what helps.
-- The byte order mark is never found, so no edit can remove it.
-- Arguments are judged before the file: duplicates, a batch of nothing, then
-  what the file cannot hold, then places, then collisions, then new text that
-  the file cannot hold.
+- `old` with bytes beyond ASCII in a file of unknown encoding is EncodingRefused,
+  not "no match": naming the encoding is what helps.
+- The byte order mark is never matched, so no edit can remove it.
+- Arguments are checked before the file: duplicates, a batch that changes
+  nothing, then what the file cannot encode, then places, then collisions, then
+  new text that the file cannot encode.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ from copydesk.text.search import (
 from copydesk.text.snapshot import Snapshot
 
 SHOWN_FAILURES = 500
-"""Failing edits shown with their nearest place; all are named."""
+"""Failing edits shown with their nearest match; all are listed."""
 
 SHOWN_LINES = 200
-"""Line numbers shown for all edits with several places; a few for each."""
+"""Line numbers shown for all edits with several matches together; a few for each."""
 
 _LEAST_LINES = 3
 
 SHOWN_CORRECTIONS = 6_000
-"""Characters of corrected texts that are shown, each text whole."""
+"""Characters of corrected texts shown; no text is cut."""
 
 SHOWN_COLLISIONS = 5_000
-"""Pairs that are shown; nested texts make millions."""
+"""Pairs shown; nested texts make millions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The edits at their places: the spans of bytes in the order of the edits."""
+    """The edits at their places; `spans` are in bytes, in the order of the edits."""
 
     change: ChangeSet
     spans: tuple[Span, ...]
@@ -80,10 +80,10 @@ class Batch:
 
 
 def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
-    """The change that makes all edits.
+    """Return the change that makes all edits.
 
-    Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused,
-    and InvalidArgs when no edit changes anything.
+    Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused, and InvalidArgs if
+    no edit changes anything.
     """
     replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
     _check_arguments(replacements)
@@ -99,11 +99,11 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
 
 
 def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
-    """The change that makes the edits one after the other, each in what the ones before left.
+    """Return the change that makes the edits in sequence, each on the result of those before.
 
-    An old text that stands nowhere is sought by whole lines without the white space around each;
-    the new lines then take the indentation of the first. An empty one is at the start.
-    Raises PartialMatchFail where one has no place or several, EncodingRefused.
+    If an old text is not found, it is matched by whole lines without the white space around each;
+    the new lines then take the indentation of the first. An empty one matches at the start. Raises
+    PartialMatchFail if one has no match or several, and EncodingRefused.
     """
     now, changes = base, [ChangeSet.of(base.size, ())]
     spans: list[Span] = []
@@ -115,7 +115,7 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
         spans += one.spans
         no_ops += one.no_op_count
         escapes.append(one.escapes)
-    while len(changes) > 1:  # neighbours first: one after the other takes the square of them
+    while len(changes) > 1:  # combine neighbours first: one after the other takes quadratic time
         pairs = zip_longest(changes[::2], changes[1::2])
         changes = [one if other is None else one.then(other) for one, other in pairs]
     return Batch(changes[0], tuple(spans), no_ops, Escapes.of(escapes))
@@ -146,18 +146,18 @@ def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
 _BLANKS = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-"""White space around a line, without the separators of records."""
+"""White space around a line, except record separators."""
 
 
 def _inserted(base: Snapshot, at: int, new: str) -> Batch:
-    """The batch that puts a text where there is none, at a byte."""
+    """The batch that inserts a text at a byte."""
     newline = _newline(base, at, after_line=False)
     raw = newline.join(map(base.encoding.encode, new.replace("\r\n", "\n").split("\n")))
     return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
 
 
 def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, str, str] | None:
-    """Where the old text stands but for white space around lines; the first place, its new text."""
+    """Match the old text up to white space around lines: matches, first text, new text."""
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (edit.old, edit.new))
     lines = list(base.texts(0, base.line_count))
     lines += [""] * (base.ends_with_newline or not lines)
@@ -183,14 +183,14 @@ def _indent(line: str) -> str:
 
 
 def _end_of(base: Snapshot, line: int) -> int:
-    """The byte after the text of a line, before its terminator; the one after the last is empty."""
+    """The byte after the text of a line, before its terminator; the end after the last line."""
     if line >= base.line_count:
         return base.size
     return base.start(line + 1) - len(base.terminator(line))
 
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
-    """The change that replaces every place of one text, from the start, none overlapping."""
+    """The change that replaces all non-overlapping matches of one text, from the start."""
     replacement = _Replacement.of(base.encoding, edit)
     _check_arguments([replacement])
     _check_known(base.encoding, [edit])
@@ -198,7 +198,7 @@ def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
 
 
 def place_parts(base: Snapshot, request: BatchEdit) -> tuple[tuple[Span, ...], int]:
-    """The lines [start, stop), 0-based, of each edit, and how many places; raises as that does."""
+    """The lines [start, stop), 0-based, of each edit, and how many places; may refuse."""
     if isinstance(request, PatchEdit):
         parts = place_hunks(base, request)
         return parts, len(parts)
@@ -216,7 +216,7 @@ def place_parts(base: Snapshot, request: BatchEdit) -> tuple[tuple[Span, ...], i
 
 
 def is_everywhere(request: BatchEdit) -> bool:
-    """Whether its one edit is made in every place of the old text."""
+    """Whether its one edit is made at every match of the old text."""
     return isinstance(request, ReplaceText) and request.everywhere
 
 
@@ -229,7 +229,7 @@ def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> Batch:
-    """The batch where each edit is sought in its own lines alone."""
+    """Return the batch where each edit is searched for in its own lines only."""
     if isinstance(request, PatchEdit):
         change, escapes = compile_hunks(base, request, parts)
         lines = ((base.start(first), base.start(last)) for first, last in parts)
@@ -257,14 +257,14 @@ def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> 
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
-    """Some lines as a text of their own, and the byte at which they start."""
+    """Return some lines as a text of their own, and the byte where they start."""
     low = base.start(part[0]) if part[0] else 0
     encoding = replace(base.encoding, bom=b"") if low else base.encoding
     return Snapshot(base.data[low : base.start(part[1])], encoding), low
 
 
 def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str | None]]:
-    """All places of the old text, none overlapping, with what is there if it has escapes."""
+    """All non-overlapping matches of the old text, with the text there if it has escapes."""
     found: list[tuple[Span, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
     for span, old in [] if found else _shown_at(base, edit):
         if not found or span[0] >= found[-1][0][1]:
@@ -287,7 +287,7 @@ def _everywhere(
 def _found(
     base: Snapshot, edits: Sequence[StringEdit]
 ) -> tuple[tuple[Matches, ...], dict[int, str]]:
-    """The places of each old text; by index what is there where it was found by its escapes."""
+    """The matches of each old text; by index the actual text if it was matched by its escapes."""
     found = list(find_all(base, [edit.old for edit in edits]))
     olds: dict[int, str] = {}
     for index, edit in enumerate(edits):
@@ -299,7 +299,7 @@ def _found(
 
 
 def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str]]:
-    """Where the old text stands as it was shown, with bytes by their `\\xNN`."""
+    """Match the old text as it was shown, with bytes as `\\xNN`."""
     if not base.encoding.escapes:
         return []
     pattern = base.encoding.pattern(edit.old.replace("\r\n", "\n"))
@@ -307,11 +307,11 @@ def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str]]:
 
 
 class _Replacement(NamedTuple):
-    """An edit with LF alone, without what old and new have in common at both ends.
+    """An edit with LF only, without what old and new have in common at both ends.
 
-    So a line end that is kept stays the one it was, in files of mixed ones too.
-    `old` [head, tail) is replaced by `new`; `start` and `stop` are those ends in
-    the UTF-8 of `old`, or -1 where that is not how the file is written.
+    So a line end that is kept stays the same, even in files with mixed ones. `old` [head, tail) is
+    replaced by `new`; `start` and `stop` are those ends in the UTF-8 of `old`, or -1 if the file is
+    not written so.
     """
 
     old: str
@@ -343,7 +343,7 @@ class _Replacement(NamedTuple):
         return self.head == self.tail and not self.new
 
     def at(self, base: Snapshot, span: Span) -> Edit:
-        """The bytes that differ, where `old` is at `span`."""
+        """The edit of the bytes that differ, given that `old` is at `span`."""
         start, stop = self._ends(base, span)
         if "\n" not in self.new:
             return Edit(start, stop, self._encoded(base.encoding, self.new))
@@ -354,7 +354,7 @@ class _Replacement(NamedTuple):
         return Edit(start, stop, b"".join(map(add, raw, ends)) + last)
 
     def _line_ends(self, base: Snapshot, start: int, lines: list[str]) -> list[bytes]:
-        """How each of the new lines is ended; where the old ones differ, as its old one was."""
+        """The terminator of each new line; where the old ones differ, that of its old line."""
         newline = _newline(base, start, after_line=self.old.endswith("\n", 0, self.head))
         old = self.old[self.head : self.tail].split("\n")[:-1]
         first = base.line_at(start)
@@ -393,12 +393,12 @@ class _Replacement(NamedTuple):
         try:
             return encoding.bytes_of(part)
         except EncodingRefused:
-            encoding.bytes_of(self.whole_new)  # so that the index is that in the caller's text
+            encoding.bytes_of(self.whole_new)  # raises with the index in the caller's text
             raise
 
 
 def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
-    """The terminator of new lines put at byte `start`: their line's, or the neighbourhood's."""
+    """The terminator for new lines at byte `start`: that of their line, or of lines nearby."""
     line = base.line_at(start) - after_line
     own = base.terminator(line) if line < base.line_count else b""
     return own or base.newline_near(line, base.line_count)
@@ -415,7 +415,7 @@ def _check_arguments(replacements: Sequence[_Replacement]) -> None:
 
 
 def _check_known(encoding: Encoding, edits: Sequence[StringEdit]) -> None:
-    """Raise EncodingRefused for text beyond ASCII in bytes of which nothing else is known."""
+    """Raise EncodingRefused for non-ASCII text if the file's encoding is unknown."""
     if encoding.known:
         return
     for edit in edits:
@@ -430,7 +430,7 @@ def _batch(
     spans: tuple[Span, ...],
     olds: Mapping[int, str],
 ) -> Batch:
-    """The batch of replacements at their places; `olds` are old texts that hold bytes."""
+    """The batch of replacements at their places; `olds` are old texts that contain bytes."""
     escapes: list[Escapes] = []
     if base.encoding.escapes:
         replacements = list(replacements)
@@ -438,14 +438,14 @@ def _batch(
             ((first, last),) = part_lines(base, [span])
             old = base.raw(first, last)
             if "\\x" in edit.old and index not in olds:
-                old = base.slice(*span)  # what was sought as text is text in the new one too
+                old = base.slice(*span)  # what was matched as text is text in the new one too
             new, found = base.encoding.meant(edit.new, old)
             escapes.append(found)
             if index in olds or new != edit.new:
                 one = StringEdit(olds.get(index, edit.old), new)
                 replacements[index] = _Replacement.of(base.encoding, one)
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
-    # in the order of the regions: what two that touch put in between them is in that order
+    # in order of position, so that what two adjacent edits insert between them is in it too
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
     change = ChangeSet.of(len(base.data), real)
     return Batch(change, spans, len(spans) - len(real), Escapes.of(escapes))
@@ -454,7 +454,7 @@ def _batch(
 def _collision(
     base: Snapshot, spans: Sequence[Span], pairs: Sequence[tuple[int, int]]
 ) -> CollisionDetected:
-    """The refusal that names the pairs; when there are too many, it tells how many."""
+    """The refusal that names the pairs; if there are too many, also their number."""
     named = tuple(_clash(base, spans, *pair) for pair in sorted(pairs[:SHOWN_COLLISIONS]))
     if len(pairs) <= SHOWN_COLLISIONS:
         return CollisionDetected(named)
@@ -472,7 +472,7 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 def _failure(
     base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
-    """All edits without a place (`once`: a single one), each with help to fix it."""
+    """The refusal of all edits without a place, with help to fix them; `once`: one is wanted."""
     failing = [index for index, matches in enumerate(found) if matches.count != 1]
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)

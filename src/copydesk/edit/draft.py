@@ -1,8 +1,8 @@
-"""A request at its place in one text: the lines that it is about, its change set, its remarks.
+"""A request at its place in one text: the lines it affects, its change set, its remarks.
 
-A plan is an edit that was shown and waits to be applied; its base text is kept by digest.
-Invariants: the footprint holds the lines that are replaced; every byte outside the place stays,
-but for the newline that the end of the file must have, and that one is remarked.
+A plan is an edit that was shown and waits to be applied; its base text is stored by digest.
+Invariants: the footprint contains the lines that are replaced; every byte outside the place stays,
+except that a newline may be added at the end of the file, which is then reported.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ _TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
 
 
 def resolve_range(text: str, total: int) -> tuple[int, int]:
-    """The lines [start, stop), 0-based, that `text` names among `total` lines.
+    """Return the lines [start, stop), 0-based, that `text` names among `total` lines.
 
-    `start == stop == total` is the place after the last line (`N~` with N one
-    more than there are lines), and the whole of an empty text. Raises
-    InvalidRange and RangeOutOfBounds, both with the line count.
+    `start == stop == total` is the place after the last line (`N~` with N one more than the number
+    of lines), and all of an empty text. Raises InvalidRange and RangeOutOfBounds, both with the
+    line count.
     """
     found = _SHAPE.fullmatch(text)
     if not found or not text:
@@ -92,7 +92,7 @@ def resolve_range(text: str, total: int) -> tuple[int, int]:
 
 
 def first_line_of(text: str) -> int:
-    """The first line, 0-based, that a range names if there is such a line; 0 for no range."""
+    """The first line, 0-based, that a range names; 0 if it names none."""
     found = _SHAPE.fullmatch(text)
     return max(int(found["first"]) - 1, 0) if found and found["first"] else 0
 
@@ -107,19 +107,19 @@ SHOWN_CANDIDATES = 10
 SHOWN_LENGTH = 200
 SHOWN_STANDING = 40
 AROUND = 3
-"""Lines shown before and after those that an edit is about."""
+"""Lines shown before and after those that an edit affects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Lines [start, stop), 0-based, to be replaced (none when they are equal).
+    """Lines [start, stop), 0-based, to be replaced (none if they are equal).
 
-    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and 1 stand
-    for the two ends of an empty text. None: the edit relies on nothing and goes to the end
-    of the text. `candidates` and `occurrence` (1-based) say how an anchor was chosen,
-    `first_taken` that it was the first one only because the caller allowed it. `parts` are
-    the lines of each edit of a batch; it relies on these alone, and `foot` spans them.
-    Of a text that is replaced everywhere `candidates` is how often it is in the parts.
+    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and 1 stand for the two
+    ends of an empty text. None: the edit relies on nothing and goes to the end of the text.
+    `candidates` and `occurrence` (1-based) say how an anchor was chosen; `first_taken`: it is the
+    first one only because the caller allowed that. `parts` are the lines of each edit of a batch,
+    which relies on these alone; `foot` spans them. If a text is replaced everywhere, `candidates`
+    is how often it is in the parts.
     """
 
     start: int
@@ -132,7 +132,7 @@ class Place:
 
     @property
     def named(self) -> str:
-        """The lines as they are told, from 1; of an insertion, the two that it is between."""
+        """The lines as reported, 1-based; for an insertion, the two lines it is between."""
         if self.start == self.stop:
             return f"{max(self.start, 1)}~{self.start + 1}"
         return f"{self.start + 1}~{self.stop}"
@@ -144,7 +144,7 @@ class Place:
 
 
 def locate(request: Request, text: Snapshot | Source) -> Place:
-    """The place of the request in the text; raises the refusals of its kind."""
+    """Return the place of the request in the text; raises the refusals of its kind."""
     base = Whole(text) if isinstance(text, Snapshot) else text
     if isinstance(request, RangeEdit):
         start, stop = resolve_range(request.range, base.line_count)
@@ -169,7 +169,7 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
 
 
 def _ranges(request: RangeEdits, total: int) -> tuple[tuple[int, int], ...]:
-    """The lines of each range; raises CollisionDetected where two share a line or a place."""
+    """Return the lines of each range; raises CollisionDetected if two share a line or a place."""
     parts = tuple(resolve_range(edit.range, total) for edit in request.edits)
     clashes: list[Clash] = []
     widest: int | None = None
@@ -191,7 +191,7 @@ def _told(part: tuple[int, int]) -> str:
 
 
 def sought_by(request: Request) -> tuple[Sought, ...]:
-    """The texts that `locate` searches for, so that a source can find them in its first pass."""
+    """The texts that `locate` searches for, so that a source can find them in one pass."""
     if isinstance(request, Insert):
         return (_sought(request.anchor),)
     if isinstance(request, BlockReplace):
@@ -201,7 +201,7 @@ def sought_by(request: Request) -> tuple[Sought, ...]:
 
 
 def text_for(request: Request, base: Source, place: Place) -> Text:
-    """The text with the lines loaded that `compose` needs for the request at its place."""
+    """Return the text with the lines loaded that `compose` needs for the request at its place."""
     if isinstance(request, SeveralEdits | DeleteFile):
         return base.whole()
     if isinstance(request, MoveFile | ChangeMode):
@@ -210,13 +210,13 @@ def text_for(request: Request, base: Source, place: Place) -> Text:
 
 
 def of_parts(parts: tuple[tuple[int, int], ...]) -> Place:
-    """The place of several edits that are in these lines; no lines are the end of the text."""
+    """The place of several edits in these lines; a part without lines is the end of the text."""
     span = (min(start for start, _ in parts), max(stop for _, stop in parts))
     return Place(*span, span, parts=parts)
 
 
 def end_of(base: Text | Source) -> Place:
-    """The end of the text, wherever that is when it is written."""
+    """The end of the text, resolved when it is written."""
     return Place(base.line_count, base.line_count, None)
 
 
@@ -239,7 +239,7 @@ def foot_span(base: Text, place: Place) -> tuple[int, int] | None:
 def shown(
     base: Text | Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
 ) -> tuple[LineShown, ...]:
-    """The first of `lines` (0-based) with their numbers from 1 and their texts, cut."""
+    """The first of `lines` (0-based), with 1-based numbers and truncated texts."""
 
     def text(line: int) -> str:
         return (base if isinstance(base, Text) else base.around(line, line + 1)).text(line)
@@ -248,7 +248,7 @@ def shown(
 
 
 def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tuple[LineShown, ...]:
-    """The first of `blocks`, each by its first line and its last one, both 0-based."""
+    """The first of `blocks`, each shown by its first and its last line, both 0-based."""
     ends = shown(base, [last for _, last in blocks])
     return tuple(
         replace(start, end_line=end.line, end_text=end.text)
@@ -259,7 +259,7 @@ def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tupl
 def standing(
     base: Text | Source, start: int, stop: int, expected: Sequence[str] = ()
 ) -> tuple[LineShown, ...]:
-    """Lines [start, stop) with a few around; long ones cut where they differ from `expected`."""
+    """Lines [start, stop) and a few around; long ones are cut where they differ from `expected`."""
     last = base.line_count
     low, high = max(min(start, last) - AROUND, 0), min(max(stop, start) + AROUND, last)
     text = base if isinstance(base, Text) else base.around(low, high)
@@ -278,7 +278,7 @@ def standing(
 
 
 def cut(text: str, length: int = SHOWN_LENGTH, at: int = 0) -> str:
-    """The text, or what is around character `at`, with marks that say how much is left out."""
+    """The text, or the part around character `at`, with marks that count what is left out."""
     if len(text) <= length:
         return text
     start = max(min(at - length // 3, len(text) - length), 0) if at >= length else 0
@@ -292,7 +292,7 @@ def _sought(anchor: Anchor) -> Sought:
 
 
 def _seek(request: Request, base: Source) -> tuple[Hits, ...]:
-    """The lines of the request's anchors; bytes are found by their `\\xNN` where no text is."""
+    """Find the lines of the anchors; if no line has `\\xNN` as text, it stands for a byte."""
     sought = sought_by(request)
     found = base.seek(sought)
     again = tuple(
@@ -318,7 +318,7 @@ def _require(hits: Hits, anchor: Anchor, base: Source) -> None:
 
 
 def _missing(anchor: Anchor, base: Source) -> AnchorNotFound:
-    """The refusal of an anchor that no line matches, with the lines most like it."""
+    """The refusal for an anchor that no line matches, with the lines most similar to it."""
     near = base.close_to(anchor.text)
     close = shown(base, near.lines, 3)
     causes, corrected = tuple[str, ...](near.causes), near.corrected
@@ -357,7 +357,7 @@ def _chosen(
 
 
 def _block(request: BlockReplace, base: Source) -> Place:
-    """Each start pairs with the first end after it; what is nested inside is ambiguous."""
+    """Pair each start with the first end after it; a start nested in the block is ambiguous."""
     first, second = _seek(request, base)
     _require(first, request.start_anchor, base)
     _require(second, request.end_anchor, base)
@@ -401,8 +401,8 @@ def _block(request: BlockReplace, base: Source) -> Place:
 class BlockReads:
     """The blocks that a plan relies on, and how many lines it changes.
 
-    `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the blocks that are
-    written or deleted whatever they hold. Lines are those of the diff that was shown.
+    `digests` are pairs of a block's id and the SHA-256 in hex of its text, for blocks that are
+    written or deleted whatever they contain. Lines are those of the diff that was shown.
     """
 
     digests: tuple[tuple[str, str], ...]
@@ -412,7 +412,7 @@ class BlockReads:
 
 ContextMatch = Literal["exact", "fuzz", "rejected"]
 Ended = Literal["applied", "discarded", "expired"]
-"""How a plan can have ended."""
+"""How a plan can end."""
 
 _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
@@ -421,14 +421,13 @@ _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 class Plan:
     """One prepared edit.
 
-    `tool` is the one that prepared it, `toolset` the set it was called from. `base_digest` and
-    `diff_digest` are SHA-256 in hex; `base_digest` is None when the file is to be created. Times
-    are milliseconds since 1970 (UTC). `span` is where the lines that it relies on stand in the
-    base, in bytes (`span_of`); None for a batch, and for one that relies on an end of the file.
-    `edited_by`: the person who gave it another text than its owner did. `blocks` is for a block
-    diff, which has no lines of a file as its place. `why` is what its owner said it is for, `task`
-    the label of what it was working on. Plans of one `transaction` were made by one call, or are to
-    be written together.
+    `tool` is the tool that prepared it, `toolset` the set it was called from. `base_digest` and
+    `diff_digest` are SHA-256 in hex; `base_digest` is None if the file is to be created. Times are
+    milliseconds since 1970 (UTC). `span` is where the lines it relies on are in the base, in bytes
+    (`span_of`); None for a batch, and for one that relies on an end of the file. `edited_by`: the
+    person who changed its owner's text. `blocks` is for a block diff, whose place is not lines of a
+    file. `why` is the owner's reason for it, `task` the label of what the owner was working on.
+    Plans of one `transaction` were made by one call, or are to be written together.
     """
 
     id: str
@@ -452,10 +451,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """By whom an edit was approved, and by whom its plan was given another text, if it was.
+    """Who approved an edit, and who changed the text of its plan, if anyone did.
 
-    Times are milliseconds since 1970 (UTC), 0 and an empty name where it did not happen.
-    `before` and `after` are what the approval was for, as the desk binds it.
+    Times are milliseconds since 1970 (UTC); 0 and an empty name if it did not happen. `before` and
+    `after` are what the approval is for, as the desk binds it.
     """
 
     by: str = ""
@@ -477,7 +476,7 @@ class Approval:
 
 
 def checked_id(text: str) -> str:
-    """The id, if it is eight lower-case hex characters; raises InvalidHunkId."""
+    """Return the id if it is eight lower-case hex characters; raises InvalidHunkId."""
     if not _ID.fullmatch(text):
         raise InvalidHunkId(text)
     return text
@@ -485,15 +484,15 @@ def checked_id(text: str) -> str:
 
 _SHOWN_ESCAPES = 8
 _SHOWN_EXPECTED = 2_000
-"""Characters of the expected lines, and of those found, around the first difference."""
+"""Characters shown, around the first difference, of the expected lines and of those found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
     """How line endings were normalized.
 
-    `newline_style`: `lf` or `crlf`, the terminator that the new lines took;
-    `content_newlines_converted`: how many terminators of the content were another one.
+    `newline_style`: `lf`, `crlf` or `mixed`, the terminators that the new lines took;
+    `content_newlines_converted`: how many terminators of the content were converted to them.
     """
 
     file_eof_has_newline: bool
@@ -525,7 +524,7 @@ class Draft:
 
     @computed_once
     def old_count(self) -> int:
-        """How many lines are replaced; of a batch those that differ afterwards, of a move none."""
+        """How many lines are replaced; for a batch those that then differ, for a move none."""
         if isinstance(self.request, MoveFile):
             return 0
         if isinstance(self.request, BatchEdit):
@@ -534,19 +533,19 @@ class Draft:
 
     @computed_once
     def new_count(self) -> int:
-        """How many lines are in their place."""
+        """How many lines replace them."""
         if isinstance(self.request, BatchEdit):
             return sum(len(region.new) for region in self.regions)
         return len(self.new_lines)
 
     @computed_once
     def regions(self) -> tuple[Region, ...]:
-        """The whole lines that the change alters, in their order."""
+        """The whole lines that the change alters, in order."""
         return regions(self.base, self.change)
 
     @property
     def regions_apart(self) -> tuple[Region, ...]:
-        """The regions, with at least one line between them that stays."""
+        """The regions, merged so that at least one unchanged line is between any two."""
         return tuple(
             Region(
                 run[0].start,
@@ -586,7 +585,7 @@ class Draft:
 
     @computed_once
     def replaces_nothing(self) -> bool:
-        """Whether the file after the change is the file before it."""
+        """Whether the file stays as it is."""
         if isinstance(self.request, ChangeMode):
             return self.request.wanted == self.request.mode
         if self.created or isinstance(self.request, FileOperation):
@@ -595,7 +594,7 @@ class Draft:
 
     @computed_once
     def bad_character(self) -> bool:
-        """Whether the new text holds U+FFFD and the replaced text did not."""
+        """Whether the new text contains U+FFFD and the replaced text does not."""
         if isinstance(self.request, BatchEdit):
             return self.request.bad_character
         if not any("\ufffd" in line for line in self.new_lines):
@@ -634,8 +633,8 @@ _OPERATIONS: dict[type[FileOperation], Action] = {
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
-    """The request at `place` in `base`; raises ContentRequired or EncodingRefused."""
-    if isinstance(request, FileOperation):  # a deletion takes all bytes, anything else none
+    """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
+    if isinstance(request, FileOperation):  # a deletion removes all bytes, others none
         edits = [Edit(0, base.size, b"")] if isinstance(request, DeleteFile) else []
         normalized = Normalized(True, True, False, False, "lf", 0)
         return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
@@ -673,7 +672,7 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """New lines for some lines of the text: what one edit comes to but for the end of the file."""
+    """New lines for some lines of the text: one edit's result, except for the end of the file."""
 
     part: tuple[int, int]
     edit: Edit
@@ -687,7 +686,7 @@ class _Piece:
 def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) -> _Piece:
     """The content for lines [start, stop), or before `start`; empty only if it `deletes` lines."""
     first, last = part
-    if not first:  # a mark alone is a character that somebody asked for
+    if not first:  # a lone byte order mark is kept as a character
         content = base.encoding.unmarked(content) or content
     if not content and not deletes:
         raise ContentRequired()
@@ -705,7 +704,7 @@ def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) ->
 
 
 def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
-    """The change of all pieces, and whether the last line got a newline that it did not have."""
+    """The change of all pieces, and whether the last line got a newline that it lacked."""
     last = base.line_count
     unclosed = _is_unclosed(base)
     at_end = [piece for piece in pieces if piece.part[1] == last]
@@ -723,7 +722,7 @@ def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
 
 
 def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: bool = False) -> Draft:
-    """A batch leaves the end of the file alone, unless it replaces one text."""
+    """Compose a batch, which leaves the end of the file as it is unless it replaces one text."""
     parts = place.parts
     if isinstance(request, PatchEdit) and request.creates:
         if not created:
@@ -749,7 +748,7 @@ def _is_unclosed(text: Text) -> bool:
 
 
 def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
-    """The request for the change of one region; insertions keep a line next to them as anchor."""
+    """The request for one changed region; an insertion includes an adjacent line to rely on."""
     new = [base.encoding.decode(line) for line in region.new]
     start, stop = region.start, region.stop
     if start == stop and start == base.line_count:
@@ -761,10 +760,10 @@ def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
 
 
 def whole_text(base: Text, content: str) -> str:
-    """The new text of all of `base`, escapes resolved and without a byte order mark of `base`.
+    """Return new text for all of `base`, escapes resolved, without a byte order mark of `base`.
 
-    Raises EncodingRefused where it holds bytes as they were shown: it comes from a reading that
-    does not tell what the file holds.
+    Raises EncodingRefused if it contains bytes as they were shown: then it comes from a read that
+    does not show what the file contains.
     """
     text, escapes = base.encoding.meant(content, base.raw(0, base.line_count))
     if escapes.meant:
@@ -774,7 +773,7 @@ def whole_text(base: Text, content: str) -> str:
 
 
 def check_expected(expected_old: str, base: Text, place: Place) -> None:
-    """ContentChanged unless the lines read as `expected_old`, but for line ends and shown bytes."""
+    """Raise ContentChanged unless the lines are `expected_old`, up to line ends and escapes."""
     expected = content_lines(expected_old)
     if not _reads_as(expected, base, place):
         found = base.texts(place.start, place.stop)
@@ -793,7 +792,7 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
 
 
 def _stands_at(expected: list[str], base: Text) -> str | None:
-    """The lines that are the expected ones, where they are in one place of a whole text."""
+    """The lines equal to the expected ones, if they are in one place only and all are loaded."""
     if not isinstance(base, Snapshot) or not any(line.strip() for line in expected):
         return None
     (found,) = find_all(base, ["\n".join(expected)])
@@ -808,7 +807,7 @@ def _stands_at(expected: list[str], base: Text) -> str | None:
 
 
 def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
-    """Whether the lines are the expected ones as they are, or by what was shown of them."""
+    """Whether the lines are the expected ones, either as they are or as they were shown."""
     if len(expected) != place.stop - place.start:
         return False
     for line, text in enumerate(expected, place.start):
@@ -821,7 +820,7 @@ def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
 
 
 def _split(content: str, newline: bytes) -> tuple[list[str], int, bool]:
-    """The lines of the content, how many terminators change, whether the last one has any."""
+    """The lines of the content, how many terminators change, and whether the last line has one."""
     crlf = content.count("\r\n")
     every = content.count("\n")
     converted = every - crlf if b"\r" in newline else crlf

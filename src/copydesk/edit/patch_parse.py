@@ -1,4 +1,4 @@
-"""The languages of patches, apply_patch, SEARCH/REPLACE blocks and unified diffs, read as hunks."""
+"""Parse patches into hunks: apply_patch, SEARCH/REPLACE blocks and unified diffs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ REGULAR, EXECUTABLE = "100644", "100755"
 class FilePatch:
     """The changes of a patch to one file.
 
-    `names` are the paths that may be meant, the likeliest first, and `other` is one that may be
-    meant as well as the first if both are there; `to` is the new name of a
-    file that is moved. `line` is where this begins in the patch. `base` is the start of the
-    blob id that git gives to the file before, `after` to the one after, `mode` git's mode of
-    that; all are empty where the patch does not say. The hunks of a file that is added or
-    deleted hold its whole text, if `has_text`.
+    `names` are the paths that may be meant, likeliest first; `other` is one that may be meant as
+    well as the first if both exist; `to` is the new name of a file that is moved. `line` is where
+    this begins in the patch. `base` is the start of git's blob id of the file before, `after` of
+    the one after, `mode` git's mode of that; all are empty if the patch does not say. The hunks of
+    a file that is added or deleted contain its whole text, if `has_text`.
     """
 
     kind: Kind
@@ -45,11 +44,11 @@ class FilePatch:
 
 
 class PatchLines:
-    """The lines of a patch, taken one after the other; each but the last one ends with LF.
+    """The lines of a patch, taken one by one; each but the last one ends with LF.
 
-    A CR belongs to a line where only the text of files has it: a patch whose own lines,
-    those that `is_marker` knows, end with CRLF was converted on its way. The last line
-    may have lost its end, or got another one.
+    A CR belongs to a line only if just the text of files has it: a patch whose own lines, those
+    that `is_marker` matches, end with CRLF was converted in transit. The last line may have lost
+    its end, or got another one.
     """
 
     def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
@@ -63,7 +62,7 @@ class PatchLines:
 
     @property
     def number(self) -> int:
-        """The number of the line that is next, from 1."""
+        """The number of the next line, 1-based."""
         return self.at + 1
 
     def peek(self, ahead: int = 0) -> str | None:
@@ -76,12 +75,12 @@ class PatchLines:
         return self._lines[self.at - 1]
 
     def before(self, count: int) -> Iterator[str]:
-        """Up to `count` lines before the next one, the last one first."""
+        """Yield up to `count` lines before the next one, last one first."""
         yield from reversed(self._lines[max(self.at - count, 0) : self.at])
 
 
 def invalid(reason: str, line: int | None = None, text: str | None = None) -> PatchInvalid:
-    """A PatchInvalid for one line of the patch."""
+    """Make a PatchInvalid for one line of the patch."""
     return PatchInvalid(reason, line, text if text is None else text[:_SHOWN])
 
 
@@ -89,7 +88,7 @@ _SHOWN = 200
 
 
 def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """The patches, if they name each file once; raises PatchInvalid."""
+    """Return the patches if they name each file once; raises PatchInvalid."""
     seen: set[str] = set()
     for patch in patches:
         for name in {patch.path, patch.to} - {""}:
@@ -100,7 +99,7 @@ def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """The patches, in order, one for each file; PatchInvalid if a moved one is named twice."""
+    """Merge the patches of each file, in order; PatchInvalid if a moved file is named twice."""
     found: dict[str, FilePatch] = {}
     for patch in patches:
         before = found.get(patch.path)
@@ -122,7 +121,7 @@ _HERE = ("<<EOF", "<<'EOF'", '<<"EOF"')
 
 
 def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
-    """The files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
+    """Return the files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
     lines = PatchLines(_closed(text), "*** ")
     _skip_blank(lines)
     is_here = (lines.peek() or "").strip() in _HERE
@@ -194,7 +193,7 @@ def _added(lines: PatchLines, path: str, number: int) -> FilePatch:
 
 
 def _ends_file(lines: PatchLines) -> bool:
-    """Whether only blank lines are before the next marker."""
+    """Whether only blank lines come before the next marker."""
     ahead = 0
     while (line := lines.peek(ahead)) is not None and not line.strip():
         ahead += 1
@@ -221,7 +220,7 @@ def _is_file_marker(line: str) -> bool:
 
 
 def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
-    """One hunk: @@ headers that narrow its place, then its context, removed and added lines."""
+    """Parse one hunk: @@ headers that narrow its place, then context, removed and added lines."""
     number = lines.number
     headers: list[str] = []
     marked = False
@@ -246,7 +245,7 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         if line not in _BLANK and line[0] not in " +-":
             raise invalid("no_sign", lines.number, line)
         body.append(lines.take())
-    while body and body[-1] in _BLANK:  # what is between two parts of the patch
+    while body and body[-1] in _BLANK:  # between two parts of the patch
         body.pop()
     body = [f" {line}" if line in _BLANK else line for line in body]
     if not body:
@@ -257,7 +256,7 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
 
 
 _BLANK = ("", "\r")
-"""A kept line without its sign, which was lost because nothing comes after it."""
+"""A kept line that lost its sign, as nothing comes after it."""
 
 
 def _is_hunk_header(line: str) -> bool:
@@ -277,11 +276,11 @@ _PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
 
 
 def parse_blocks(text: str) -> tuple[FilePatch, ...]:
-    """The files of SEARCH/REPLACE blocks, each below the path of its file; raises PatchInvalid.
+    """Return the files of SEARCH/REPLACE blocks, each below its file's path; raises PatchInvalid.
 
-    The path is in one of the three lines above a block, between which only fences may be. A
-    block without a path belongs to the file of the block before it, and a line that may be a
-    sentence names no new file.
+    The path is in one of the three lines above a block; only fences may be between. A block without
+    a path belongs to the file of the block before it, and a line that may be a sentence does not
+    name a new file.
     """
     lines = PatchLines(text, ("<<<<< SEARCH", "<<<<<<< SEARCH", ">>>>> REPLACE", ">>>>>>> REPLACE"))
     found: list[FilePatch] = []
@@ -308,7 +307,7 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
-    """The likely paths in the lines above, best first, and whether each is surely a path."""
+    """Yield the likely paths in the lines above, best first, and whether each is surely a path."""
     found: list[tuple[str, bool]] = []
     for line in lines.before(_ABOVE):
         name = _name(line.strip())
@@ -321,7 +320,7 @@ def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
 
 
 def _is_path(line: str, name: str) -> bool:
-    """Whether the line is a path by itself: in backticks, or no words and no end of a sentence."""
+    """Whether the line is only a path: in backticks, or without spaces or a sentence's end."""
     if _QUOTED.fullmatch(line):
         return True
     is_bare_word = "." not in name and "/" not in name
@@ -329,7 +328,7 @@ def _is_path(line: str, name: str) -> bool:
 
 
 def _name(line: str) -> str:
-    """The path in a line: alone in it, after the mark of a fence, or decorated."""
+    """The path in a line: on its own, after the mark of a fence, or decorated."""
     if line == "..." or line in {f"<{end}{tag}>" for tag in _TAGS for end in ("", "/")}:
         return ""
     if line.startswith(_FENCE):
@@ -339,7 +338,7 @@ def _name(line: str) -> str:
 
 
 def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
-    """One block of the file that is named above it, or else of `names`, the block before it."""
+    """Parse one block of the file named above it, or else of `names`, those of the block before."""
     number, above = lines.number, tuple(_names(lines))
     mark = lines.take()
     old = _part(lines, _DIVIDER, number)
@@ -354,7 +353,7 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
 
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
-    """The lines up to the one that ends them, which is taken too."""
+    """Take the lines up to the one that ends them, and that one too."""
     text: list[str] = []
     while (line := lines.peek()) is not None:
         mark = line.strip()
@@ -383,10 +382,10 @@ _KINDS = {"120000": "symlink", "160000": "submodule"}
 
 
 def parse_diff(text: str) -> tuple[FilePatch, ...]:
-    """The files of a unified diff of git or `diff -u`; other text is skipped. Raises PatchInvalid.
+    """Return the files of a `git` or `diff -u` unified diff; raises PatchInvalid. Skips other text.
 
-    The counts in `@@` are used where they are right, so that a removed line that looks like a
-    header is one; where they are wrong, a hunk goes as far as its lines have a sign.
+    The counts in `@@` are used if they are right, so that a removed line that looks like a header
+    counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
     """
     lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
     found: list[FilePatch] = []
@@ -398,7 +397,7 @@ def parse_diff(text: str) -> tuple[FilePatch, ...]:
         elif _is_header(lines) and _has_hunk(lines):
             found.append(_plain(lines))
         elif line.startswith("@@ ") or (
-            found  # a changed line of no hunk, unless it marks a signature
+            found  # a changed line outside hunks, unless it starts a signature
             and line.startswith(("+", "-"))
             and line.rstrip() != "---"
             and not _is_signature(lines)
@@ -419,7 +418,7 @@ def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
 
 
 def _has_hunk(lines: PatchLines) -> bool:
-    """Whether a hunk follows the lines that name a file; PatchInvalid for lines with no place."""
+    """Whether a hunk follows the file names; PatchInvalid for hunk lines without a header."""
     after = lines.peek(2) or ""
     if after[:1] in ("+", "-", " ") and after.strip() not in ("", "---"):
         raise invalid("no_hunk_header", lines.number + 2, after)
@@ -427,7 +426,7 @@ def _has_hunk(lines: PatchLines) -> bool:
 
 
 def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:
-    """Whether the next lines are a mail signature, `-- ` and what follows."""
+    """Whether the next lines are a mail signature: `-- ` and what follows."""
     if (lines.peek(ahead) or "").rstrip("\r") not in ("-- ", "--"):
         return False
     after = lines.peek(ahead + 1)
@@ -479,7 +478,7 @@ def _git(lines: PatchLines) -> FilePatch:
         head.old, head.new = _stripped(head.old, head.new)
         told = {head.old, head.new}
         if _NULL not in told and not head.renamed_from:
-            with suppress(PatchInvalid):  # it names two, as that of a rename
+            with suppress(PatchInvalid):  # it names two files, as for a rename
                 told.add(_both(names, head.number))
             if len(told) > 1:
                 raise invalid("two_files", head.number, ", ".join(sorted(told)))
@@ -505,10 +504,10 @@ def _plain(lines: PatchLines) -> FilePatch:
     _take_names(lines, head)
     old, new = _stripped(head.old, head.new)
     before, _, old_rest = old.partition("/")
-    after, _, tail = new.partition("/")  # the path below the two compared directories
+    after, _, tail = new.partition("/")  # the path below both compared directories
     if tail != old_rest or (before == after and after not in ("a", "b")):
         tail = ""
-    if head.was_absent:  # the folder of one side of the comparison is none of the workspace
+    if head.was_absent:  # the compared folders are not part of the workspace
         return _patch(lines, head, (tail or new,))
     names = (old, tail) if head.is_absent else (new, old, tail)
     made = _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
@@ -517,7 +516,7 @@ def _plain(lines: PatchLines) -> FilePatch:
 
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
-    """The two lines that name the file before and after."""
+    """Take the two lines that name the file before and after."""
     for attribute, absent in (("old", "was_absent"), ("new", "is_absent")):
         number, line = lines.number, lines.take().rstrip("\r")
         name, gone = line[4:], _EPOCH.search(line) is not None
@@ -536,7 +535,7 @@ def _take_names(lines: PatchLines, head: _Head) -> None:
 
 
 def _stripped(old: str, new: str) -> tuple[str, str]:
-    """Both names without the prefixes of git, where both have one, or one is of no file."""
+    """Both names without git's prefixes, if both have one, or one is of no file."""
     if _NULL in (old, new):
         return old.removeprefix("a/"), new.removeprefix("b/")
     pairs = {("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/")}
@@ -547,7 +546,7 @@ def _stripped(old: str, new: str) -> tuple[str, str]:
 
 
 def _both(names: str, number: int) -> str:
-    """The one name of `a/name b/name`, where no other line tells it."""
+    """The one name of `a/name b/name`, if no other line gives it."""
     names = names.rstrip("\r")
     if names.startswith('"'):
         end = _quoted_end(names)
@@ -568,7 +567,7 @@ def _quoted_end(text: str) -> int:
 
 
 def _unquoted(name: str, number: int) -> str:
-    """The name that git may have written in quotes; raises PatchInvalid."""
+    """The name, which git may have quoted; raises PatchInvalid."""
     if not name.startswith('"'):
         return name
     inner = name[1 : _quoted_end(name) - 1]
@@ -633,7 +632,7 @@ def _numbered_hunk(lines: PatchLines) -> PatchHunk:
 
 
 def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
-    """Take the lines that the counts of the header give; None if the counts are wrong."""
+    """Take the lines that the header's counts give; None if the counts are wrong."""
     old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
     body: list[str] = []
     ahead = 0
@@ -664,7 +663,7 @@ def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
 
 
 def _greedy(lines: PatchLines) -> list[str]:
-    """Take all lines up to the next header that have a sign, and blank lines between them."""
+    """Take all lines with a sign up to the next header, and blank lines between them."""
     body: list[str] = []
     while (line := lines.peek()) is not None:
         if line not in _BLANK and line[0] not in " +-\\":

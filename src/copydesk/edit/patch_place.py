@@ -1,8 +1,8 @@
-"""Places of a patch's hunks in a file, and their results.
+"""Place the hunks of a patch in a file, and compile their edits.
 
-Invariants: the old lines of a hunk, the kept ones included, stand at its place, each whole; no
-other place fits, unless the text is the very one that the patch was made of; lines that a hunk
-keeps keep their bytes.
+Invariants: the old lines of a hunk, kept ones included, are at its place, each whole; no other
+place fits, unless the text is the very one that the patch was made from; lines that a hunk keeps
+keep their bytes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Part = tuple[int, int]
 """Lines [start, stop), 0-based."""
 
 _SHOWN_PLACES = 10
-_SHOWN_NEAR = 100  # the closest place is reported of so many hunks at most
+_SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
 _LONGEST = 2_000
-"""Characters of the lines that are in the file for those of a hunk; longer ones are not told."""
+"""Most characters of a hunk's lines as they are in the file; longer ones are not reported."""
 
 
 def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
-    """The lines of each hunk; raises PatchRejected, with all that have no single place."""
+    """Return the lines of each hunk; raises PatchRejected, listing all without a single place."""
     sought = _Sought(base, is_base=_is_blob(base.data, request.base))
     found = [sought.place(hunk) for hunk in request.hunks]
     misplaced = [(at, one) for at, one in enumerate(found) if isinstance(one, _Misplaced)]
@@ -53,7 +53,7 @@ def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
 def compile_hunks(
     base: Snapshot, request: PatchEdit, parts: Sequence[Part]
 ) -> tuple[ChangeSet, Escapes]:
-    """The change of each hunk's lines; new lines between two are bytes if the blob id says so."""
+    """The change of each hunk's lines; inserted lines are exact bytes if the blob id says so."""
     is_raw = any("\r\n" in hunk.old or "\r\n" in hunk.new for hunk in request.hunks)
     change, escapes = _compiled(base, request, parts, is_raw=is_raw)
     if request.after and not is_raw and b"\r" in base.data:
@@ -77,7 +77,7 @@ def _compiled(
 
 
 def check_whole(base: Snapshot, request: PatchEdit, line: int) -> None:
-    """Raise PatchRejected unless the hunks take away all of the text; `line` is of the patch."""
+    """Raise PatchRejected unless the hunks remove all of the text; `line` is that of the patch."""
     change, _ = compile_hunks(base, request, place_hunks(base, request))
     if change.new_length > len(base.encoding.bom):
         raise PatchRejected((RejectedHunk(str(request.path), 1, "not_whole", line),))
@@ -91,13 +91,13 @@ def _is_blob(data: bytes, prefix: str) -> bool:
 
 
 def _blob_id(data: bytes, algorithm: str = "sha1") -> str:
-    """The id that git gives to the bytes, in hex."""
+    """Git's blob id of the bytes, in hex."""
     head = b"blob %d\0" % len(data)
     return hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest()
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
-    """The patch of this change, a hunk for each run of lines; one hunk if bytes are shown."""
+    """The patch of this change, a hunk for each run of lines; a single one if bytes are escaped."""
     encoding, after = base.encoding, change.apply(base.data)
     if created:
         return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
@@ -125,7 +125,7 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
 
 @dataclass(frozen=True, slots=True)
 class _Misplaced:
-    """Why a hunk has no place, and lines where it may belong."""
+    """Why a hunk has no place, and the lines where it may belong."""
 
     reason: str
     lines: tuple[int, ...] = ()
@@ -141,7 +141,7 @@ class _Sought:
         self._bodies: dict[int, range] = {}
 
     def place(self, hunk: PatchHunk) -> Part | _Misplaced:
-        """The lines of the hunk, or why it has none."""
+        """Return the lines of the hunk, or why it has none."""
         old = lines_of(hunk.old)
         if not old:
             return self._insertion(hunk)
@@ -167,7 +167,7 @@ class _Sought:
     def rejected(
         self, request: PatchEdit, misplaced: Sequence[tuple[int, _Misplaced]]
     ) -> list[RejectedHunk]:
-        """The rejections of the hunks that have no place."""
+        """Return the rejections of the hunks that have no place."""
         told = [self._told(request, index, why) for index, why in misplaced]
         lost = [at for at, one in enumerate(told) if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [request.hunks[told[at].hunk - 1].old for at in lost]
@@ -186,10 +186,10 @@ class _Sought:
         return replace(told, reason="already_there", lines=_numbers(there)) if there else told
 
     def _with_near(self, told: RejectedHunk, old: str, near: Near) -> RejectedHunk:
-        """The rejection with the closest lines, and why they differ."""
+        """Add the closest lines to the rejection, and why they differ."""
         corrected, causes = near.corrected, tuple[str, ...](near.causes)
         difference = near.diff
-        if corrected is not None and not causes:  # it is there within lines
+        if corrected is not None and not causes:  # it is there, within lines
             whole = self._base.texts(near.start, near.stop)
             difference = line_difference(lines_of(old), list(whole))
             corrected = "".join(f"{line}\n" for line in whole)
@@ -218,7 +218,7 @@ class _Sought:
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
     def _places(self, old: Sequence[str]) -> list[int]:
-        """All places of the lines, sorted, whatever their line ends; bytes also as shown."""
+        """All places of the lines, sorted, whatever their line ends; bytes match as shown, too."""
         key = tuple(old)
         if key not in self._found:
             self._found[key] = self._sought(old)
@@ -237,7 +237,7 @@ class _Sought:
                 found = [at for at in starts if self._stand(keys, at)]
             else:
                 found = occurrences(self._base.keys, keys)
-                if found[:1] != [0] and self._stand(keys, 0):  # behind a byte order mark
+                if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
                     found.insert(0, 0)
             if found:
                 return found
@@ -254,9 +254,9 @@ class _Sought:
         )
 
     def _as_shown(self, old: Sequence[str]) -> list[int]:
-        """Places of lines with bytes as they are shown, by shift-and: each bit is a line."""
+        """Match lines with bytes as they were shown, by shift-and: each bit is a line."""
         encoding = self._base.encoding
-        alike: dict[str, dict[str, int]] = {}  # the lines of the hunk, and where each is in it
+        alike: dict[str, dict[str, int]] = {}  # the hunk's lines and their positions
         for at, line in enumerate(old):
             lines = alike.setdefault(without_escapes(line), {})
             lines[line] = lines.get(line, 0) | 1 << at
@@ -281,7 +281,7 @@ class _Sought:
 
     @computed_once
     def _index(self) -> dict[bytes, list[int]]:
-        """The lines by their bytes; the first one also with the byte order mark."""
+        """The line numbers by bytes; the first line also with its byte order mark."""
         found: dict[bytes, list[int]] = {}
         for line, key in enumerate(self._base.keys):
             found.setdefault(key, []).append(line)
@@ -301,14 +301,14 @@ class _Sought:
 
     @computed_once
     def _ordered(self) -> tuple[list[str], list[int]]:
-        """The lines without blanks around them, in alphabetical order, and which each is."""
+        """The lines, stripped of blanks, in alphabetical order, and their line numbers."""
         base = self._base
         texts = [base.text(at).strip() for at in range(base.line_count)]
         lines = sorted(range(len(texts)), key=texts.__getitem__)
         return [texts[at] for at in lines], lines
 
     def _heads(self, header: str) -> list[int]:
-        """The lines that a header means, in order."""
+        """The lines that match a header, in order."""
         if header not in self._headed:
             texts, lines = self._ordered
             first = bisect_left(texts, header.strip())
@@ -318,7 +318,7 @@ class _Sought:
         return self._headed[header]
 
     def _below(self, headers: Sequence[str], places: list[int]) -> list[int] | _Misplaced:
-        """The places below the headers; those that the last one encloses, where there are such."""
+        """The places below the headers; only those that the last one encloses, if there are any."""
         bodies = [range(self._base.line_count)]
         for header in headers:
             known = self._heads(header)
@@ -334,9 +334,9 @@ class _Sought:
 
 
 class _Replacement:
-    """The edits of one hunk at its place, in bytes if all its old lines match to the byte.
+    """The edits of one hunk at its place, in exact bytes if all its old lines match to the byte.
 
-    `is_raw`: so are new lines between two of the very text that the patch was made of.
+    `is_raw`: new lines inserted between two lines are exact bytes, too.
     """
 
     def __init__(
@@ -383,7 +383,7 @@ class _Replacement:
         return self._loosely(_raw_lines(old), theirs), escapes
 
     def _loosely(self, ours: list[str], theirs: list[str]) -> list[Edit]:
-        """The edits by lines compared without their line ends."""
+        """The edits from comparing lines without their line ends."""
         base = self._base
         was = [(_bare(line), line.endswith("\n")) for line in ours]
         new = [(_bare(line), line.endswith("\n")) for line in theirs]
@@ -400,7 +400,7 @@ class _Replacement:
         return edits
 
     def _ended(self, lines: Sequence[tuple[str, bool]], first: int, stop: int) -> bytes:
-        """New lines for those [first, stop), each ended as its old one where they pair."""
+        """Encode new lines for those [first, stop); where they pair, each ends as its old line."""
         base = self._base
         newline = base.newline_near(first, stop)
         ends = [newline] * len(lines)
@@ -414,7 +414,7 @@ class _Replacement:
 
 
 def occurrences(texts: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
-    """Every place of the wanted run of lines, overlapping ones too, in linear time (KMP)."""
+    """Return every place of the wanted run of lines, overlaps included, in linear time (KMP)."""
     border = [0]
     for one in wanted[1:]:
         length = border[-1]
@@ -452,7 +452,7 @@ def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
 
 
 def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> RejectedHunk | None:
-    """The first hunk that changes lines which another one changes too."""
+    """The first hunk that changes lines which another hunk changes too."""
     made = [
         (edit.start, edit.stop, index)
         for index, (hunk, part) in enumerate(zip(request.hunks, parts, strict=True))
@@ -468,12 +468,12 @@ def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> Rejecte
 
 
 def _is_open(text: str) -> bool:
-    """Whether the text ends within a line, which only the end of a file does."""
+    """Whether the text ends without a line end, which only the end of a file may."""
     return bool(text) and not text.endswith("\n")
 
 
 def _names(header: str, line: str) -> bool:
-    """Whether a header means the line: it is the line, or whole words at its start."""
+    """Whether a header matches the line: it is the line, or whole words at its start."""
     line, header = line.strip(), header.strip()
     if not line.startswith(header):
         return False
@@ -486,12 +486,12 @@ def _numbers(lines: Sequence[int]) -> tuple[int, ...]:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a side of a hunk, without their ends."""
+    """The lines of one side of a hunk, without their ends."""
     return [_bare(line) for line in _raw_lines(text)]
 
 
 def _raw_lines(text: str) -> list[str]:
-    """The same with their ends."""
+    """The lines of a text with their ends."""
     parts = text.split("\n")
     last = parts.pop()
     return [*(f"{part}\n" for part in parts), *([last] if last else [])]
@@ -502,7 +502,7 @@ def _bare(line: str) -> str:
 
 
 def _bytes(base: Snapshot, line: str) -> bytes | None:
-    """The line as bytes; None where the file cannot hold it."""
+    """The line as bytes; None if the file's encoding cannot represent it."""
     try:
         return base.encoding.bytes_of(line)
     except EncodingRefused:

@@ -1,6 +1,6 @@
 """Carry a plan's place, or the inverse of an edit, to a text that has changed since.
 
-Invariant: the lines that the edit relies on, or that it left, are found again as they stood, or the
+Invariant: the lines that the edit relies on, or that it left, are found again unchanged, or the
 edit is refused; a look-alike is never taken for them.
 """
 
@@ -40,9 +40,9 @@ SHOWN_CHANGES = 5
 def relocate(
     place: Place, base: Snapshot, now: Snapshot, known: tuple[ChangeSet, ...] | None = None
 ) -> Place:
-    """Where the place of `base` is in `now`; raises ContentChanged or AmbiguousMatch.
+    """Return where the place of `base` is in `now`; raises ContentChanged or AmbiguousMatch.
 
-    `known`: the inverses of all changes between, first first; None: lines are compared.
+    `known`: the inverses of all changes between, in order; None: lines are compared.
     """
     if place.foot is None:
         return end_of(now)
@@ -63,7 +63,7 @@ def relocate(
 
 
 def _moved(part: tuple[int, int], drift: Drift) -> tuple[int, int]:
-    """Where some lines are now; what is no lines goes to the end of the text."""
+    """Return where some lines are now; an empty range moves to the end of the text."""
     if part[0] == part[1]:
         return drift.now.line_count, drift.now.line_count
     by = drift.shift(part)
@@ -76,9 +76,9 @@ def place_of(
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Place:
-    """The plan's place in `now`; `find` gives its base, `known` is as in `relocate`.
+    """The plan's place in `now`; `find` loads its base, `known` is as in `relocate`.
 
-    For a large text neither is needed. Raises ContentChanged, AmbiguousMatch.
+    For a large text `known` is tried before the base. Raises ContentChanged, AmbiguousMatch.
     """
     if plan.place.foot is None:
         return end_of(now)
@@ -88,7 +88,7 @@ def place_of(
         return _carried_place(plan, now, find, known)
     except ContentChanged as refusal:
         if refusal.current is None:
-            with suppress(Refusal):  # not all of it can be read
+            with suppress(Refusal):  # part of it may be unreadable
                 refusal.current = standing(now, plan.place.start, plan.place.stop)
         refusal.version = now.version
         raise
@@ -122,7 +122,7 @@ def _carried_place(
 def check_not_there(
     request: Request, planned: tuple[Text, Place], found: tuple[Text, Place]
 ) -> None:
-    """Raise ContentChanged where somebody made the edit meanwhile, next to what it relies on."""
+    """Raise ContentChanged if somebody made the edit meanwhile, next to what it relies on."""
     (base, _), (now, _) = planned, found
     for (one, place), (_, there) in zip(
         _each(request, planned[1]), _each(request, found[1]), strict=True
@@ -134,7 +134,7 @@ def check_not_there(
 
 
 def _each(request: Request, place: Place) -> list[tuple[Request, Place]]:
-    """The edits of several ranges with their places, but those at the end; any other as it is."""
+    """Split range edits, except those at the end, with their places; leave others whole."""
     if not isinstance(request, RangeEdits):
         return [(request, place)]
     parts = zip(request.edits, place.parts, strict=True)
@@ -142,11 +142,11 @@ def _each(request: Request, place: Place) -> list[tuple[Request, Place]]:
 
 
 def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
-    """`check_not_there` by the known changes since the plan, without the base."""
+    """Do `check_not_there` with the known changes since the plan, without the base."""
     text = text_for(plan.request, now, place)
     drafts = [compose(one, text, at) for one, at in _each(plan.request, place)]
     regions = [each for will in drafts for each in will.regions]
-    if not isinstance(text, Snapshot):  # the new lines may be beyond the loaded ones
+    if not isinstance(text, Snapshot):  # the new lines may extend beyond the loaded ones
         most = max((len(each.new) for each in regions), default=0)
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
@@ -166,7 +166,7 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
 
 
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
-    """Whether an inverse undoes all that follows a line, its line break included."""
+    """Whether an inverse edit deletes all that follows a line, including its line break."""
     raw = text.slice(text.start(line), text.start(line + 1))
     lf, cr = text.encoding.encode("\n"), text.encoding.encode("\r")
     end = text.start(line) + len(raw.removesuffix(lf).removesuffix(cr))
@@ -174,7 +174,7 @@ def _ends_text(edit: Edit, text: Text, line: int) -> bool:
 
 
 def _standing(region: Region, text: Text) -> int | None:
-    """The line from which the new lines are at the region, more than it replaces; else None."""
+    """The line where the new lines already are, at the region, if more than it replaces."""
     size = len(region.new)
     if size <= region.stop - region.start:
         return None
@@ -219,14 +219,14 @@ def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) 
 
 
 def _reason(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
-    """Why a footprint of `size` bytes is lost; None where a larger range was replaced whole."""
+    """Why a footprint of `size` bytes is lost; None if a larger range was replaced as a whole."""
     if met.old > size and met.new:
         return None
     return "parted" if not met.old and foot[1] - foot[0] > 1 else "gone"
 
 
 def comparable(text: Text | Source) -> bool:
-    """Whether a text is small enough to be compared with another one line by line."""
+    """Whether a text is small enough to be compared line by line with another."""
     if text.size <= sizes.LARGE:
         return True
     return text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
@@ -239,10 +239,10 @@ def _lines(start: int, stop: int) -> str:
 class Drift:
     """Maps any number of footprints from one text to a later one.
 
-    `known` are the inverses of all changes that made `now` of `base`, the first
-    change first; where it is None, lines are compared, for which both texts must
-    be whole. `taken_back` says of a change which later one undid it, and then
-    lines may have stood apart meanwhile; None: nothing may have come between them.
+    `known` are the inverses of all changes from `base` to `now`, in order; if it is None, lines are
+    compared, for which both texts must be whole. `taken_back` maps a change to the later one that
+    undid it; then lines may have been apart meanwhile. If it is None, nothing may have come between
+    them.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class Drift:
         """Which of the known changes met the last footprint."""
 
     def shift(self, foot: tuple[int, int]) -> int:
-        """The lines by which a footprint moved; raises ContentChanged, AmbiguousMatch."""
+        """Return by how many lines a footprint moved; raises ContentChanged, AmbiguousMatch."""
         try:
             return self._shift(foot)
         except ContentChanged as refusal:
@@ -266,7 +266,7 @@ class Drift:
             raise
 
     def _standing(self, foot: tuple[int, int]) -> tuple[LineShown, ...] | None:
-        """The lines between those that stood before and after the footprint."""
+        """The lines between those that were before and after the footprint."""
         base, now = self.base, self.now
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
         if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
@@ -292,7 +292,7 @@ class Drift:
         raise self._changed(foot, found.reason, found.at)
 
     def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
-        """Both ends of the first places that the footprint may be at."""
+        """The first and last line of each of the first places that the footprint may be at."""
         size, now = min(foot[1], self.base.line_count) - max(foot[0], 0), self.now
         ends = [(at, min(at + size, now.line_count) - 1) for at in starts if at >= 0]
         return shown_blocks(now, [each for each in ends if each[0] <= each[1]])
@@ -328,7 +328,7 @@ class Drift:
         return at if foot[0] >= 0 else -1
 
     def _span(self, foot: tuple[int, int]) -> tuple[int, int]:
-        """The footprint's bytes, as `span_of` gives them, and one beyond the ends of the text."""
+        """The footprint's bytes, as from `span_of`, or one beyond the ends of the text."""
         base, (first, last) = self.base, foot
         start = base.start(first) if first >= 0 else -1
         if last > base.line_count:
@@ -340,7 +340,7 @@ class Drift:
     def _changed(
         self, foot: tuple[int, int], reason: Reason, at: int | None = None
     ) -> ContentChanged:
-        """The refusal; `at` is the line of now where the footprint stands, changed."""
+        """The refusal; `at` is the line of now where the footprint is, changed."""
         old = self.base.texts(max(foot[0], 0), min(foot[1], self.base.line_count))
         expected = "".join(f"{line}\n" for line in old)
         found = None
@@ -361,7 +361,7 @@ def stale(
     reason: str,
     current: tuple[LineShown, ...] | None = None,
 ) -> StaleRead:
-    """The refusal of an edit whose version cannot be carried to `now`; `current` is there."""
+    """The refusal of an edit whose version cannot be carried to `now`; `current` shows lines."""
     small = base is not None and max(base.size, now.size) <= sizes.LARGE
     changed = _changed(base, now.whole()) if base and small else ()
     return StaleRead(version, now.version, now.line_count, reason, changed, current)
@@ -392,14 +392,14 @@ def drift_of(
     known: Sequence[ChangeSet] | None,
     taken_back: Mapping[int, int],
 ) -> Drift:
-    """The `Drift` from the text after an edit to now; a BOM that it changes is part of line 1."""
+    """The `Drift` from the text after an edit to now; a BOM that it changes belongs to line 1."""
     if any(edit.start < len(after.encoding.bom) for edit in inverse.edits):
         after, now = after.unmarked(), now.unmarked()
     return Drift(after, now, known, taken_back)
 
 
 def needed(inverse: ChangeSet, known: Sequence[ChangeSet]) -> Iterator[tuple[int, int]]:
-    """The bytes now (of the edit and later changes) that tell the text after the edit."""
+    """Yield the bytes now, of the edit and later changes, that determine the text after it."""
     for at, one in enumerate((inverse, *known)):
         for edit in one.edits:
             yield smallest_span(edit.start, edit.stop, known[at:])
@@ -412,12 +412,11 @@ def lines_of(inverse: ChangeSet, after: Text) -> tuple[int, int]:
 
 
 def carried(inverse: ChangeSet, drift: Drift) -> ChangeSet:
-    """The change that takes the edit back in the text now; raises ContentChanged, AmbiguousMatch.
+    """Return the change that undoes the edit now; raises ContentChanged, AmbiguousMatch.
 
-    Each run of lines that the inverse touches is carried as one, or, where that
-    fails, only those of its lines that differ before and after the edit. A run of
-    no lines, where some come back, is between its two neighbours. What comes
-    back has the line endings that the lines have now, when somebody changed these.
+    Each run of lines that the inverse touches is carried as one, or, if that fails, only those of
+    its lines that the edit changed. An empty run, where lines come back, is located between its two
+    neighbours. Lines that come back take the line endings there now, if somebody changed these.
 
     Law: in the text after the edit this is the inverse itself.
     """
@@ -447,7 +446,7 @@ _OTHER_ENCODING = "the file has another encoding now"
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Lines [start, stop) after the edit, the raw lines to restore, and the bytes they replace."""
+    """Lines [start, stop) after the edit, the raw lines to restore, and the edits doing so."""
 
     start: int
     stop: int
@@ -465,7 +464,7 @@ class _Run:
 
 
 _Placed = tuple[_Run, int]
-"""A run, and the line of the text now where it starts."""
+"""A run, and its first line in the text now."""
 
 
 def _run(base: Text, start: int, stop: int, edits: Sequence[Edit]) -> _Run:
@@ -486,7 +485,7 @@ def _placed(run: _Run, drift: Drift) -> list[_Placed]:
 
 
 def _parts(run: _Run, base: Text) -> Iterator[_Run]:
-    """The parts of the run whose lines the edit changed."""
+    """Yield the parts of the run whose lines the edit changed."""
     was = [base.raw(i, i + 1) for i in range(run.start, run.stop)]
     new = Snapshot(b"".join(run.new), replace(base.encoding, bom=b""))
     keys = [base.key(i) for i in range(run.start, run.stop)]
@@ -495,7 +494,7 @@ def _parts(run: _Run, base: Text) -> Iterator[_Run]:
         if a < i or b < j:
             yield _Run(run.start + a, run.start + i, run.new[b:j])
         a, b = i, j
-        for k in range(length + 1):  # the text of these lines stays, but perhaps not their ends
+        for k in range(length + 1):  # these lines keep their text, but perhaps not their ends
             if k == length or was[i + k] == run.new[j + k]:
                 if a < i + k:
                     yield _Run(run.start + a, run.start + i + k, run.new[b : j + k])
@@ -512,7 +511,7 @@ def _edits(placed: Sequence[_Placed], drift: Drift) -> Iterator[Edit]:
 
 
 def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> Iterator[Edit]:
-    """The edits of one run; `followed`: more text follows it in the result."""
+    """Yield the edits of one run; `followed`: more text follows it in the result."""
     base, now = drift.base, drift.now
     stop = at + run.size
     ends = [(base.terminator(run.start + i), now.terminator(at + i)) for i in range(run.size)]
@@ -536,7 +535,7 @@ def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> Iterator[E
 
 
 def _ends_around(run: _Run, at: int, drift: Drift) -> Iterator[tuple[bytes, bytes]]:
-    """The line endings of the neighbours of a run without lines, before and now."""
+    """Yield the line endings of the neighbours of an empty run, before and now."""
     if run.start:
         yield drift.base.terminator(run.start - 1), drift.now.terminator(at - 1)
     if run.stop < drift.base.line_count:
@@ -544,11 +543,11 @@ def _ends_around(run: _Run, at: int, drift: Drift) -> Iterator[tuple[bytes, byte
 
 
 def _ending(raw: bytes, encoding: Encoding) -> bytes:
-    """The bytes that end a raw line, if any do."""
+    """The terminator of a raw line; empty if it has none."""
     return Snapshot(raw, replace(encoding, bom=b"")).terminator(0)
 
 
 def _ended(raw: bytes, newline: bytes, encoding: Encoding) -> bytes:
-    """The raw line with another ending, if it has one."""
+    """The raw line with another terminator, if it has one."""
     ending = _ending(raw, encoding)
     return raw[: len(raw) - len(ending)] + newline if ending else raw

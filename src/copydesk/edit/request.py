@@ -1,6 +1,6 @@
-"""Requests: one frozen type for each kind of edit, and their checks.
+"""Edit requests: one frozen type for each kind of edit, and their validation.
 
-Invariant: a request holds valid Unicode without NUL, and anchors are one line and not empty.
+Invariant: a request contains valid Unicode without NUL; an anchor is one line and not empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from copydesk.text.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """The file as the caller expects it: milliseconds since 1970, bytes, SHA-256 in hex."""
+    """The file state that the caller expects: milliseconds since 1970, bytes, SHA-256 in hex."""
 
     mtime_ms: int | None = None
     size_bytes: int | None = None
@@ -26,11 +26,11 @@ class Preconditions:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing is expected."""
+        """Whether there are no expectations."""
         return self.mtime_ms is None and self.size_bytes is None and self.sha256 is None
 
     def check(self, base: Snapshot, mtime_ms: int) -> None:
-        """Raise Conflict, with all that is otherwise."""
+        """Raise Conflict, listing everything that differs."""
         digest = None if self.sha256 is None else self.sha256.lower()
         told = (
             ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
@@ -65,7 +65,7 @@ Occurrence = int | Literal["last"]
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A line to be found: `text` is a part of it (`contains`) or the whole of it (`equals`)."""
+    """A line to find: `text` is a part of it (`contains`) or all of it (`equals`)."""
 
     text: str
     match: Match = "contains"
@@ -80,7 +80,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class RangeEdit:
-    """Put `content` in the place of the lines that `range` names (1-based, inclusive, as text)."""
+    """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
 
     path: RelPath
     range: str
@@ -89,7 +89,7 @@ class RangeEdit:
 
 @dataclass(frozen=True, slots=True)
 class RangeEdits:
-    """Make all `edits`, or none; the line numbers of each mean the same text."""
+    """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
     path: RelPath
     edits: tuple[RangeEdit, ...]
@@ -100,9 +100,9 @@ class RangeEdits:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put `content` at the end of the file; `create` makes a missing one.
+    """Put `content` at the end of the file; `create` makes a missing file.
 
-    `repeated` names the fields that the reports of the plan and of the apply give back.
+    `repeated` names the fields that the reports on preparing and on applying repeat.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ()
@@ -127,10 +127,10 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class BlockReplace:
-    """Put `content` in the place of the lines between two anchors, or of those and the anchors.
+    """Replace the lines between two anchors, or these and the anchors, by `content`.
 
     `include_anchors` keeps both anchor lines. Without `strict` or without `require_unique` the
-    first of several candidates is taken. Each anchor goes by the name of its field.
+    first of several candidates is taken. Each anchor is called by its field's name in errors.
     """
 
     path: RelPath
@@ -151,7 +151,7 @@ class BlockReplace:
 
 @dataclass(frozen=True, slots=True)
 class StringEdit:
-    """Put `new` in the place of `old`, which is not empty; LF in both means any line end."""
+    """Replace `old`, which is not empty, by `new`; LF in both matches any line end."""
 
     old: str
     new: str
@@ -163,7 +163,7 @@ class StringEdit:
 
 @dataclass(frozen=True, slots=True)
 class BatchEdit:
-    """Make all `edits`, each sought in the original text, or none."""
+    """Make all `edits`, each searched for in the original text, or none."""
 
     path: RelPath
     edits: tuple[StringEdit, ...]
@@ -173,7 +173,7 @@ class BatchEdit:
 
     @staticmethod
     def of(path: RelPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
-        """The batch of edits or (old, new) pairs; InvalidArgs for none, or one without old text."""
+        """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
         made: list[StringEdit] = []
         for index, edit in enumerate(edits):
             if isinstance(edit, StringEdit):
@@ -189,27 +189,26 @@ class BatchEdit:
 
     @property
     def bad_character(self) -> bool:
-        """Whether a new text holds U+FFFD and its old one does not."""
+        """Whether a new text contains U+FFFD and its old one does not."""
         return any("\ufffd" in edit.new and "\ufffd" not in edit.old for edit in self.edits)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText(BatchEdit):
-    """Make one edit; with `everywhere` in every place of its old text, as an edit by lines."""
+    """Make one edit; with `everywhere`, at every place of its old text, as an edit by lines."""
 
     everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PatchHunk(StringEdit):
-    """Put the lines `new` in the place of the lines `old`; both are whole lines.
+    """Replace the lines `old` by the lines `new`; both are whole lines.
 
-    A line that ends with CRLF, or the last one with nothing, does so in the file; where all
-    lines end with LF, they stand for lines of any end. `headers` are lines above the place
-    that narrow it, the outermost first. `at_end`: the place ends the file. `line` is the
-    number of its first line in the text that the patch was made of, 0 where that is not
-    told. Without `old` the place is after line `after`, and none where that is not told. `at`
-    is where the hunk begins in the patch.
+    A line that ends with CRLF, or a last one without an end, is so in the file; if all lines end
+    with LF, they match lines of any end. `headers` are lines above the place that narrow it,
+    outermost first. `at_end`: the place ends the file. `line` is the number of its first line in
+    the text that the patch was made from, 0 if unknown. Without `old` the place is after line
+    `after`, and there is none if that is unknown. `at` is where the hunk begins in the patch.
     """
 
     headers: tuple[str, ...] = ()
@@ -222,7 +221,7 @@ class PatchHunk(StringEdit):
         """Allow a hunk without old lines."""
 
     def with_new(self, text: str) -> PatchHunk:
-        """The hunk with other new lines, made whole lines with the line ends that it had."""
+        """The hunk with other new lines, completed to whole lines with the same line ends."""
         if "\r\n" not in self.old + self.new:
             text = text.replace("\r\n", "\n")
         is_whole = not self.new or self.new.endswith("\n")
@@ -233,11 +232,10 @@ class PatchHunk(StringEdit):
 
 @dataclass(frozen=True, slots=True)
 class PatchEdit(BatchEdit):
-    """Make all hunks that a patch has for one file, or none; `edits` are of `PatchHunk`.
+    """Make all hunks that a patch has for one file, or none; `edits` are `PatchHunk`s.
 
-    `base` is the start of the blob id that git gives to the text that the patch was made
-    of, `after` of the one that it makes. `creates`: the file is not there yet, and
-    `executable` then or not.
+    `base` is the start of git's blob id of the text that the patch was made from, `after` of the
+    one that it makes. `creates`: the file does not exist yet, and becomes `executable` or not.
     """
 
     base: str = ""
@@ -253,10 +251,10 @@ class PatchEdit(BatchEdit):
 
 @dataclass(frozen=True, slots=True)
 class BlockDiff:
-    """Edit blocks of notes, as `content` says in the grammar of block diffs.
+    """Edit blocks of notes as `content` says, in the grammar of block diffs.
 
-    `path` is that of the first document it names. `strict` compares what it says of a block with
-    white space as it is. `drop_anchors`: names of blocks that others link to may go.
+    `path` is that of the first document it names. `strict` compares quoted block text including
+    white space. `drop_anchors`: anchors that other blocks link to may be removed.
     """
 
     path: RelPath
@@ -275,7 +273,7 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True)
 class MoveFile:
-    """Give the file the name `to`, which nothing has; its bytes stay as they are."""
+    """Rename the file to `to`, which must not exist; its bytes stay the same."""
 
     path: RelPath
     to: RelPath
@@ -283,7 +281,7 @@ class MoveFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMode:
-    """Let whoever may read the file run it, or nobody; `mode` is its mode with the type bits."""
+    """Make the file executable for all who can read it, or for nobody; `mode` has the type bits."""
 
     path: RelPath
     executable: bool
@@ -295,13 +293,13 @@ class ChangeMode:
         return runs if self.executable else self.mode & ~0o111
 
     def bits_after(self, now: int) -> int | None:
-        """The permission bits that it gives to a file of this mode; None: it has them."""
+        """The permission bits to set on a file of this mode; None if it has them already."""
         wanted = replace(self, mode=now).wanted
         return None if wanted == now else wanted & 0o7777
 
 
 FileOperation = DeleteFile | MoveFile | ChangeMode
-"""Requests that are for a whole file, whatever it holds, and for no other state of it."""
+"""Requests about a whole file, text or not; their plans apply only to the unchanged file."""
 
 Request = (
     RangeEdit
@@ -318,7 +316,7 @@ Request = (
 
 
 def paths_of(request: Request) -> tuple[RelPath, ...]:
-    """The paths that a request names; of a move both."""
+    """The paths that a request names; both for a move."""
     return (request.path, request.to) if isinstance(request, MoveFile) else (request.path,)
 
 
@@ -331,9 +329,9 @@ class Terms:
     """The conditions of an edit.
 
     `version`: the one that the caller read (12 hex characters). `expected_old`: the exact old text
-    of the lines to be replaced. `existing_hunk_id`: the plan to make again. `auto`: write at once
-    when the edit is certain. `expected`: how the file is when the edit is planned. `expected_olds`:
-    of several ranges the old text of each.
+    of the lines to be replaced. `existing_hunk_id`: the plan to prepare again. `auto`: write at
+    once if the edit is certain. `expected`: the file's state when the edit is planned.
+    `expected_olds`: the old text of each of several ranges.
     """
 
     version: str | None = None
@@ -345,14 +343,14 @@ class Terms:
 
 
 def creates(request: Request) -> bool:
-    """Whether the request may make a file that is not there."""
+    """Whether the request may create a missing file."""
     if isinstance(request, PatchEdit):
         return request.creates
     return isinstance(request, Append) and request.create
 
 
 def content_lines(content: str) -> list[str]:
-    """The lines of a text that a caller gave: they end with LF or CRLF and nothing else."""
+    """Split a caller's text into lines, which end with LF or CRLF and nothing else."""
     lines = content.split("\n")
     closing = lines.pop()
     lines = [line.removesuffix("\r") for line in lines]
@@ -360,7 +358,7 @@ def content_lines(content: str) -> list[str]:
 
 
 def check_request(request: Request) -> None:
-    """Raise InvalidArgs, naming the argument, for a text or an occurrence that cannot be one."""
+    """Raise InvalidArgs, naming the argument, for an invalid text or occurrence."""
     if isinstance(request, BatchEdit):
         for index, edit in enumerate(request.edits):
             check_text(f"edits[{index}].old_string", edit.old)
@@ -383,7 +381,7 @@ def check_request(request: Request) -> None:
 
 
 def check_text(argument: str, text: str) -> None:
-    """Raise InvalidArgs for a NUL, and for a lone surrogate."""
+    """Raise InvalidArgs for a NUL or a lone surrogate."""
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
     try:
@@ -393,11 +391,11 @@ def check_text(argument: str, text: str) -> None:
 
 
 LONGEST_WHY = 500
-"""Characters of the reason that a caller gives for an edit."""
+"""Most characters of the reason that a caller gives for an edit."""
 
 
 def check_why(argument: str, text: str) -> str:
-    """The reason without blanks around; InvalidArgs if long, of several lines, or with controls."""
+    """The stripped reason; InvalidArgs if too long, not one line, or with control characters."""
     check_text(argument, text)
     text = text.strip(" \t\r\n")
     if len(text) > LONGEST_WHY:
@@ -424,7 +422,7 @@ _OLD, _NEW = re.compile(r"--- \S"), re.compile(r"\+\+\+ \S")
 
 
 def check_no_patch(content: str) -> None:
-    """Raise SuspiciousDiff, with the sign and its line, for a text that looks like a patch."""
+    """Raise SuspiciousDiff, with the marker and its line, for a text that looks like a patch."""
     lines = content_lines(content)
     for number, line in enumerate(lines, 1):
         for sign, shape in _SIGNS:
@@ -435,7 +433,7 @@ def check_no_patch(content: str) -> None:
 
 
 def text_of(request: Request) -> str | None:
-    """The new text of a request, which a person may change; None when it has several."""
+    """The new text of a request, which a person may change; None if it has several."""
     if isinstance(request, BatchEdit):
         return request.edits[0].new if len(request.edits) == 1 else None
     return None if isinstance(request, RangeEdits | FileOperation) else request.content

@@ -1,17 +1,16 @@
-"""Parses a block diff, its hunks or all that is wrong with it; and slices of a sequence of blocks.
+"""Parse a block diff into its hunks, or all its errors; and slices of a sequence of blocks.
 
 Invariant: an invalid slice is refused; a valid one that is empty lies outside the blocks.
 
-    id2:id5   from one block to another, both included
-    id2:+3    three blocks, from this one on         id5:-3   three, up to this one
-    0:5       by index from 0, the end not included  -2:      the last two
+    id2:id5   from one block to another, inclusive
+    id2:+3    three blocks, starting at this one     id5:-3     three, ending at this one
+    0:5       by 0-based index, the end exclusive    -2:        the last two
     id8:END   to the end                             BEGIN:id2  from the start
     id2       this block alone      5  from the sixth on      -3  the last three
 
-Ends that are left out are BEGIN and END; ids and indices may be mixed. Indices
-beyond the blocks count as their ends. Digits are an index, BEGIN and END are
-what they say, all else is an id: an anchor of such a name is reached by an
-index. No blanks, capitals as shown.
+Ends that are left out are BEGIN and END; ids and indices may be mixed. Indices beyond the blocks
+count as their ends. Digits are an index, BEGIN and END are keywords, everything else is an id: use
+an index for an anchor of such a name. No blanks, capitals as shown.
 """
 
 from __future__ import annotations
@@ -65,26 +64,26 @@ Kind = Literal[
     "INVALID_TARGET.leaf",
     "LIST_ITEM_REQUIRED",
 ]
-"""The errors of a block diff: a code, a point, and the case.
+"""The errors of a block diff: a code, a dot, and the case.
 
-The first seven codes are of the grammar, the others of the blocks; a text that
-makes no block is `EMPTY_CONTENT` too.
+The first seven codes are about the grammar, the others about the blocks; a text that makes no block
+is `EMPTY_CONTENT` too.
 """
 
 SliceReason = Literal["empty", "form", "keyword", "unknown", "count", "anchor", "reversed"]
 """The errors of a slice."""
 
 _SHOWN = 80
-"""The most characters of a diff's line, or of a slice, that a refusal quotes."""
+"""Most characters of a diff's line, or of a slice, that a refusal quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a block diff; `line` is the diff's, from 1.
+    """One error in a block diff; `line` is that of the diff, 1-based.
 
     `text` is the line itself, cut; `other_line` the line of the other marker or hunk; `expected`
     the marker line that is missing. `similarity` (percent) and `difference` (`-` SEARCH, `+` the
-    block) tell of a content mismatch; beyond the first mismatches of a diff they are None.
+    block) describe a content mismatch; after the first mismatches of a diff they are None.
     """
 
     code: str
@@ -109,7 +108,7 @@ def problem(
     similarity: int | None = None,
     difference: tuple[str, ...] | None = None,
 ) -> Problem:
-    """The problem of this kind; the text is cut."""
+    """Make a problem of this kind; its text is cut."""
     code, _, reason = kind.partition(".")
     told = None if text is None else shown(text)
     return Problem(
@@ -123,13 +122,13 @@ def shown(text: str) -> str:
 
 
 class BlockDiffRefused(Refusal, code="BLOCK_DIFF_REFUSED"):
-    """A block diff cannot be read, or does not fit the blocks; all that is wrong, by line."""
+    """A block diff is invalid, or does not fit the blocks; lists all errors, by line."""
 
     problems: tuple[Problem, ...]
 
 
 class InvalidSlice(Refusal, code="INVALID_SLICE"):
-    """A slice has no meaning among these `total` blocks; `part` is the piece of it at fault."""
+    """A slice is invalid for these `total` blocks; `part` is the piece of it at fault."""
 
     slice: str
     reason: SliceReason
@@ -149,9 +148,9 @@ _SIYUAN_ID = re.compile(r"[0-9]{14}-[a-z0-9]{7}")
 class BlockHunk:
     """One edit of one block, or new blocks next to or in it.
 
-    `search` is what the block must hold (EDIT alone); `text` is the new text,
-    empty for DELETE, and for an EDIT that deletes. `line` is that of the header
-    in the diff, from 1; it does not count when hunks are compared.
+    `search` is the text that the block must have (EDIT only); `text` is the new text, empty for
+    DELETE, and for an EDIT that deletes. `line` is that of the header in the diff, 1-based; it is
+    ignored when hunks are compared.
     """
 
     action: Action
@@ -185,7 +184,7 @@ class BlockHunk:
 
 
 def is_block_id(text: str) -> bool:
-    """Whether it can be an id: 1 to 64 ASCII letters, digits, `_`, `-`; as SiYuan's and anchors."""
+    """Whether it can be an id, of SiYuan or an anchor: 1 to 64 ASCII letters, digits, `_`, `-`."""
     return _ID.fullmatch(text) is not None
 
 
@@ -205,18 +204,18 @@ def lines_of_hunk(text: str) -> list[str]:
 
 
 def is_blank(line: str) -> bool:
-    """Whether a line has only blanks and tabs, as in Markdown."""
+    """Whether a line has only spaces and tabs, as in Markdown."""
     return not line.strip(" \t")
 
 
 def content_of_hunk(lines: list[str]) -> str:
-    """The lines as one text, without the blank ones at its ends."""
+    """Join the lines, without blank ones at the ends."""
     start, stop = _trimmed(lines)
     return "\n".join(lines[start:stop])
 
 
 def _trimmed(lines: list[str]) -> tuple[int, int]:
-    """The lines [start, stop), from 0, without the blank ones at the ends."""
+    """The lines [start, stop), 0-based, without blank ones at the ends."""
     start, stop = 0, len(lines)
     while start < stop and is_blank(lines[start]):
         start += 1
@@ -244,10 +243,10 @@ class DiffMarker:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header line; `wrong` is what is wrong with it, None for a valid one.
+    """A header line; `wrong` is its error, None if it is valid.
 
-    `plain` headers count wherever one may be. One that is not could be a line
-    of a text as well (`@@ -1,2 +1,2 @@`), and counts only where no text may be.
+    `plain` headers count wherever one may be. Any other could also be a line of a text (`@@ -1,2
+    +1,2 @@`), and counts only where no text may be.
     """
 
     action: Action
@@ -257,7 +256,7 @@ class Header:
 
 
 def marker_of(line: str) -> DiffMarker | None:
-    """The marker that the line is."""
+    """Parse a marker line; None if it is not one."""
     found = _MARKER.fullmatch(line)
     if found is None:
         return None
@@ -273,10 +272,10 @@ def marker_line(part: Literal["open", "middle", "close"], size: int) -> str:
 
 
 def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
-    """The header that the line is; `valid` says which ids there may be.
+    """Parse a header line; None if it is not one. `valid` says which ids are allowed.
 
-    Blanks within the signs are allowed (`@@ DELETE : id @@`), and a label after them: a few words,
-    as the name of a type of blocks is. More words would be text that nobody reads.
+    Blanks inside the signs are allowed (`@@ DELETE : id @@`), and a label after them: a few words,
+    such as the name of a block type. More words would be text that is silently ignored.
     """
     if not line.startswith("@@"):
         return None
@@ -312,10 +311,10 @@ def _is_label(text: str) -> bool:
 def parse_block_diff(
     diff: str, valid: Callable[[str], bool] = is_block_id
 ) -> tuple[BlockHunk, ...]:
-    """The hunks of a block diff, in its order; at least one.
+    """Parse the hunks of a block diff, in order; at least one.
 
-    `valid` says which ids there may be. Raises BlockDiffRefused with every
-    problem, by line. Time is linear in the length of the diff.
+    `valid` says which ids are allowed. Raises BlockDiffRefused with every problem, by line. Time is
+    linear in the length of the diff.
     """
     reader = _Reader(lines_of_hunk(diff), valid)
     reader.read()
@@ -326,7 +325,7 @@ def parse_block_diff(
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A SEARCH/REPLACE body: its line from 0 and its texts, None for those of a broken one."""
+    """A SEARCH/REPLACE body: its 0-based line and its texts, None if it is malformed."""
 
     at: int
     search: str | None = None
@@ -343,7 +342,7 @@ class _Reader:
         self._valid = valid
         self._at, self._stop = _unfenced(lines)
         self._markers: dict[int, list[tuple[int, str]]] = {}  # line and part, by size
-        self._never_even: set[int] = set()  # sizes of which more open than close
+        self._never_even: set[int] = set()  # marker sizes with more openings than closings
         for at in range(self._at, self._stop):
             marker = marker_of(lines[at])
             if marker is not None:
@@ -418,7 +417,7 @@ class _Reader:
             self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
 
     def _body(self, size: int) -> _Body:
-        """Parse the body that opens here with so many signs."""
+        """Parse the body that opens here with markers of this size."""
         at = self._at
         middle: int | None = None
         doubled = False
@@ -442,7 +441,7 @@ class _Reader:
         return self._unclosed(at, size)
 
     def _nested(self, at: int, inner: int, size: int) -> _Body:
-        """A second opening marker: nested, or of the next hunk if a header is right before it."""
+        """A second opening marker is nested, or the next hunk's if a header is right before it."""
         above = inner - 1
         while above > at and is_blank(self._lines[above]):
             above -= 1
@@ -470,7 +469,7 @@ class _Reader:
         return _Body(at)
 
     def _misplaced(self) -> None:
-        """A line that is valid under no reading."""
+        """Handle a line that is not valid here."""
         at = self._at
         if size := self._signs("open"):
             self._wrong(self._orphan, at)
@@ -486,7 +485,7 @@ class _Reader:
             self._text_run()
 
     def _text_run(self, *, told: bool = False) -> None:
-        """Consecutive lines of text, reported as one problem unless `told` already."""
+        """Skip consecutive lines of text, reported as one problem unless `told` already."""
         if not told:
             self._wrong(self._stray, self._at, text=self._lines[self._at])
         while self._at < self._stop and self._is_text(self._at):
@@ -505,18 +504,18 @@ class _Reader:
         return header is not None and header.plain
 
     def _markers_after(self, at: int, size: int) -> Iterator[tuple[int, str]]:
-        """The markers with so many signs below a line: their lines and parts."""
+        """Yield the markers of this size after a line: their lines and parts."""
         found = self._markers.get(size, [])
         first = bisect_right(found, at, key=lambda one: one[0])
         return (found[index] for index in range(first, len(found)))
 
     def _signs(self, part: str) -> int:
-        """The number of signs of the marker here; 0 if it is not of this part."""
+        """The size of the marker here; 0 if it is not of this part."""
         marker = marker_of(self._lines[self._at]) if self._at < self._stop else None
         return marker.size if marker is not None and marker.part == part else 0
 
     def _skip_blank(self) -> bool:
-        """Go to the next line that is not blank; whether there is one."""
+        """Move to the next non-blank line; return whether there is one."""
         while self._at < self._stop and is_blank(self._lines[self._at]):
             self._at += 1
         return self._at < self._stop
@@ -546,7 +545,7 @@ class _Reader:
 
 
 def _unfenced(lines: list[str]) -> tuple[int, int]:
-    """The lines [start, stop), from 0, without a code fence around all of them."""
+    """The lines [start, stop), 0-based, without a code fence around all of them."""
     start, stop = _trimmed(lines)
     if stop - start > 1:
         opening, closing = fence_of(lines[start]), fence_of(lines[stop - 1])
@@ -560,7 +559,7 @@ _COUNT = re.compile(r"(?P<sign>[+-])(?P<count>[0-9]{1,18})")
 
 
 def select(text: str, ids: Sequence[str]) -> range:
-    """The indices, from 0, of the blocks `ids` (all in order) in a slice; raises InvalidSlice."""
+    """The 0-based indices of the blocks `ids` (all, in order) in a slice; raises InvalidSlice."""
     return _Slice(text, ids).selected()
 
 
@@ -571,7 +570,7 @@ class _Slice:
         self._total = len(ids)
 
     def selected(self) -> range:
-        """The blocks it means."""
+        """The blocks that the slice means."""
         if not self._text:
             raise self._refusal("empty")
         left, colon, right = self._text.partition(":")
@@ -587,7 +586,7 @@ class _Slice:
         if not isinstance(start, str) and not isinstance(stop, str):
             start = start or 0
             if stop is not None and (start < 0) == (stop < 0) and start >= stop:
-                raise self._refusal("reversed")  # for any number of blocks
+                raise self._refusal("reversed")  # whatever the number of blocks
             first = self._first(start)
             return range(first, max(first, self._last(stop)))
         first, last = self._first(start), self._last(stop)
@@ -611,7 +610,7 @@ class _Slice:
         return range(max(place + 1 - count, 0), place + 1)
 
     def _end(self, part: str, keyword: str) -> int | str | None:
-        """An end: an index, an id, or None for the keyword and for nothing."""
+        """One end: an index, an id, or None for the keyword or nothing."""
         if part == keyword or not part:
             return None
         if _INDEX.fullmatch(part):
@@ -623,7 +622,7 @@ class _Slice:
         return part
 
     def _first(self, end: int | str | None) -> int:
-        """The index that an end means, where it is the start."""
+        """The index that an end means as the start."""
         if end is None:
             return 0
         if isinstance(end, str):
@@ -648,7 +647,7 @@ class _Slice:
 
 
 class NewText(NamedTuple):
-    """One block of a new text; of a list, the items are its `children`."""
+    """One block of a new text; the `children` of a list are its items."""
 
     kind: str
     markdown: str
@@ -656,14 +655,14 @@ class NewText(NamedTuple):
 
 
 SplitText = Callable[[str], Sequence[NewText]]
-"""How a text splits in blocks at its top level.
+"""How a text splits into blocks at its top level.
 
 Law: every line that is not blank is in exactly one piece, as it is written.
 """
 
 
 def split_as(profile: Profile) -> SplitText:
-    """How a profile splits texts, line ends as LF: `siyuan` for a kernel, `gfm` for a folder."""
+    """How a profile splits texts, with LF: `siyuan` as a kernel does, `gfm` for a folder."""
 
     def split(text: str) -> tuple[NewText, ...]:
         lines, _ = cut(encode(text))
@@ -689,7 +688,7 @@ def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Ite
 
 
 def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
-    """The lines, from 0, on which consecutive blocks start."""
+    """The 0-based lines on which consecutive blocks start."""
     found: list[int] = []
     line = at = 0
     for block in blocks:
@@ -700,6 +699,6 @@ def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
 
 
 def _joined(lines: Sequence[bytes]) -> str:
-    """The text of the lines without the blank ones around them."""
+    """Join the lines, without the blank ones around them."""
     kept = [number for number, line in enumerate(lines) if line.strip(BLANK)]
     return decode(b"\n".join(lines[kept[0] : kept[-1] + 1])) if kept else ""

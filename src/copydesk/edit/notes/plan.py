@@ -1,4 +1,4 @@
-"""Plan a block diff on the current blocks, and draft what it changes in the texts of documents."""
+"""Plan a block diff on the current blocks, and draft how it changes the documents' texts."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ class BlockView(Protocol):
 class BlockTree:
     """The part of some documents that a diff needs.
 
-    `blocks`: those that the diff names and all that are around them; one that is not in here does
-    not exist. `children`: the ids in order of what each container holds that is around a named
-    block, or is one; those next to a heading that something is appended to are in `blocks` too.
+    `blocks`: those that the diff names and all containers around them; one that is missing here
+    does not exist. `children`: the ordered child ids of each container that is around a named
+    block, or is one. The siblings of a heading that something is appended to are in `blocks` too.
     """
 
     blocks: Mapping[str, BlockView]
     children: Mapping[str, Sequence[str]]
 
     def around(self, block_id: str) -> list[str]:
-        """The containers around a block, the nearest first; the last is the document."""
+        """The containers around a block, nearest first; the last is the document."""
         found: list[str] = []
         parent = self.blocks[block_id].parent_id
         while parent:
@@ -78,8 +78,8 @@ class BlockTree:
 class BlockImage:
     """A block before or after an operation, without its position.
 
-    `id` of a new block is a name of its plan, `+1`, `+2` …, which no block can
-    have. The markdown of a container is that of all it holds.
+    The `id` of a new block is a name within its plan, `+1`, `+2` …, which no real block can have.
+    The markdown of a container includes all its children.
     """
 
     id: str
@@ -93,7 +93,7 @@ def image_of(block: BlockView) -> BlockImage:
 
 
 def as_item(text: str, items: Sequence[str]) -> str:
-    """The text as one more item of a list, with the marker that its items have."""
+    """The text as one more item of a list, with the marker of its items."""
     found = _MARKER.match(items[-1]) if items else None
     marker = "- "
     if found is not None and found[2]:
@@ -105,7 +105,7 @@ def as_item(text: str, items: Sequence[str]) -> str:
 
 
 def heading_level(markdown: str) -> int:
-    """The level, 1 to 6, of a heading by its text: signs before it or a line under it."""
+    """The level of a heading, 1 to 6, by its text: the signs before it, or the line under it."""
     found = _ATX.match(markdown)
     if found is not None:
         return len(found[1])
@@ -122,7 +122,7 @@ class Unfit(Exception):
 
 
 class Claims:
-    """The blocks that the hunks so far claim; a refused hunk keeps its claim."""
+    """The blocks claimed by the hunks so far; a refused hunk keeps its claim."""
 
     def __init__(self, tree: BlockTree) -> None:
         self._tree = tree
@@ -173,7 +173,7 @@ class BlockPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateBlock:
-    """Replace a block's text; `lines` (from 1) are the headers that ask for it, not compared."""
+    """Replace a block's text; `lines` (1-based) are the headers that ask for it, not compared."""
 
     before: BlockImage
     after: BlockImage
@@ -182,7 +182,7 @@ class UpdateBlock:
 
 @dataclass(frozen=True, slots=True)
 class InsertBlocks:
-    """Insert blocks (`markdown` is the text of all) at a block that was there before the diff."""
+    """Insert blocks (`markdown` is the text of all) at a block that existed before the diff."""
 
     place: BlockPosition
     markdown: str
@@ -192,7 +192,7 @@ class InsertBlocks:
 
 @dataclass(frozen=True, slots=True)
 class DeleteBlock:
-    """Delete a block and all that it holds; `place` is its position at that moment."""
+    """Delete a block with all its children; `place` is its position at that moment."""
 
     place: BlockPosition
     markdown: str
@@ -204,7 +204,7 @@ BlockOperation = UpdateBlock | InsertBlocks | DeleteBlock
 
 
 class Order:
-    """The blocks under each parent, as linked lists; None is beyond both ends."""
+    """The blocks of each parent, as linked lists; None is beyond both ends."""
 
     def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
         self._children = children
@@ -218,19 +218,19 @@ class Order:
             block = self._next[parent, block]
 
     def after(self, parent: str, block: str | None) -> str | None:
-        """The block behind another one, or the first."""
+        """The block after another one, or the first."""
         if (parent, None) not in self._next:
             for one, other in pairwise((None, *self._children[parent], None)):
                 self._link(parent, one, other)
         return self._next[parent, block]
 
     def before(self, parent: str, block: str | None) -> str | None:
-        """The block in front of another one, or the last."""
+        """The block before another one, or the last."""
         self.after(parent, None)
         return self._previous[parent, block]
 
     def insert(self, parent: str, previous: str | None, block: str) -> None:
-        """Put a block after `previous`, or before all others."""
+        """Insert a block after `previous`, or before all others."""
         behind = self.after(parent, previous)
         self._link(parent, previous, block)
         self._link(parent, block, behind)
@@ -244,7 +244,7 @@ class Order:
 
 _TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
 _WEIGHED = 100_000
-"""The most differing characters of either side that are compared word by word."""
+"""Most differing characters, on either side, that are compared word by word."""
 
 _DIFF_LINES = 24
 _DIFF_CHARACTERS = 2_000
@@ -258,10 +258,10 @@ MismatchReason = Literal["text", "part", "more", "blanks"]
 class Mismatch:
     """How a SEARCH differs from a block's text.
 
-    `reason`: `part` (the block holds it, and more), `more` (it holds the block, and more), `blanks`
-    (they differ in white space alone) or `text`. `similarity` in percent, of characters that are
+    `reason`: `part` (the block contains it, and more), `more` (it contains the block, and more),
+    `blanks` (only white space differs) or `text`. `similarity`: in percent, of characters that are
     not white space; never 100. `difference`: lines of SEARCH (`-`), of the block (`+`), of both
-    (blanks), long ones cut to what is around the difference.
+    (blank), long ones cut to the part around the difference.
     """
 
     reason: MismatchReason
@@ -270,7 +270,7 @@ class Mismatch:
 
 
 def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
-    """Whether SEARCH is the block's text; not `strict`: with any white space as one blank."""
+    """Whether SEARCH is the block's text; if not `strict`, any white space counts as one blank."""
     if content_of_hunk(lines_of_hunk(search)) == content_of_hunk(lines_of_hunk(markdown)):
         return True
     return not strict and search.split() == markdown.split()
@@ -290,7 +290,7 @@ def find_mismatch(search: str, markdown: str) -> Mismatch:
 
 
 def _similarity(mine: list[str], theirs: list[str], gaps: list[Gap]) -> int:
-    """Percent of the characters of both that are the same and in the same order."""
+    """The percentage of the characters of both that are equal and in the same order."""
     total = sum(map(_weight, mine)) + sum(map(_weight, theirs))
     same_weight, room = total, _WEIGHED
     for gap in gaps:
@@ -309,7 +309,7 @@ def _weight(line: str) -> int:
 
 
 def _words(lines: list[str], room: int) -> list[str]:
-    """Words of ASCII and single other characters, without white space; at most `room` of them."""
+    """ASCII words and single other characters, without white space, from `room` characters."""
     words: list[str] = []
     for line in lines:
         if room <= 0:
@@ -320,11 +320,11 @@ def _words(lines: list[str], room: int) -> list[str]:
 
 
 def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[str]:
-    """The lines that differ, each gap with a line of both before and after it."""
+    """Yield the lines that differ; for each gap also an equal line before and after it."""
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     shown = told = 0
     size = 0
-    last = -1  # the last line of SEARCH that was shown as one of both
+    last = -1  # the last line of SEARCH shown as equal
     for gap in gaps:
         for line in _gap_lines(mine, theirs, gap, last):
             size += len(line)
@@ -362,7 +362,7 @@ def _cut(line: str, at: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block that a hunk inserts, of `pieces` blocks; `leans`: placed after the one before it."""
+    """A block that a hunk inserts, of `pieces` blocks; `leans`: placed after the previous one."""
 
     image: BlockImage
     hunk: BlockHunk
@@ -383,10 +383,10 @@ class WorkingCopy:
         self._split = split
         self._strict = strict
         self._claims = Claims(tree)
-        self._tails: dict[tuple[str, str], str] = {}  # the last block of this action there
+        self._tails: dict[tuple[str, str], str] = {}  # the last block that the action put there
 
     def take(self, hunk: BlockHunk) -> None:
-        """Apply one hunk. Raises Unfit; then only its claim is left."""
+        """Apply one hunk. Raises Unfit; then only its claim remains."""
         if hunk.block_id not in self._tree.blocks:
             raise Unfit("BLOCK_NOT_FOUND")
         if hunk.deletes or hunk.rewrites:
@@ -469,7 +469,7 @@ class WorkingCopy:
         *,
         leans: bool,
     ) -> str:
-        """Insert blocks, one at least; the name of the last."""
+        """Insert blocks, at least one; return the name of the last."""
         name = ""
         for piece in pieces:
             name = f"+{len(self.made) + 1}"
@@ -481,7 +481,7 @@ class WorkingCopy:
         return name
 
     def _pieces(self, text: str, parent: str) -> list[NewText]:
-        """The blocks of a new text, of a kind that the parent can hold; at least one."""
+        """Return the blocks of a new text, of a kind that the parent can contain; at least one."""
         pieces = list(self._split(text))
         if self.image(parent).kind == "l":
             if any(piece.kind != "l" or not piece.children for piece in pieces):
@@ -490,20 +490,20 @@ class WorkingCopy:
         if not pieces:
             raise Unfit("EMPTY_CONTENT.blocks")
         if len(pieces) == 1:
-            return [pieces[0]._replace(markdown=text)]  # to the last blank, as it was given
+            return [pieces[0]._replace(markdown=text)]  # exactly as given, to the last blank
         return pieces
 
 
 _COMPARED = 20
-"""The mismatches of one diff that are reported with their differences; all are named."""
+"""Most mismatches of one diff that are reported with differences; all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
     """The operations of a diff, in the order to apply them.
 
-    `reads` are the blocks that the hunks name, as they were: what the plan relies on. A
-    hunk without an operation changes nothing: its block has the new text already.
+    `reads` are the blocks that the hunks name, as they were: what the plan relies on. A hunk
+    without an operation changes nothing: its block already has the new text.
     """
 
     hunks: tuple[BlockHunk, ...]
@@ -514,7 +514,7 @@ class BlockPlan:
 def plan_blocks(
     hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitText, *, strict: bool = True
 ) -> BlockPlan:
-    """Plan all hunks; BlockDiffRefused with all that fail. Linear, but for comparing texts."""
+    """Plan all hunks; BlockDiffRefused lists all that fail. Linear, except for comparing texts."""
     working = WorkingCopy(tree, split, strict=strict)
     problems: list[Problem] = []
     compared = 0
@@ -556,7 +556,7 @@ def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
 
 
 def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
-    """The new blocks of each parent, gap by gap between those that were there before."""
+    """Yield the new blocks of each parent, for each gap between blocks that were there before."""
     for parent in working.grown:
         left: str | None = None
         gap: list[NewBlock] = []
@@ -572,7 +572,7 @@ def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
 def _gap(
     parent: str, left: str | None, gap: list[NewBlock], right: str | None
 ) -> Iterator[BlockOperation]:
-    """The inserts between two blocks (None: the parent's end); those that lean left in reverse."""
+    """The inserts between two blocks (None: the parent's end); those that lean come reversed."""
     runs = [list(run) for _, run in groupby(gap, key=lambda new: id(new.hunk))]
     leaning = next((i for i, run in enumerate(runs) if not run[0].leans), len(runs))
     behind = BlockPosition("first_in", parent) if left is None else BlockPosition("after", left)
@@ -584,7 +584,7 @@ def _gap(
 
 
 def _insert(place: BlockPosition, run: list[NewBlock]) -> InsertBlocks:
-    """The insert of blocks of one hunk; its text as it was given, if they are all of it."""
+    """Insert blocks of one hunk, with its text as given if these are all its blocks."""
     hunk = run[0].hunk
     images = tuple(new.image for new in run)
     between = "\n" if images[0].kind == "i" else "\n\n"
@@ -617,7 +617,7 @@ def _deletes(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
 
 
 def _emptied(tree: BlockTree, working: WorkingCopy) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The lists of which every item is deleted and no new one is there, with their lines."""
+    """Yield lists whose items are all deleted and that get no new one, with the hunks' lines."""
     parents = dict.fromkeys(tree.blocks[block_id].parent_id for block_id in working.deleted)
     for parent in parents:
         if tree.blocks[parent].kind == "l" and parent not in working.grown:
@@ -660,10 +660,10 @@ _NO_PLAN = BlockPlan((), (), ())
 class BlockDraft(Draft):
     """The draft of a block diff, made by `block_draft`.
 
-    `documents` are those that change, the first one named first; of several the
-    draft itself is of their texts one below the other. Where it was done, `ids`
-    are those that the operations of `plan` left, and `edit_ids` those of the journal.
-    `notices` are what it does besides: their kind, the block, and what it is.
+    `documents` are those that change, the first one named first; if there are several, the draft
+    itself is about their texts, one below the other. Once written, `ids` are those that the
+    operations of `plan` left, and `edit_ids` those of the journal. `notices` are its side effects:
+    their kind, the block, and what happened.
     """
 
     plan: BlockPlan = _NO_PLAN
@@ -688,14 +688,14 @@ class BlockDraft(Draft):
 
     @property
     def bad_character(self) -> bool:
-        """Whether the new text holds U+FFFD and the diff does not look for it."""
+        """Whether the new text contains U+FFFD and the blocks that the hunks name do not."""
         return any("\ufffd" in hunk.text for hunk in self.plan.hunks) and not any(
             "\ufffd" in image.markdown for image in self.plan.reads
         )
 
     @property
     def reads(self) -> BlockReads:
-        """The saved data of a plan: digests of texts that no SEARCH names, and line numbers."""
+        """The saved data of a plan: digests of texts that no SEARCH gives, and line counts."""
         changing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
         blind = {hunk.block_id for hunk in changing if hunk.search is None}
         found = (image for image in self.plan.reads if image.id in blind)
@@ -703,7 +703,7 @@ class BlockDraft(Draft):
         return BlockReads(digests, self.old_count, self.new_count)
 
     def made(self) -> tuple[HunkMade, ...]:
-        """Each hunk, in the order of the diff."""
+        """The results of all hunks, in the order of the diff."""
         came: dict[int, list[str]] = {}
         for operation, ids in zip(self.plan.operations, self.ids, strict=False):
             if isinstance(operation, InsertBlocks):
@@ -757,7 +757,7 @@ def block_draft(
 
 
 def joined(documents: Sequence[FileEdit]) -> FileEdit:
-    """Documents, one at least, as one text: each but the first below a line with its path."""
+    """Join documents, at least one, into one text: all but the first below a line with its path."""
     first, *others = documents
     if not others:
         return first
@@ -771,7 +771,7 @@ def joined(documents: Sequence[FileEdit]) -> FileEdit:
 
 
 def rewritten(path: RelPath, before: str | None, after: str) -> FileEdit:
-    """A document of which only the texts are known, each ended by a line feed; None: it is new."""
+    """A document known only by its texts, each ended by a line feed; `before` None: it is new."""
     base = Snapshot(_closed(before or ""), UTF8)
     new = _closed(after)
     edits = [] if new == base.data else [Edit(0, base.size, new)]
