@@ -1,7 +1,7 @@
-"""Applying plans, one or several all or none, on the files as they are then, once.
+"""Apply plans, one, or several all or none, to the current files, each once.
 
-Invariant: a plan that was written is never written again, whoever was ended in between;
-of two plans for one file the older one is made first, the younger one on what it left.
+Invariant: a plan that was written is never written again, whichever process dies in between; of two
+plans for one file the older is made first, the younger on its result.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
 
 def _as_it_waits(found: Plan, plan: Plan) -> Plan:
-    """The plan that was found, with the fields of the other one that may change while it waits."""
+    """The plan found, with those fields of the other that may change while it is pending."""
     return replace(found, expires_ms=plan.expires_ms, transaction=plan.transaction)
 
 
@@ -103,7 +103,7 @@ class Applying:
         self._shown = DraftCache()
 
     def show(self, plan: Plan, draft: Draft) -> None:
-        """Record the shown lines of the plan for an unchanged file."""
+        """Record the draft that was shown, to reuse it if the file is unchanged."""
         self._shown.keep(plan, draft)
 
     def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
@@ -147,38 +147,38 @@ class Applying:
         return Applied(plan, draft, context, written.edit_id)
 
     def shown(self, plan: Plan, now: Source) -> Draft | None:
-        """The draft that was shown of the plan, if the content is the one it was shown on."""
+        """The draft that was shown of the plan, if the file is still the one it was shown on."""
         return self._shown.of(plan, now)
 
     def new(self, plan: Plan) -> Draft:
-        """The plan's edit on a file that is not there."""
+        """The plan's edit on a missing file."""
         return self._drafting.of_new(plan.request)
 
     def end(self, plan: Plan) -> None:
-        """The plan is written, and waits no more."""
+        """Mark the plan as applied, so that it is no longer pending."""
         self._set.registry.end(plan.id, "applied", self._set.clock())
 
     def note(self, plan: Plan, how: OutcomeKind) -> None:
-        """Remember of a plan that it was not written as it was shown."""
+        """Record that the plan was not written as it was shown."""
         path = str(plan.request.path)
         self._set.tally.note(PlanOutcome(self._set.clock(), plan.owner, path, how))
 
     def refused(self, plan: Plan, refusal: Refusal) -> None:
-        """Remember that the file refused the plan, if it was the file."""
+        """Record that the file refused the plan, if it was the file."""
         if counts(refusal):
             self.note(plan, "rejected")
 
     def await_person(self, plan: Plan, refusal: Refusal, transaction: str = "") -> Plan:
-        """The plan, waiting longer (for its transaction) if a person has to approve it."""
+        """The plan; it stays pending longer (for its transaction) if a person has to approve it."""
         if not isinstance(refusal, ApprovalRequired):
             return plan
         until_ms = plan.created_ms + self._set.life_ms(needs_person=True)
-        with suppress(Refusal):  # it waits as it did
+        with suppress(Refusal):  # its lifetime stays the same
             return self.wait_until(plan, until_ms, transaction)
         return plan
 
     def wait_until(self, plan: Plan, until_ms: int, transaction: str = "") -> Plan:
-        """Let the plan wait till then, unless it waits longer; raises HunkNotFound."""
+        """Keep the plan pending until then, unless it is pending longer; raises HunkNotFound."""
         transaction = transaction or plan.transaction
         if plan.expires_ms >= until_ms and plan.transaction == transaction:
             return plan
@@ -195,7 +195,7 @@ class Applying:
         return self._notes.desk.planned(member or owner, plan)
 
     def _write_blocks(self, member: Member, plan: Plan) -> Applied | Rejected:
-        """The same for a plan of a block diff."""
+        """Like `write`, for a block diff."""
 
         def still() -> None:
             self.check_waits(plan)
@@ -223,7 +223,7 @@ class Applying:
         base: Text | None = None,
         ahead: Ahead = NOTHING_AHEAD,
     ) -> Draft:
-        """The plan's edit on the text now; may refuse. `base`: the text planned on, if at hand."""
+        """The plan's edit on the current text; may refuse. `base`: its base text, if loaded."""
         digest = plan.base_digest
         if isinstance(plan.request, FileOperation):
             return made_as_planned(plan, ahead.digest or now.digest, now)
@@ -252,7 +252,7 @@ class Applying:
         if entry is None or entry.time_ms < plan.created_ms:
             return
         state: State = entry.state
-        if state == "open" and not entry.group:  # who wrote it was ended before it could say so
+        if state == "open" and not entry.group:  # its writer died before recording how it ended
             state = self._set.recovery.settle(entry, now_ms)
         if state == "open":
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
@@ -273,7 +273,7 @@ class Applying:
 
 @dataclass(frozen=True, kw_only=True)
 class _ApplyJob(Job[Draft]):
-    """The write of one plan; `seen` gets the lines at its place where the file refuses it."""
+    """The write of one plan; if the file refuses it, `seen` gets the lines at its place."""
 
     applying: Applying
     of: Plan
@@ -333,15 +333,15 @@ def _beside_bytes(plan: Plan) -> Removed | None:
 
 
 Owner = Callable[[Plan], Member]
-"""A plan is written by the member that made it."""
+"""Gives the member that made a plan, as which it is written."""
 
 
 @dataclass(slots=True)
 class _File:
     """One file of a transaction: the plans for it, oldest first, and their drafts by id.
 
-    `opened` is None where there is no file, `to` where it is moved. A context is that of
-    the plan in the file as read, whatever the others do. `allow_appends`: as in `Rewriting`.
+    `opened` is None if there is no file; `to` is where it is moved. A plan's context is its status
+    in the file as read, without the others. `allow_appends`: as in `Rewriting`.
     """
 
     real: RelPath
@@ -354,31 +354,31 @@ class _File:
 
     @property
     def inode(self) -> tuple[int, int]:
-        """Which file it is, whatever its name."""
+        """The file's identity, whatever its name."""
         assert self.opened is not None, "only what was opened has one"
         return self.opened.stamp.dev, self.opened.stamp.ino
 
     @property
     def operation(self) -> Plan | None:
-        """The plan that removes or moves it."""
+        """The plan that removes or moves the file."""
         own = (one for one in self.plans if isinstance(one.request, DeleteFile | MoveFile))
         return next(own, None)
 
     @property
     def edits(self) -> list[Plan]:
-        """The plans that change its text."""
+        """The plans that change the file's text."""
         edits = (one for one in self.plans if not isinstance(one.request, FileOperation))
         return [one for one in edits if not self.drafts[one.id].replaces_nothing]
 
     @property
     def edited(self) -> Edited | None:
-        """Its text after all plans, for checks; None where it is not changed or not held whole."""
+        """The text after all plans, for checks; None if it is unchanged or not loaded whole."""
         drafts = [self.drafts[one.id] for one in self.edits]
         path, real = self.plans[0].request.path, self.to or self.real
         return Edited.of(path, real, *drafts, created=self.opened is None)
 
     def check_plans(self) -> None:
-        """Raise InvalidArgs where it is to be removed, or moved twice, and something else."""
+        """Raise InvalidArgs if a plan deletes the file besides others, or two move or chmod it."""
         for plan in self.plans:
             others = [one for one in self.plans if one is not plan]
             if isinstance(plan.request, DeleteFile) and others:
@@ -418,7 +418,7 @@ class _File:
         return [each for each in found if each.steps]
 
     def mode_after(self, now: int) -> int | None:
-        """The permission bits that one of the plans gives to a file of this mode."""
+        """The permission bits that one of the plans sets on a file of this mode."""
         changes = (one.request for one in self.plans if isinstance(one.request, ChangeMode))
         return next((change.bits_after(now) for change in changes), None)
 
@@ -438,11 +438,11 @@ class Transactions:
         self._writer, self._approving = writer, approving
 
     def apply(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> Transacted | Withheld:
-        """Write all plans, on the files as they are now, or none.
+        """Write all plans to the current files, or none.
 
-        Raises InvalidArgs for no ids or one given twice, and as one apply does
-        InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, which name the id; what
-        the files refuse comes back as Withheld.
+        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
+        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
+        Withheld.
         """
         return self.write(self._plans(member, tool, hunk_ids), lambda _: member)
 
@@ -459,7 +459,7 @@ class Transactions:
         raise Failed("write", "the files are changed by another program again and again")
 
     def _note(self, outcome: Transacted | Withheld) -> None:
-        """Remember which plans were carried, or which the files refused."""
+        """Record which plans were relocated, or which the files refused."""
         if isinstance(outcome, Withheld):
             ids = "".join(sorted(verdict.plan.id for verdict in outcome.verdicts))
             transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
@@ -491,7 +491,7 @@ class Transactions:
     def _attempt(
         self, owner: Owner, plans: tuple[Plan, ...], *, allow_appends: bool
     ) -> Transacted | Withheld:
-        """Once through; raises TargetMoved when another program wrote meanwhile."""
+        """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
         files: dict[RelPath, _File] = {}
         for plan in sorted(plans, key=_created):
@@ -529,7 +529,7 @@ class Transactions:
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
                 return Withheld.of(plans, _contexts(opened), refused, stopped.refusal)
             for plan in plans:
-                with suppress(Refusal):  # it is written, and the journal settles the rest
+                with suppress(Refusal):  # it is written, and the journal covers the rest
                     self._set.registry.end(plan.id, "applied", self._set.clock())
             for file in opened:
                 self._note_changes(file, {entry.hunk_id: entry.after for entry in entries})
@@ -538,7 +538,7 @@ class Transactions:
     def _targets(
         self, owner: Owner, files: Mapping[RelPath, _File], refused: dict[str, Refusal]
     ) -> list[RelPath]:
-        """The real paths that files are moved to; none is one that something else is written to."""
+        """The real paths that files are moved to, each free of other writes and moves."""
         found: list[RelPath] = []
         for file in files.values():
             plan = file.operation
@@ -558,7 +558,7 @@ class Transactions:
     def _opened(
         self, files: Iterable[_File], held: ExitStack, refused: dict[str, Refusal]
     ) -> list[_File]:
-        """The files, open, in the order of their paths; two names of one file are one."""
+        """Open the files, in order of their paths; two names of one file are one."""
         found: list[_File] = []
         for file in sorted(files, key=lambda each: str(each.real)):
             try:
@@ -576,7 +576,7 @@ class Transactions:
         return [file for file in found if file not in linked or file in one_of]
 
     def _reopened(self, linked: Sequence[_File], held: ExitStack) -> list[_File]:
-        """The files with several names in the lanes of their inodes, each of them once."""
+        """Open files with several names again, each once, holding the locks of their inodes."""
         inodes: dict[tuple[int, int], _File] = {}
         for file in linked:
             one = inodes.setdefault(file.inode, file)
@@ -599,7 +599,7 @@ class Transactions:
         return list(inodes.values())
 
     def _open(self, file: _File, held: ExitStack) -> OpenText:
-        first = file.plans[0].request  # one that is not for the whole file, if there is any
+        first = file.plans[0].request  # not a move or change of mode, if there is another
         inode = kept_open(self._set.files, file.real, held) if file.allow_appends else 0
         opened = held.enter_context(self._drafting.opened(file.real, first))
         file.allow_appends = opened.stamp.ino == inode
@@ -611,7 +611,7 @@ class Transactions:
         return opened
 
     def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
-        """The drafts of all plans for the file, each on the previous result."""
+        """Draft all plans for the file, each on the previous result."""
         now = file.opened.source if file.opened else None
         if now is not None and len(file.plans) > 1 + (file.to is not None):
             try:
@@ -643,10 +643,10 @@ class Transactions:
                 now = Whole(draft.after)
 
     def _approve(self, file: _File, owner: Owner, files: int, refused: dict[str, Refusal]) -> None:
-        """Refuse the plans for the file that a person has to see and has not approved.
+        """Refuse those plans for the file that need a person's approval and have none.
 
-        What a person is shown is each plan alone, on the file as it is: a plan that
-        is made on what others left is let pass if it is that very change, moved.
+        A person is shown each plan alone, on the current file; so a plan that is made on the result
+        of others passes if it is the same change, moved.
         """
         ahead: ChangeSet | None = None
         for plan in (plan for plan in file.plans if plan.id in file.drafts):
@@ -671,7 +671,7 @@ class Transactions:
             ahead = draft.change if ahead is None else ahead.then(draft.change)
 
     def _check(self, files: Sequence[_File], owner: Owner, refused: dict[str, Refusal]) -> None:
-        """Refuse the plans for files in whose text after all of them checks find something."""
+        """Refuse the plans for files where checks find something new in the resulting text."""
         found = self._set.checks.judge(*(file.edited for file in files)) or ()
         for file in files:
             own = tuple(one for one in found if one.path == str(file.plans[0].request.path))
@@ -683,12 +683,12 @@ class Transactions:
                     refused[plan.id] = refusal
 
     def _is_approved(self, file: _File, plan: Plan) -> bool:
-        """Whether a person was shown the text as the plan makes it, and has approved it."""
+        """Whether a person was shown the text as the plan makes it, and approved it."""
         bound, created = (version_of(plan), file.real, file.drafts[plan.id]), file.opened is None
         return self._approving.is_approved(*bound, created=created)
 
     def _alone(self, file: _File, plan: Plan) -> Draft:
-        """The plan on the file as it was read, whatever the others do."""
+        """The plan on the file as it was read, without the others."""
         if file.opened is None:
             return self._drafting.of_new(plan.request)
         return self._applying.draft(plan, file.real, Whole(file.opened.source.whole()))
@@ -734,11 +734,11 @@ class Transactions:
             self._set.bases.note_shown(note)
 
     def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
-        """The id of the transaction and its entries; an empty one when nothing changes."""
+        """Write the files; return the transaction's id and entries, none if nothing changes."""
         rewritings = [made for file in files for made in file.rewritings(owner)]
         if not rewritings:
             return "", ()
-        for each in rewritings:  # with the texts after them recovery can tell what others did
+        for each in rewritings:  # with the resulting texts, recovery can tell what others wrote
             self._drafting.remember(each.steps[-1][1].after, each.real)
         group = self._set.ids() + self._set.ids()
         return group, self._writer.write_all(group, rewritings)

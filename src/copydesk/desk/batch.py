@@ -1,4 +1,4 @@
-"""Edits without a plan: several of strings, one everywhere, new lines, a whole file."""
+"""Edits without a plan: several strings, one string everywhere, new lines, a whole file."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from copydesk.text.source import Source
 from copydesk.text.unified import counts, line_counts, unified, unified_start
 
 SHOWN_DIFF = 16 << 10
-"""Of a diff of more bytes only the start is made before the answer; the journal gets all."""
+"""Bytes; of a larger diff only the start is made before the answer; the journal gets all."""
 
 SHOWN_LINES = 100
-"""The same of a diff of more lines."""
+"""The same limit in lines."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
     """A whole file as it was and as it is, or would be (`edit_id` 0: nothing was written).
 
-    `diff` is the unified diff of all edits, or the start of a long one. `digest` is
-    the SHA-256 of the text after, where the writing has told it. Make one with `of`.
+    `diff` is the unified diff of all edits, or the start of a long one. `digest` is the SHA-256 of
+    the text after, if writing computed it. Make one with `of`.
     """
 
     path: RelPath
@@ -52,13 +52,13 @@ class Rewrite:
 
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
-        """The result of the batch on `base`."""
+        """Return the result of the batch on `base`."""
         made = len(batch.spans) - batch.no_op_count
         no_ops, escapes = batch.no_op_count, batch.escapes
         return Rewrite(path, base, batch.change, made, no_ops, created, escapes=escapes)
 
     def written(self, edit_id: int, digest: str) -> Rewrite:
-        """The same, now that it is written."""
+        """The same, now written."""
         made = replace(self, edit_id=edit_id, digest=digest)
         made.__dict__["_shown"] = self._shown
         if "_after" in self.__dict__:
@@ -80,7 +80,7 @@ class Rewrite:
 
     @property
     def diff(self) -> bytes:
-        """The unified diff, as far as it is shown."""
+        """The part of the unified diff that is shown."""
         return self._shown[0]
 
     @property
@@ -89,7 +89,7 @@ class Rewrite:
         return self._shown[1]
 
     def whole_diff(self) -> bytes:
-        """All of the diff; with very many edits it takes longer than to make them."""
+        """Make all of the diff; with very many edits it takes longer than making them."""
         return unified(self.base, self.change, str(self.path), created=self.created)
 
     @property
@@ -103,7 +103,7 @@ class Rewrite:
 
     @computed_once
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
-        """All reported facts of the change, computed while it is written."""
+        """What is reported about the change, computed while it is written."""
         path = str(self.path)
         most, created = (SHOWN_DIFF, SHOWN_LINES), self.created
         diff, whole = unified_start(self.base, self.change, path, *most, created=created)
@@ -127,7 +127,7 @@ class _RewriteJob(Job[Rewrite]):
 
 
 class Batching:
-    """The edits of one workspace that are made at once."""
+    """The edits of one workspace that are made without a plan."""
 
     def __init__(self, setting: Setting, writer: Writer) -> None:
         self._set, self._writer = setting, writer
@@ -165,18 +165,18 @@ class Batching:
         *,
         dry: bool,
     ) -> Rewrite:
-        """Replace every place of one text."""
+        """Replace all matches of one text."""
         made = partial(replace_everywhere, edit=edit)
         return self._rewrite(member, tool, path, expected, made, dry=dry)
 
     def insert(
         self, member: Member, tool: str, path: RelPath, after_line: int, content: str, *, dry: bool
     ) -> Rewrite:
-        """Put the lines of `content` after a line, counted from 1, or after none: 0 is the start.
+        """Insert the lines of `content` after a line, 1-based; 0 inserts at the start.
 
         A newline at the end of the content begins one more, empty line; after the newline at the
-        end of the file there is one more line to put them after. Every other byte stays, the end
-        of the file too. Raises RangeOutOfBounds, EncodingRefused.
+        end of the file there is one more line to insert after. All other bytes stay, the end of the
+        file too. Raises RangeOutOfBounds, EncodingRefused.
         """
 
         def made(base: Snapshot) -> Batch:
@@ -208,13 +208,13 @@ class Batching:
         blindly: bool = False,
         dry: bool = False,
     ) -> Rewrite:
-        """Write a whole file: a new one, or with `overwrite` over one that is as expected.
+        """Write a whole file: a new one, or with `overwrite` one that is as expected.
 
-        `blindly`: also over one of which nothing is expected, and a content with CRLF as it is. A
-        new file has the very content. One that is written over keeps its encoding, its byte order
-        mark and the line ends that most of it has. Raises FileExists, FileNotFound when something
-        was expected of a file that is not there, InvalidArgs when nothing was of one that is,
-        IncompleteRead for who was shown only a part of it, and EncodingRefused.
+        `blindly`: also overwrite without expectations, and keep CRLF in the content. A new file
+        gets exactly the content. An overwritten one keeps its encoding, its byte order mark and its
+        most frequent line ends. Raises FileExists, FileNotFound if something was expected of a
+        missing file, InvalidArgs if nothing was of an existing one, IncompleteRead if the member
+        was shown only a part of it, and EncodingRefused.
         """
         real = authorized(self._set.files, member, path, "write", "read")
         size = self._size(path)
@@ -302,13 +302,13 @@ def _note_of(member: Member, real: RelPath, done: Rewrite) -> Note:
 
 
 def _whole(base: Snapshot, start: int, content: str) -> Batch:
-    """The batch of one edit that puts `content` in the place of all bytes from `start` on."""
+    """The batch of one edit that replaces all bytes from `start` on by `content`."""
     edit = Edit(start, base.size, base.encoding.encode(content))
     return Batch(ChangeSet.of(base.size, [edit]), ((start, base.size),), 0)
 
 
 def _styled(base: Snapshot, content: str) -> str:
-    """The content with the line ends that most of the file has; as it is where there are none."""
+    """The content with the file's most frequent line ends; unchanged if the file has none."""
     if base.newline_style == "none":
         return content
     content = content.replace("\r\n", "\n")

@@ -1,9 +1,9 @@
 """The gates before every write: approval by a person, and checks of the new text.
 
-Invariants: where the policy asks for a person, nothing is written but what that person was
-shown: the file, the bytes before and the bytes after are those of the approval. Only a finding that
-the text before does not have counts; a text is checked once, and again only when it has become
-another one; what cannot be checked is told, and refused only where the check is required.
+Invariants: where the policy asks for a person, nothing is written but what that person was shown:
+the file, the bytes before and the bytes after are those of the approval. Only a finding that the
+old text does not have counts; a text is checked once, and again only when it changes; what cannot
+be checked is reported, and refused only if the check is required.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def before_of(made: Revision, *, created: bool) -> str:
 def after_of(made: Revision, to: RelPath | None) -> str:
     """The digest after that an approval binds, in hex.
 
-    The SHA-256 of the bytes after; of a large file, which is not held whole, that
-    of the digest before and the change, which together make them. Of a move, of the digest
-    and `to`, the real path that it leads to; of another mode, of the digest and both modes.
+    It is the SHA-256 of the bytes after; for a large file, which is not loaded whole, that of the
+    digest before and the change, which together determine them. For a move, of the digest and `to`,
+    the real path of the target; for a new mode, of the digest and both modes.
     """
     after = made.after
     if to is not None:
@@ -68,7 +68,7 @@ def after_of(made: Revision, to: RelPath | None) -> str:
 
 
 def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
-    """Whether a person has to approve the change of the file, written by itself."""
+    """Whether a person has to approve the change of the file, if it is written alone."""
     policy = member.policy
     if policy.asks_nobody:
         return False
@@ -84,22 +84,22 @@ _MOST_PASSED: Final = 1_000
 
 
 def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
-    """Withdraw an approval of outdated bytes and notify owner and reviewers."""
+    """Withdraw an approval of outdated bytes, and notify owner and reviewers."""
     decisions.withdraw(approval)
     said = replace(
         approval,
-        plan=(approval.plan[0], -approval.time_ms),  # however many see it, it is told once
+        plan=(approval.plan[0], -approval.time_ms),  # however many notice it, one is reported
         verdict="lapsed",
         time_ms=now_ms,
         reason="the change is no longer the one that was approved: the file has changed",
         told=False,
     )
-    while decisions.take(said).verdict != "lapsed":  # a comment of that moment
+    while decisions.take(said).verdict != "lapsed":  # a comment has this key
         said = replace(said, plan=(said.plan[0], said.plan[1] - 1))
 
 
 class Approving:
-    """Passes edits that the member may approve or a person has approved."""
+    """Passes edits that need no person's approval or have it."""
 
     def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
         self._decisions, self._clock = decisions, clock
@@ -118,17 +118,17 @@ class Approving:
         others: Sequence[RelPath] = (),
         to: RelPath | None = None,
     ) -> Why | None:
-        """Raise unless the change may be written now; else why a person had to approve it.
+        """Raise unless the change may be written now; return why a person had to approve it, if so.
 
         `plan` is None for a tool that writes at once; `files`: so many are written together;
-        `others`: the change is one of these files' texts; `to`: the file is moved there. Raises
-        AccessDenied, HunkRejected, and ApprovalRequired where there is no decision or one for other
-        bytes (which is then forgotten). If nobody has to be asked it passes though decisions cannot
-        be read.
+        `others`: the change is that of these files' texts, too; `to`: the file is moved there.
+        Raises AccessDenied, HunkRejected, and ApprovalRequired if there is no decision, or one for
+        other bytes (which is then withdrawn). If nobody has to be asked, it passes even when
+        decisions cannot be read.
         """
         decision = self._check(member, plan, real, made, created, files, others, to)
         if plan is not None:
-            with self._lock:  # its entry in the journal is made next
+            with self._lock:  # its journal entry is made next
                 self._passed[plan] = decision[1]
                 if len(self._passed) > _MOST_PASSED:
                     self._passed.popitem(last=False)
@@ -152,7 +152,7 @@ class Approving:
     def is_approved(
         self, plan: Version | None, real: RelPath, made: Revision, *, created: bool
     ) -> bool:
-        """Whether a person has approved these very bytes of the plan."""
+        """Whether a person has approved exactly these bytes of the plan."""
         decision = None if plan is None else self._decisions.of(plan)
         if decision is None or decision.verdict != "approved":
             return False
@@ -170,13 +170,13 @@ class Approving:
         others: Sequence[RelPath],
         to: RelPath | None,
     ) -> tuple[Why | None, Decision | None]:
-        now = member.now()  # rights and policy may have been taken away while it waited
+        now = member.now()  # rights and policy may have changed meanwhile
         now.permission.check("write", real, *others)
         if not created:
             now.permission.check("read", real, *others)  # every answer shows content
         if to is not None:
             now.permission.check("write", to)
-            now.permission.check("read", to)  # a refusal tells what is there
+            now.permission.check("read", to)  # a refusal reveals what is there
             others = *others, to
         policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
         try:
@@ -210,7 +210,7 @@ class Approving:
 
 
 MOST_TOLD = 10
-"""Reported findings per check."""
+"""Most findings reported per check."""
 
 _MOST_KEPT = 512
 
@@ -219,7 +219,7 @@ Findings = tuple[CheckFinding, ...]
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A file that is to be written: as it is called, where it really is, and both texts."""
+    """A file to be written: its path as named, its real path, and both texts."""
 
     path: RelPath
     real: RelPath
@@ -230,7 +230,7 @@ class Edited:
 
     @staticmethod
     def of(path: RelPath, real: RelPath, *made: Revision, created: bool) -> Edited | None:
-        """The result of revisions in sequence; None for a file not held whole."""
+        """The result of revisions in sequence; None for a file that is not loaded whole."""
         base = made[0].base if made else None
         if not isinstance(base, Snapshot):
             return None
@@ -245,7 +245,7 @@ class Edited:
 
     @staticmethod
     def of_plan(real: RelPath, draft: Draft) -> list[Edited | None]:
-        """The same of a plan's draft; nothing of one that deletes or moves the file."""
+        """Like `of`, for a plan's draft; empty for blocks and operations on a whole file."""
         request = draft.request
         if isinstance(request, FileOperation | BlockDiff) or draft.replaces_nothing:
             return []
@@ -257,7 +257,7 @@ _told: ContextVar[dict[RelPath, Findings] | None] = ContextVar("checks", default
 
 @contextmanager
 def telling() -> Generator[dict[RelPath, Findings]]:
-    """New findings of a call's checks, by file; an empty tuple for none."""
+    """Collect the new findings of a call's checks, by file; an empty tuple for none."""
     found: dict[RelPath, Findings] = {}
     token = _told.set(found)
     try:
@@ -271,7 +271,7 @@ T = TypeVar("T")
 
 
 class Checks:
-    """The checks of one workspace. Safe to use from many threads."""
+    """The checks of one workspace. Thread-safe."""
 
     def __init__(self, rules: Sequence[Rule] = (), commands: Commands | None = None) -> None:
         self._rules, self._commands = rules, commands
@@ -283,7 +283,7 @@ class Checks:
         return bool(self._rules) or parses(suffix_of(real))
 
     def judge(self, *edits: Edited | None) -> Findings | None:
-        """New findings in the new texts; None without a check for them; raises Cancelled."""
+        """New findings in the new texts; None if no check applies; raises Cancelled."""
         found: list[CheckFinding] = []
         groups: dict[Rule, list[Edited]] = {}
         for edit in filter(None, edits):
@@ -309,7 +309,7 @@ class Checks:
         hunk_id: str | None,
         approved: Callable[[], bool],
     ) -> None:
-        """CheckFailed or ApprovalRequired, unless a person has `approved` these very bytes."""
+        """Raise CheckFailed or ApprovalRequired, unless a person `approved` exactly these bytes."""
         if not findings:
             return
         if any(one.mode == "refuse" for one in findings):
@@ -349,7 +349,7 @@ class Checks:
         return told
 
     def _syntax(self, edit: Edited) -> list[Diagnostic]:
-        """Where the text cannot be parsed any more; one that could not be before has no new one."""
+        """Where the text no longer parses; nothing if it did not parse before."""
         suffix = suffix_of(edit.real)
         found = self._parsed(edit, suffix, edit.text())
         if not found or (edit.created and may_be_other(suffix, edit.text().data)):
@@ -361,7 +361,7 @@ class Checks:
             found = syntax(suffix, text.data)
             return [] if found is None else [Diagnostic("", *found)]
 
-        real = str(edit.real)  # equal bytes may be in several files
+        real = str(edit.real)  # several files may have equal bytes
         return [replace(one, path=real) for one in self._once((suffix, text.digest), parse)]
 
     def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Diagnostic]:
@@ -431,7 +431,7 @@ _Place = Callable[[int], object]
 
 
 def _places(edit: Edited) -> tuple[_Place, _Place]:
-    """Which place a line before and one after is: among what changed, or the line after."""
+    """Map a line before, and one after, to a comparable place: changed, or the line after."""
     runs = [(one.start, one.stop, len(one.new)) for one in regions(edit.base, edit.change)]
 
     def before(line: int) -> object:

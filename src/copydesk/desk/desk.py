@@ -1,6 +1,6 @@
-"""The sentences of the domain: prepare, apply, discard, create, overwrite, undo.
+"""The operations of the domain: prepare, apply, discard, create, overwrite, undo.
 
-Invariants: only `Writer` writes; a plan that was refused waits on; a plan is applied once.
+Invariants: only `Writer` writes; a plan that was refused stays pending; a plan is applied once.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ if TYPE_CHECKING:
 ON_NO_TERMS = Terms()
 
 _MOST_NAMED = 5
-"""So many runs of lines that were not shown are named."""
+"""Most runs of unseen lines that are listed."""
 
 _HOW_ON = "read them, give expected_old, or check the plan and apply it"
 
 
 class FileDesk:
-    """The desk of one workspace, and of its notes. Safe to use from many threads."""
+    """The desk of one workspace, and of its notes. Thread-safe."""
 
     def __init__(self, setting: Setting, writer: Writer, notes: LazyNotes) -> None:
         self._set, self._writer = setting, writer
@@ -108,7 +108,7 @@ class FileDesk:
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
     ) -> Planned | Applied:
-        """Plan the edit, or make it at once if asked for and certain; or raise its refusals."""
+        """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
         now_ms = self._set.clock()
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
         drafted = self._draft(member, request, terms)
@@ -157,7 +157,7 @@ class FileDesk:
         return Planned(plan, draft, declined, refusal, drafted.real, checks)
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
-        """Why a plan may not be written without being shown first; None when it may."""
+        """Why a plan may not be written without being shown first; None if it may."""
         draft = planned.draft
         real = planned.real or self._drafting.real(draft.request.path)
         return self._uncertain(member, Drafted(draft, real, draft.place), terms)
@@ -174,7 +174,7 @@ class FileDesk:
         authorized(self._set.files, member, path, "read")
         try:
             real, stamp = self._set.files.stat(path)
-            member.permission.check("read", real)  # what is read may be another file by now
+            member.permission.check("read", real)  # the path may point to another file by now
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
                 limits = range_text, most_lines, most_tokens
@@ -193,7 +193,7 @@ class FileDesk:
         try:
             found = read_lines(path, base, mtime_ms, range_text, most_lines, most_tokens)
         except Refusal:
-            self._set.bases.keep(base, document.real)  # its lines may be counted in the refusal
+            self._set.bases.keep(base, document.real)  # the refusal may count its lines
             raise
         note = Note(member.name, document.real, found.shown)
         self._set.bases.keep(base, document.real, [note])
@@ -205,13 +205,13 @@ class FileDesk:
         path: RelPath,
         shown: Callable[[Snapshot], Iterable[Run]] | None = None,
     ) -> tuple[Document, Snapshot | None]:
-        """A whole file: bytes, and text if it is one; `shown` lines of it are remembered."""
+        """A whole file: bytes, and text if it is one; the `shown` lines of it are recorded."""
         authorized(self._set.files, member, path, "read")
         try:
             document = self._set.files.read(path)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
-        member.permission.check("read", document.real)  # it may be another file by now
+        member.permission.check("read", document.real)  # the path may point to another one by now
         try:
             base = Snapshot.of(document.data, self._set.named(document.real))
         except BinaryFile:
@@ -228,14 +228,14 @@ class FileDesk:
         lines: ShownLines | Callable[[], ShownLines],
         real: RelPath | None = None,
     ) -> None:
-        """Remember lines that an answer showed the member; a function is asked later."""
+        """Record lines that an answer showed the member; a function is called later."""
         self._set.bases.note_shown(Note(member.name, real or self._drafting.real(path), lines))
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
-        """Write the plan, on the file as it is now, once.
+        """Write the plan to the current file, once.
 
-        Raises InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied;
-        what the file refuses comes back as Rejected.
+        Raises InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied; what the file
+        refuses is returned as Rejected.
         """
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         if plan.owner != member.name:
@@ -249,15 +249,15 @@ class FileDesk:
     ) -> Transacted | Withheld:
         """Write several plans, in one file or in several, all or none.
 
-        Raises what `apply` raises, and InvalidArgs for no ids or one given twice;
-        what a file refuses comes back as Withheld.
+        Raises what `apply` raises, and InvalidArgs for no ids or one given twice; what a file
+        refuses is returned as Withheld.
         """
         return self._transactions.apply(member, tool, hunk_ids)
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
-        """Take an edit back, on the file as it is now, also when other lines changed since.
+        """Undo an edit in the current file, even if other lines changed since.
 
-        Raises EditNotFound and AccessDenied; what the file refuses comes back as NotUndone.
+        Raises EditNotFound and AccessDenied; what the file refuses is returned as NotUndone.
         """
         return self._undoing.undo(member, tool, edit_id)
 
@@ -268,7 +268,7 @@ class FileDesk:
         return self._undoing.undo_together(member, tool, edit_id)
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
-        """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner, of a `tool` WrongMode."""
+        """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
@@ -294,7 +294,7 @@ class FileDesk:
         return tuple(p for p in seen if real.covers(files.resolve(p.request.path)))
 
     def show(self, member: Member, hunk_id: str) -> Planned:
-        """The plan as it was shown, on its base if remembered, else on the file as it is."""
+        """The plan as it was shown, on its base if that is stored, else on the current file."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         real, *_ = (
             authorized(self._set.files, member, one, "read") for one in paths_of(plan.request)
@@ -319,10 +319,10 @@ class FileDesk:
     def create(
         self, member: Member, tool: str, path: RelPath, content: str, *, may_be_diff: bool = False
     ) -> Created:
-        """Write a new file; a last line without newline gets one, that of the line before it.
+        """Write a new file; a last line without newline gets one, like that of the line before.
 
-        Raises SuspiciousDiff, FileExists and NotAFile; AccessDenied also where the member may
-        write and not read, since any other answer would tell what is there.
+        Raises SuspiciousDiff, FileExists and NotAFile; AccessDenied also if the member may write
+        but not read, since any other answer would reveal what is there.
         """
         authorized(self._set.files, member, path, "write", "read")
         if not may_be_diff:
@@ -352,8 +352,8 @@ class FileDesk:
     ) -> Overwritten:
         """Replace the whole file, if it has `known` lines and bytes.
 
-        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused, and
-        IncompleteRead for who was shown only a part of it.
+        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused, and IncompleteRead if
+        the member was shown only a part of it.
         """
         if not may_be_diff:
             check_no_patch(content)
@@ -398,7 +398,7 @@ class FileDesk:
         return self._drafting.of(member, request, terms)
 
     def _uncertain(self, member: Member, drafted: Drafted, terms: Terms) -> str | None:
-        """Why an edit may not be made without being shown first; None when it may."""
+        """Why an edit may not be made without being shown first; None if it may."""
         draft = drafted.draft
         place, version = draft.place, terms.version
         is_one = not place.parts
@@ -444,7 +444,7 @@ class FileDesk:
 
 @dataclass(frozen=True, kw_only=True)
 class _OverwriteJob(Job[WholeRevision]):
-    """The write of a whole file that has `known` lines and bytes, if `check` raises nothing."""
+    """The write of a whole file that has `known` lines and bytes, if `check` does not raise."""
 
     known: tuple[int, int]
     content: str
@@ -476,7 +476,7 @@ class _SameJob(Job[WholeRevision]):
 
 
 def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
-    """The lines an edit needs that nobody quoted: those it replaces, or its one anchor."""
+    """The lines that an edit relies on unquoted: those it replaces, or its one anchor."""
     request, named = drafted.draft.request, drafted.named
     if isinstance(request, Insert):
         return (named.foot,) if named.foot is not None and named.candidates > 1 else ()

@@ -1,7 +1,7 @@
 """Drafts on the current file, their stored base texts, and their cache.
 
-Invariant: a member is shown nothing of a file that it may not read, by the path as it is
-spelled and by what it led to when it was opened.
+Invariant: a member is shown nothing of a file that it may not read, neither by the path as spelled
+nor by what that pointed to when it was opened.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ DAY_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a desk works with: stores, memory, the clock (ms since 1970), ids, encodings.
+    """What a desk works with: stores, caches, the clock (ms since 1970), ids, encodings.
 
-    `named` gives the encoding that configuration names for a path, `ids` new
-    ids of eight hex characters, `ttl_ms` how long a plan waits, `approval_ttl_ms` how long
-    one that a person has to approve, `members` a member by its name and toolset.
+    `named` returns the encoding that the configuration names for a path, `ids` a new id of eight
+    hex characters, `members` a member by name and toolset. `ttl_ms` is how long a plan stays
+    pending, `approval_ttl_ms` how long one that a person has to approve.
     """
 
     files: Files
@@ -102,7 +102,7 @@ class Setting:
     approval_ttl_ms: int = 7 * DAY_MS
 
     def life_ms(self, *, needs_person: bool) -> int:
-        """How long a plan waits that its owner may write, or that a person has to approve."""
+        """How long a plan stays pending, depending on whether a person has to approve it."""
         return max(self.ttl_ms, self.approval_ttl_ms) if needs_person else self.ttl_ms
 
 
@@ -122,8 +122,8 @@ class Drafted:
 class Ahead:
     """Earlier edits of the same transaction in the same file.
 
-    `digest` is that of the file as it was read, `inverses` those of the edits made
-    to it since, the first one first.
+    `digest` is that of the file as it was read, `inverses` those of the edits made to it since,
+    first edit first.
     """
 
     digest: str = ""
@@ -140,7 +140,7 @@ class Drafting:
         self._set = setting
 
     def of(self, member: Member, request: Request, terms: Terms) -> Drafted:
-        """The edit on the file as it is, its place understood in the version that was read."""
+        """Draft the edit on the current file; its place is in the version that was read."""
         real = authorized(self._set.files, member, request.path, "write", "read")
         if isinstance(request, FileOperation):
             return self._of_operation(member, request, terms, real)
@@ -168,7 +168,7 @@ class Drafting:
         except FileNotFound:
             if not creates(request):
                 raise self.missing(member, request.path) from None
-            with suppress(FileExists):  # it has come meanwhile, and is appended to then
+            with suppress(FileExists):  # it was created meanwhile, and is appended to then
                 self._set.files.check_new(request.path)
             made = self.of_new(request)
             return Drafted(made, real, made.place)
@@ -176,7 +176,7 @@ class Drafting:
     def _of_operation(
         self, member: Member, request: FileOperation, terms: Terms, real: RelPath
     ) -> Drafted:
-        """An operation on a file as it is; one that was named by its version is it."""
+        """Draft an operation on the current file, which must have the version named, if any."""
         files = self._set.files
         try:
             check_no_link(files, request.path, real)
@@ -209,7 +209,7 @@ class Drafting:
             return StaleRead(version, current, None, reason)
 
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
-        """The result of `make` on the current file; retried if the file changes."""
+        """Return the result of `make` on the current file; retried if the file changes."""
 
         def check(real: RelPath) -> None:
             member.permission.check("read", request.path, real)
@@ -222,7 +222,7 @@ class Drafting:
         make: Callable[[Source], T],
         check: Callable[[RelPath], None] = lambda real: None,
     ) -> T:
-        """The same without a member; `check` gets the file."""
+        """Like `at_hand`, without a member; `check` gets the real path."""
         for _ in range(ATTEMPTS):
             try:
                 with self.opened(request.path, request) as opened:
@@ -233,7 +233,7 @@ class Drafting:
         raise Failed("read", "the file is changed by another program again and again")
 
     def opened(self, path: RelPath, request: Request) -> AbstractContextManager[OpenText]:
-        """The file open, as far as the request needs it to be read."""
+        """Open the file, as far as the request needs it read."""
         files, named = self._set.files, self._set.named
         if isinstance(request, MoveFile | ChangeMode):
             return files.unread(path)
@@ -242,11 +242,11 @@ class Drafting:
         return files.text(path, named, sought_by(request))
 
     def nothing_at(self, path: RelPath) -> Snapshot:
-        """The text of a file that is not there yet."""
+        """The empty text of a file that does not exist yet."""
         return Snapshot(b"", of_new_file(self._set.named(self._set.files.resolve(path))))
 
     def of_new(self, request: Request) -> Draft:
-        """The edit on a file that is not there yet."""
+        """Draft the edit on a file that does not exist yet."""
         nothing = self.nothing_at(request.path)
         return compose(request, nothing, end_of(nothing), created=True)
 
@@ -278,7 +278,7 @@ class Drafting:
         return missing(self._set.files, member, path)
 
     def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Keep the text as a base; of a large one only some lines are at hand. And the notes."""
+        """Store the text as a base, if all of it is loaded, and the notes."""
         if isinstance(text, Snapshot):
             self._set.bases.keep(text, real, notes)
         else:
@@ -303,13 +303,13 @@ class Drafting:
             self.remember_large(text.digest, text.size, text.line_count, real)
 
     def remember_large(self, digest: str, size: int, line_count: int, real: RelPath) -> None:
-        """Keep the text of a large file, if it could be compared with a later one."""
+        """Store the text of a large file, unless it is too large to be compared later."""
         if size <= sizes.COMPARED and line_count <= sizes.LINES:
-            with suppress(Refusal):  # it is gone meanwhile
+            with suppress(Refusal):  # it was removed meanwhile
                 self._set.bases.keep_content(digest, self._set.files.content(real), real)
 
     def real(self, path: RelPath) -> RelPath:
-        """The real path; when it leads nowhere, the path, since nobody can be writing there."""
+        """The real path; the path itself if it leads nowhere, since then nobody can write there."""
         try:
             return self._set.files.resolve(path)
         except Refusal:
@@ -317,13 +317,13 @@ class Drafting:
 
 
 def made_at(request: Request, now: Source) -> Draft:
-    """The request on the text, where it says."""
+    """Draft the request on the text, at the place it names."""
     place = locate(request, now)
     return compose(request, text_for(request, now, place), place)
 
 
 def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
-    """The lines where the request would go if it were made on the text as it is."""
+    """The lines where the request would go if it were made on the current text."""
     try:
         place = locate(request, now)
         return standing(now, place.start, place.stop)
@@ -337,7 +337,7 @@ def made(
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Draft:
-    """The plan's edit on the text as it is now; `find` and `known` as in `place_of`."""
+    """Draft the plan's edit on the current text; `find` and `known` as in `place_of`."""
     if isinstance(plan.request, FileOperation):
         return made_at(plan.request, now)
     place = place_of(plan, now, find, known)
@@ -345,7 +345,7 @@ def made(
 
 
 def made_as_planned(plan: Plan, digest: str, now: Source) -> Draft:
-    """The removal or the move of a file that has the digest it had when it was planned."""
+    """Draft a file operation, if the file has the digest it had when that was planned."""
     if plan.base_digest != digest:
         raise ContentChanged("the file changed since it was planned", version=now.version)
     return made_at(plan.request, now)
@@ -378,21 +378,21 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
 
 
 MOST = 32
-"""So many drafts are kept."""
+"""Most drafts kept."""
 
 LARGEST = 256 << 10
 """Bytes; a draft of a larger text is not kept."""
 
 
 class DraftCache:
-    """Drafts by the id of their plan, the ones shown last. Safe to use from many threads."""
+    """The drafts shown last, by plan id. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Plan, Draft]] = OrderedDict()
         self._lock = held_at_fork(Lock())
 
     def keep(self, plan: Plan, draft: Draft) -> None:
-        """Remember the draft, if it is not too large."""
+        """Store the draft, if it is not too large."""
         with self._lock:
             self._kept.pop(plan.id, None)
             if isinstance(draft.base, Snapshot) and draft.base.size <= LARGEST:

@@ -1,7 +1,7 @@
-"""The edits of the past, as far as a member may see them, and taking one back by another edit.
+"""The edits of the past, as far as a member may see them, and undoing one by another edit.
 
-Invariant: a member is shown no edit of a file that it may not read; what is undone is
-what the journal says that the edit did, and only where it stands.
+Invariant: a member is shown no edit of a file that it may not read; an undo reverts what the
+journal says that the edit did, and only where that is still there.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from copydesk.text.source import Excerpt, Source, Whole
 from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
-"""So many entries are fetched at a time."""
+"""Entries fetched at a time."""
 
 MOST_SEEN = 10_000
-"""So many entries are looked through for one answer."""
+"""Most entries looked through for one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Past(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some edits, newest first; `go_on`: there are older ones, of ids below it; 0: none."""
+    """Some edits, newest first; `go_on`: there are older ones, with ids below it; 0: none."""
 
     edits: tuple[Past, ...]
     go_on: int = 0
 
 
 class History:
-    """The past of one workspace."""
+    """The history of one workspace."""
 
     def __init__(self, setting: Setting) -> None:
         self._set = setting
@@ -85,8 +85,8 @@ class History:
     ) -> Page:
         """The last edits of a file, below a directory, or of all files.
 
-        `by` is the member that made them; with `before` those of lower ids. Raises
-        AccessDenied for a path that the member may not look into.
+        `by` is the member that made them; `before`: only lower ids. Raises AccessDenied for a path
+        that the member may not look into.
         """
         real: RelPath | None = None
         if path is not None:
@@ -103,7 +103,7 @@ class History:
         return Page(tuple(found), 0 if next(seen, None) is None else before or 0)
 
     def entry(self, member: Member, edit_id: int) -> Entry:
-        """An edit that the member may see. Raises EditNotFound, AccessDenied."""
+        """Return an edit that the member may see. Raises EditNotFound, AccessDenied."""
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self.not_found(member, edit_id)
@@ -111,7 +111,7 @@ class History:
         return replace(entry, **_seen(member, entry))
 
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
-        """The refusal for an edit that there is not, with the reason."""
+        """The refusal for a missing edit, with the reason."""
         reason = self._set.journal.why_missing(edit_id)
         return EditNotFound(edit_id, reason, self.newest(member))
 
@@ -127,7 +127,7 @@ class History:
 
 
 def _seen(member: Member, entry: Entry) -> dict[str, Any]:
-    """The entry as shown; hides the other path of a move if the member may not read it."""
+    """The fields that hide the other path of a move from a member who may not read it."""
     if entry.moved is None or member.permission.allows_read(entry.moved.other):
         return {}
     return {"file": tuple(one for one in entry.file if one is not entry.moved), "diff": b""}
@@ -142,7 +142,7 @@ def taken_back_by(journal: Journal, edit_id: int) -> int:
         by[one] = journal.undone_by(one)
         left += by[one]
     standing: set[int] = set()
-    for one in sorted(by, reverse=True):  # an edit is older than what takes it back
+    for one in sorted(by, reverse=True):  # an edit is older than its undo
         if standing.isdisjoint(by[one]):
             standing.add(one)
     return max(standing.intersection(by[edit_id]), default=0)
@@ -151,7 +151,7 @@ def taken_back_by(journal: Journal, edit_id: int) -> int:
 def entries(
     journal: Journal, path: RelPath | None = None, by: str | None = None, before: int | None = None
 ) -> Iterator[Entry]:
-    """All entries of the journal, newest first, fetched as they are asked for."""
+    """Yield all entries of the journal, newest first, fetched as needed."""
     while page := journal.entries(path, by, PAGE, before):
         yield from page
         if len(page) < PAGE:
@@ -163,8 +163,8 @@ def entries(
 class Location:
     """The current place of an edited file, and the later writes to it, oldest first.
 
-    `moves` are those of the writes that moved it, by their new paths. `gone` is the edit that
-    deleted it, 0 while it is there.
+    `moves` are the later moves, as the entries at their new paths. `gone` is the edit that deleted
+    it, 0 while it exists.
     """
 
     path: RelPath
@@ -174,7 +174,7 @@ class Location:
 
 
 def located(journal: Journal, entry: Entry) -> Location:
-    """The file of an edit, wherever edits moved it since; not another file of its old name."""
+    """Find the file of an edit, following later moves; not another file with its old name."""
     path, last = entry.path, entry.edit_id
     gone = entry.edit_id if not entry.after else 0
     writes: list[Entry] = []
@@ -201,7 +201,7 @@ def located(journal: Journal, entry: Entry) -> Location:
 
 
 def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
-    """The entries of a path that are newer than one, oldest first."""
+    """The entries of a path that are newer than an id, oldest first."""
     found: list[Entry] = []
     for one in islice(entries(journal, path), CHAIN_LENGTH):
         if one.edit_id <= edit_id:
@@ -214,7 +214,7 @@ def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
 def between(
     journal: Journal, entry: Entry, now_digest: str, since: Location | None = None
 ) -> tuple[Entry, ...] | None:
-    """The writes from the edit's text to another, first first; None as in `Journal.chain`."""
+    """The writes from the edit's text to another, oldest first; None as in `Journal.chain`."""
     writes = (since or located(journal, entry)).writes
     links = ((e.before, e.after, e.state, e) for e in reversed(writes))
     found = linked(links, entry.after, now_digest)
@@ -222,7 +222,7 @@ def between(
 
 
 def without_removals(writes: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """The writes but for those that removed the file and brought it back as it was."""
+    """The writes, except those that removed the file and restored it unchanged."""
     left: list[Entry] = []
     for write in writes:
         if left and not write.before and not left[-1].after and left[-1].before == write.after:
@@ -233,7 +233,7 @@ def without_removals(writes: tuple[Entry, ...]) -> tuple[Entry, ...]:
 
 
 def taken_back_in(journal: Journal, writes: tuple[Entry, ...]) -> dict[int, int]:
-    """Which of the writes, by index, a later one took back, and which: an undo's undo redoes."""
+    """Map each write that a later one undid to that one, by index; undoing an undo redoes."""
     last: dict[int, int] = {}
     found: dict[int, int] = {}
     for index, entry in enumerate(writes):
@@ -245,7 +245,7 @@ def taken_back_in(journal: Journal, writes: tuple[Entry, ...]) -> dict[int, int]
 
 
 def _first_of(journal: Journal, entry: Entry) -> int:
-    """The edit at the start of the edits that took one another back up to this one."""
+    """The edit at the start of the chain of undos that ends with this one."""
     at: Entry | None = entry
     first = entry.edit_id
     while at is not None and at.undoes:
@@ -255,11 +255,11 @@ def _first_of(journal: Journal, entry: Entry) -> int:
 
 
 _SHOWN = 8
-"""Lines that are read to show the current text at the place of an edit."""
+"""Most lines read to show the current text at the place of an edit."""
 
 
 class Undoing:
-    """Takes back the edits of one workspace."""
+    """Undoes the edits of one workspace."""
 
     def __init__(
         self,
@@ -275,11 +275,11 @@ class Undoing:
         self._notes, self._approving = notes, approving
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
-        """Take the edit back, later edits kept; EditNotFound, AccessDenied, else NotUndone."""
+        """Undo an edit, keeping later ones; EditNotFound, AccessDenied, else NotUndone."""
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
-        member.permission.check("read", entry.path)  # what was there comes back, and is shown
+        member.permission.check("read", entry.path)  # the old text is restored, and shown
         source = 0
         if entry.moved is not None:
             ends = {entry.path, entry.moved.other}
@@ -329,7 +329,7 @@ class Undoing:
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
-        """Take back a transaction's edits, newest first, or none; raises as `undo`."""
+        """Undo a transaction's edits, newest first, or none; raises as `undo`."""
         entry = self._history.entry(member, edit_id)
         group = self._set.journal.of_group(entry.group) if entry.group else ()
         edits = [one for one in group if not (one.moved and one.moved.is_source)]
@@ -344,7 +344,7 @@ class Undoing:
     def _together(
         self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
     ) -> tuple[Undone, ...] | NotUndone:
-        """Once through; raises TargetMoved when another program wrote meanwhile."""
+        """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         journal, ticket = self._set.journal, (self._set.clock(), tool)
         files: dict[RelPath, list[Entry]] = {}
         by = {one.edit_id: taken_back_by(journal, one.edit_id) for one in edits}
@@ -447,7 +447,7 @@ class Undoing:
         return found
 
     def _opened(self, job: WriteRequest, texts: Sequence[Entry], held: ExitStack) -> OpenText:
-        """Open the file as far as its edits need; hard links also take the inode lock."""
+        """Open the file as far as its edits need; with hard links, take the inode lock too."""
         files, named = self._set.files, self._set.named
 
         def opening() -> AbstractContextManager[OpenText]:
@@ -469,7 +469,7 @@ class Undoing:
     def _noted(
         self, member: Member, entry: Entry, back: _Back, at: RelPath, by: Mapping[int, Entry]
     ) -> Undone:
-        """The undone edits; their lines are recorded as shown to the member."""
+        """Return the undone edit, and record its lines as shown to the member."""
         written, after = by[entry.edit_id], back.after
         if isinstance(after, Excerpt):
             after = after.known_as(written.after)
@@ -484,7 +484,7 @@ class Undoing:
         return Undone(*told, written.edit_id, at=at)
 
     def _remove_directories(self, entry: Entry, at: RelPath) -> None:
-        """Remove empty directories that were created for a file that is gone again."""
+        """Remove empty directories that were made for a file that is gone again."""
         if at == entry.path and entry.made_directories:
             with suppress(Refusal):
                 self._set.files.remove_parents(at, entry.made_directories)
@@ -493,7 +493,7 @@ class Undoing:
         """Raise unless the edit is in effect; `at` is its file, whose lock is held."""
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
-        if now is not None and state == "open" and not now.group:  # who wrote it was ended
+        if now is not None and state == "open" and not now.group:  # its writer died
             state = self._set.recovery.settle(now, self._set.clock())
         if state == "open":
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
@@ -506,7 +506,7 @@ class Undoing:
             raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
 
     def check_there(self, entry: Entry) -> None:
-        """Raise ContentChanged where the file was deleted since, and another has its name."""
+        """Raise ContentChanged if the file was deleted since, and another has its name."""
         gone = located(self._set.journal, entry).gone
         if gone and entry.after:
             raise ContentChanged("the file was deleted since", later_edit_ids=(gone,))
@@ -537,7 +537,7 @@ class Undoing:
     def _texts(
         self, entry: Entry, now: Source, known: Sequence[ChangeSet] | None
     ) -> tuple[Text, Text]:
-        """The text now and the one after the edit, with the lines at hand that matter."""
+        """The current text and the one after the edit, with the relevant lines loaded."""
         named = self._set.named(entry.path)
         if known is None:
             after = None
@@ -562,7 +562,7 @@ class Undoing:
         return text, before
 
     def _kept(self, entry: Entry, named: str | None) -> Snapshot | None:
-        """The text after the edit, from snapshots, or a later text and its inverses."""
+        """The text after the edit, from snapshots, or from a later text and its inverses."""
         back: list[ChangeSet] = []
         last = entry
         while len(back) <= CHAIN_LENGTH:
@@ -600,7 +600,7 @@ class Undoing:
         return _Back(base, change, Snapshot(b"", base.encoding), diff, "exact")
 
     def moved_back(self, entry: Entry, now: Source) -> _Back:
-        """The file at its old path again, with whatever copydesk wrote to it since."""
+        """Move the file back to its old path, with whatever copydesk wrote to it since."""
         assert entry.moved is not None, "only a move is taken back so"
         since = located(self._set.journal, entry)
         if since.path != entry.path:
@@ -615,7 +615,7 @@ class Undoing:
         return _Back(base, change, base, diff, "exact")
 
     def mode_back(self, change: ModeChanged, at: RelPath, now: Source) -> _Back:
-        """The file with the mode that it had, if it has still the one that it got."""
+        """Restore the mode that the file had, if it still has the one that it got."""
         _, stamp = self._set.files.stat(at)
         if stamp.mode & 0o7777 != change.after:
             raise ContentChanged("the mode of the file was changed since")
@@ -636,7 +636,7 @@ _BACK: dict[Kind, Kind] = {"create": "remove", "remove": "create"}
 
 @dataclass(frozen=True, kw_only=True)
 class _UndoJob(Job["_Back"]):
-    """The write of an undo; on refusal `seen` and `lines` get the current text."""
+    """The write of an undo; if it is refused, `seen` and `lines` get the current text."""
 
     undoing: Undoing
     entry: Entry
@@ -707,6 +707,6 @@ class _Back:
 
     @staticmethod
     def of(at: RelPath, base: Text, change: ChangeSet, context: ContextMatch) -> _Back:
-        """The change of a text at a path."""
+        """Make it from a change of the text at a path."""
         diff = unified(base, change, str(at))
         return _Back(base, change, base.edited(change), diff, context)

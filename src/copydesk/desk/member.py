@@ -1,6 +1,6 @@
 """Members of the workspace: their rights, and the policy that approves their edits.
 
-A path is judged as it is spelled and by what it leads to now.
+A path is judged both as spelled and by what it currently points to.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ the member may approve itself."""
 class Policy:
     """A member's policy.
 
-    `approval` is who approves; `paths` are exceptions, pairs of what says whether a path is meant
-    and who approves there, the last that holds deciding. `most_lines` (old or new of one edit) and
-    `most_files` (of one transaction) are what the member may approve itself; None for any number.
+    `approval` is who approves; `paths` are exceptions: pairs of a path predicate and who approves
+    there, of which the last match counts. `most_lines` (old or new, of one edit) and `most_files`
+    (of one transaction) are what the member may approve itself; None for any number.
     """
 
     approval: Approver = "self"
@@ -50,17 +50,17 @@ class Policy:
     most_files: int | None = None
 
     def guarding(self, matches: Callable[[RelPath], bool]) -> Policy:
-        """The same, but that a person approves the paths that are meant."""
+        """The same policy, except that a person approves the matching paths."""
         return replace(self, paths=(*self.paths, (matches, "human")))
 
     @property
     def asks_nobody(self) -> bool:
-        """Whether no edit whatever needs a person."""
+        """Whether no edit at all needs a person."""
         never = self.approval == "self" and all(who == "self" for _, who in self.paths)
         return never and self.most_lines is None and self.most_files is None
 
     def why_human(self, path: RelPath, lines: int, files: int = 1) -> Why | None:
-        """Why a person has to approve an edit of so many lines, among so many files; or None."""
+        """Why a person has to approve an edit of `lines` lines, among `files` files; or None."""
         found = [who for matches, who in self.paths if matches(path)]
         if found[-1:] == ["human"]:
             return "path"
@@ -84,10 +84,10 @@ class Permission(Protocol):
     """A member's rights; implemented in `copydesk.store.access`."""
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
-        """Raise AccessDenied unless the operation is allowed on every one of the paths."""
+        """Raise AccessDenied unless the operation is allowed on all of the paths."""
 
     def check_walk(self, *paths: RelPath) -> None:
-        """Raise AccessDenied unless something below every one of the directories may be read."""
+        """Raise AccessDenied unless something below each of the directories may be read."""
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
         """Raise AccessDenied for a search glob that names an unreadable path."""
@@ -103,14 +103,14 @@ class Permission(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A caller: its name, which plans are kept under, and its permission for one toolset.
+    """A caller: its name, under which plans are stored, and its permission for one toolset.
 
-    `auto_lines`: so many lines, old or new, may an edit have that it writes without showing it
-    first; None for any number, 0 for none. `policy`: who approves what it writes. `refresh` gives
-    the member again; None: it stays as it is. `why` is what it says this call is for, which is kept
-    with what it plans or writes; `task` is the label of what it works on, by which its plans are
-    grouped; plans without one by the `transaction` that the call is. `accept` are the checks whose
-    findings it accepts in this call.
+    `auto_lines`: most lines, old or new, of an edit that it writes without showing it first; None
+    for any number, 0 for none. `policy`: who approves what it writes. `refresh` returns the
+    member's current state; None: it stays as it is. `why` is the reason it gives for this call,
+    recorded with what it plans or writes; `task` is the label of what it works on, by which its
+    plans are grouped; plans without one are grouped by `transaction`, the call's id. `accept` are
+    the checks whose findings it accepts in this call.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Member:
         return self if self.why or not why else replace(self, why=why)
 
     def accepting(self, checks: tuple[str, ...]) -> Member:
-        """The same member, which accepts the findings of these checks."""
+        """The same member, accepting the findings of these checks."""
         return self if self.accept == checks else replace(self, accept=checks)
 
     def at_once(self) -> Member:
@@ -137,7 +137,7 @@ class Member:
         return replace(self, transaction=token_hex(4))
 
     def now(self) -> Member:
-        """The same member with the rights that it has at this moment."""
+        """The same member with its current rights."""
         return self if self.refresh is None else self.refresh()
 
 
@@ -154,10 +154,10 @@ def may_read(files: Files, member: Member, path: RelPath) -> bool:
 
 
 def authorized(files: Files, member: Member, path: RelPath, *operations: Operation) -> RelPath:
-    """The real path of one that the member may use for all the operations; AccessDenied.
+    """Return the real path, if the member may do all the operations there; AccessDenied.
 
-    A denied path is refused before the disk is asked anything, and so is a way along a link
-    that is where it may not look: the refusal never depends on what is there.
+    A denied path is refused before the disk is accessed, and so is one along a link in a place that
+    the member may not look into: the refusal never depends on what is there.
     """
 
     def check(one: RelPath) -> None:
@@ -172,7 +172,7 @@ def authorized(files: Files, member: Member, path: RelPath, *operations: Operati
 
 
 def check_no_link(files: Files, path: RelPath, real: RelPath) -> None:
-    """Raise NotAFile where a symlink has the path, which leads to another name."""
+    """Raise NotAFile if the path is a symlink, whose target has another name."""
     if files.resolve(path.parent) / path.name != real:
         raise NotAFile("symlink")
 
@@ -189,10 +189,10 @@ def check_free(files: Files, to: RelPath, target: RelPath, real: RelPath, stamp:
 
 
 def check_look(files: Files, member: Member, path: RelPath) -> RelPath:
-    """The real path of a file or a directory of which the member may see something.
+    """Return the real path of a file or directory of which the member may see something.
 
-    Raises AccessDenied. Where it may read no file of that name, but perhaps what is in a
-    directory, the same is said of a file and of nothing.
+    Raises AccessDenied. If the member may read no file of that name, but perhaps something in a
+    directory, a file and a missing path get the same refusal.
     """
     permission = member.permission
 
@@ -220,7 +220,7 @@ def is_dir(files: Files, path: RelPath) -> bool:
 
 
 def check_shown(bases: Snapshots, member: Member, real: RelPath) -> None:
-    """IncompleteRead where the member last saw only a part of the file; seeing none is allowed."""
+    """Raise IncompleteRead if the member last saw only a part of the file; none at all is fine."""
     shown = bases.shown(member.name, real)
     if shown is not None and not shown.complete:
         runs = tuple(f"{start + 1}~{stop}" for start, stop in shown.runs[:_SHOWN_RUNS])
@@ -228,7 +228,7 @@ def check_shown(bases: Snapshots, member: Member, real: RelPath) -> None:
 
 
 def note_whole(bases: Snapshots, member: Member, real: RelPath, text: Snapshot) -> None:
-    """Remember a text, and that the member, which has written it, knows all of it."""
+    """Record a text that the member has written, and that it knows all of it."""
     lines = text.line_count
     runs = ((0, lines),) if lines else ()
     bases.keep(text, real, [Note(member.name, real, ShownLines(text.version, lines, runs))])
@@ -247,10 +247,10 @@ def note_of_change(
 def unshown(
     bases: Snapshots, member: Member, real: RelPath, version: str, *lines: Run, is_old: bool
 ) -> tuple[Run, ...]:
-    """Which of some lines of a version the member was not shown, as far as is remembered.
+    """Return those lines of a version that the member was not shown, as far as is recorded.
 
-    `is_old`: the file has another version by now; who still names this one goes on to, and it is
-    remembered longer than others.
+    `is_old`: the file has another version now; a caller that still names this one will go on doing
+    so, so the record is kept longer than others.
     """
     shown = bases.shown(member.name, real, version)
     if shown is None:
@@ -302,14 +302,14 @@ def change_of(draft: Draft, *, own: bool = True) -> LineChange:
 
 
 def _newlines(data: bytes, text: Text) -> int:
-    """How many lines end in the bytes, which are whole code units."""
+    """Count the line ends in the bytes, which are whole code units."""
     if text.encoding.unit == 1:
         return data.count(b"\n")
     return text.encoding.decode(data).count("\n")
 
 
 def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:
-    """The refusal for a missing file, with the names close to its own that the member may read."""
+    """The refusal for a missing file, with similar names that the member may read."""
     real = files.resolve(path)
     # The similar names are next to the link's target, not next to the link.
     is_beside = files.resolve(path.parent) == real.parent

@@ -1,8 +1,8 @@
-"""Outcomes of calls, and writes of other programs while a file was replaced.
+"""Outcomes of calls, and writes of other programs while a file was being replaced.
 
-Invariant: the entry of such a write is that of an edit that took the other program's text away, so
-that to undo it brings that text back; it is on the disk, also where the journal at hand ends with
-the process.
+Invariant: the entry of such a write is that of an edit that removed the other program's text, so
+that undoing it restores that text; it is stored on disk even if the journal in use ends with the
+process.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MEMBER = "another program"
 class Saved:
     """A write of another program that is not in the file; `edit_id` is the edit to undo.
 
-    `lasting_id` is its id in the journal of the state folder: the same, unless the journal
-    at hand is one in memory.
+    `lasting_id` is its id in the journal of the state folder: the same, unless the journal in use
+    is in memory.
     """
 
     path: RelPath
@@ -49,7 +49,7 @@ class Saved:
 
 
 class ForeignWrites:
-    """Other programs' saved writes in a workspace, thread-safe; `lasting` opens a disk journal."""
+    """Other programs' saved writes in a workspace; `lasting` opens a disk journal. Thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ForeignWrites:
         self._lock = held_at_fork(Lock())
 
     def keep(self, real: RelPath, theirs: bytes, ours: bytes | None) -> None:
-        """Record `theirs`, which `ours` (or the content now) replaced; raises Refusal."""
+        """Record `theirs`, which `ours` (or the current content) replaced; raises Refusal."""
         is_gone = False
         if ours is None:
             try:
@@ -122,7 +122,7 @@ def _recorded(journal: Journal, entry: Entry) -> int:
 
 
 def _difference(old: bytes, new: bytes) -> Edit:
-    """The lines between those at the start and at the end that both texts have."""
+    """The edit of the lines between those that both texts share at the start and at the end."""
     mine, theirs = (re.findall(rb".*\n|.+", text) for text in (old, new))
     head, tail = common_ends(mine, theirs)
     start = sum(map(len, mine[:head]))
@@ -132,11 +132,11 @@ def _difference(old: bytes, new: bytes) -> Edit:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan waits.
+    """A pending plan.
 
-    `declined`: why `auto` did not write, when it was asked for; `refusal`: the one that
-    it met when it tried. `real`: the real path, where it was looked up. `checks` are what is new
-    in the text as it would be; None where there is no check for it.
+    `declined`: why `auto`, if requested, did not write; `refusal`: the error when it tried. `real`:
+    the real path, if it was looked up. `checks` are the new findings in the text as it would be;
+    None if no check applies.
     """
 
     plan: Plan
@@ -148,13 +148,13 @@ class Planned:
 
     @property
     def id(self) -> str:
-        """The id to apply it by."""
+        """The id to apply the plan by."""
         return self.plan.id
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A plan was written as `draft`, on the file at that moment; `edit_id` 0: nothing to change."""
+    """A plan was written as `draft`, to the file at that moment; `edit_id` 0: nothing to change."""
 
     plan: Plan
     draft: Draft
@@ -165,7 +165,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The plan could not be applied to the file as it is; nothing was written, it waits on."""
+    """The plan could not be applied to the current file; nothing was written, it stays pending."""
 
     plan: Plan
     refusal: Refusal
@@ -174,11 +174,11 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Transacted:
-    """Several plans were written, all of them, in the order in which they are given here.
+    """Several plans were written, all of them, listed in this order.
 
-    `group` is the id of the transaction, empty when nothing was to be changed.
-    `versions` are those of the files after all, by the id of the plan, empty for one that was
-    deleted; `diffs` has one for each file that was changed.
+    `group` is the id of the transaction, empty if nothing had to be changed. `versions` are those
+    of the files after all plans, by plan id, empty for a file that was deleted; `diffs` has one for
+    each file that was changed.
     """
 
     group: str
@@ -190,7 +190,7 @@ class Transacted:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome that one of several plans would have had: written (`context`) or refused."""
+    """What would have happened to one of several plans: written (`context`) or refused."""
 
     plan: Plan
     context: ContextMatch
@@ -199,7 +199,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Several plans were not written and wait on; `refusal` of `plan`, if it was one of them."""
+    """Several plans were not written and stay pending; `refusal` is that of `plan`, if any."""
 
     refusal: Refusal
     plan: Plan | None
@@ -212,7 +212,7 @@ class Withheld:
         refused: Mapping[str, Refusal],
         why: Refusal | None = None,
     ) -> Withheld:
-        """The would-be outcome of each plan; `why` replaces the first refused one's reason."""
+        """What would have happened to each plan; `why` replaces the reason of the first refused."""
 
         def judged(plan: Plan) -> Verdict:
             refusal = refused.get(plan.id)
@@ -240,7 +240,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Overwritten:
-    """The whole of a file was replaced, or was the same already (`edit_id` 0)."""
+    """A file was replaced as a whole, or was the same already (`edit_id` 0)."""
 
     path: RelPath
     before: Snapshot
@@ -253,12 +253,12 @@ class Overwritten:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Some lines of a file, `first_line` counted from 1.
+    """Some lines of a file; `first_line` is 1-based.
 
     `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex. `last_wanted` is the last
-    line asked for, from 1, whether it is shown or not. `cut_in_line`: the one line shown is only
-    the start of it. `total_lines`, `version`, `newline_style` and `ends_with_newline` are None when
-    only the end of a large file was read.
+    line requested, 1-based, whether it is shown or not. `cut_in_line`: the only line shown is just
+    its start. `total_lines`, `version`, `newline_style` and `ends_with_newline` are None if only
+    the end of a large file was read.
     """
 
     path: RelPath
@@ -279,7 +279,7 @@ class Reading:
 
     @property
     def shown(self) -> ShownLines:
-        """Which lines were shown whole."""
+        """The lines that were shown whole."""
         if self.version is None or self.first_line is None or self.total_lines is None:
             return ShownLines("", 1, ())
         first = self.first_line - 1
@@ -289,7 +289,7 @@ class Reading:
 
 
 class Revision(Protocol):
-    """A change of a text that is, or is to be, written."""
+    """A change of a text that is written, or is to be."""
 
     @property
     def base(self) -> Text:
@@ -298,7 +298,7 @@ class Revision(Protocol):
 
     @property
     def change(self) -> ChangeSet:
-        """The change of it."""
+        """The change itself."""
         ...
 
     @property
@@ -326,8 +326,8 @@ class WholeRevision:
 class Undone:
     """An edit was undone by another one, or nothing was left of it (`edit_id` 0).
 
-    `change` was made on `base`, the file as it was at that moment. `context` is
-    `exact` where the diff is that of the edit turned round, word for word.
+    `change` was made on `base`, the file at that moment. `context` is `exact` if the diff is
+    exactly the inverse of the edit's.
     """
 
     entry: Entry
@@ -348,7 +348,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class NotUndone:
-    """An undo was refused; `current` is the file with `lines` (from 0) loaded."""
+    """An undo was refused; `current` is the file with `lines` (0-based) loaded."""
 
     entry: Entry
     refusal: Refusal

@@ -1,6 +1,6 @@
-"""Reading, listing and searching the files of a workspace, limited to what a member may see.
+"""Read, list and search the files of a workspace, limited to what a member may see.
 
-Invariant: no more than requested and allowed is shown, and an answer says what was cut.
+Invariant: no more is shown than requested and allowed, and an answer says what was cut.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from copydesk.text.source import Facts
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 5  # tokens of a line's number and its separator
+_NUMBER = 5  # tokens of a line number and its separator
 
 
 def read_lines(
@@ -92,7 +92,7 @@ def read_large(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """The same for any size in bounded memory; Failed if another file than the stamp's is there."""
+    """Like `read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
     last = tail_count(range_text)
     wanted = first_line_of(range_text) if last is None else min(last, most_lines)
     window_bytes = 4 * MOST_CHARACTERS + 4
@@ -144,7 +144,7 @@ def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None
 def _shown(
     base: Snapshot, start: int, stop: int, most_tokens: int | None
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """Texts of lines [start, stop) within limits; if they cut, and if within the one line shown."""
+    """Texts of lines [start, stop) within limits; if these cut, and if within the only line."""
     lines: list[str] = []
     left, room = MOST_CHARACTERS, most_tokens
     for first in range(start, stop, _AT_ONCE):
@@ -181,7 +181,7 @@ def _wanted(text: str, total: int) -> tuple[int, int]:
 MOST_ROWS = 200
 
 Progress = Callable[[int], None]
-"""Told how many files a search has seen so far."""
+"""Called with the number of files that a search has seen so far."""
 
 __all__ = [
     "DirEntry",
@@ -200,7 +200,7 @@ __all__ = [
 
 
 class FileSearch:
-    """Lists and searches for members; raises AccessDenied for a place that may not be read."""
+    """Lists and searches for members; raises AccessDenied for a path that may not be read."""
 
     def __init__(
         self, files: Files, named: Named = lambda path: None, bases: Snapshots | None = None
@@ -210,17 +210,17 @@ class FileSearch:
 
     @property
     def rg(self) -> Rg | None:
-        """The ripgrep to use; searched for when needed, and again until one is found."""
+        """The ripgrep to use; looked up when needed, until one is found."""
         if self._found is None:
             self._found = find_rg()
         return self._found
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
-        """A directory's entries the member may read; links by target, none outside."""
+        """The entries the member may see, links judged by target; a target outside is hidden."""
         check_look(self.files, member, path)
         real, entries = self.files.list_dir(path)
         if not member.permission.allows_read(real):
-            member.permission.check_walk(real)  # it may have changed since
+            member.permission.check_walk(real)  # it may point elsewhere by now
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
@@ -237,10 +237,10 @@ class FileSearch:
         *,
         skip_refused: bool = False,
     ) -> Iterator[tuple[int, str, DirEntry]]:
-        """Everything below a directory, a directory before its entries: depth, path and entry.
+        """Yield all below a directory, directories before their entries: depth, path and entry.
 
-        However deep it is. `skip_refused`: of directories that cannot be listed nothing more
-        is told.
+        At any depth. With `skip_refused`, directories that cannot be listed are shown without
+        entries.
         """
         waiting = [(top, "", iter(self.in_order(member, top)))]
         while waiting:
@@ -277,7 +277,7 @@ class FileSearch:
         self.files.make_dir(real)
 
     def tree(self, member: Member, top: RelPath, most: int) -> tuple[list[RelPath], list[RelPath]]:
-        """Directories from `top` on, and up to `most` + 1 files; AccessDenied if one is denied."""
+        """Up to `most` + 1 directories, from `top` on, and files; AccessDenied if one is denied."""
         directories, files = [top], list[RelPath]()
         for directory in directories:
             seen = {entry.name: entry for entry in self.list_dir(member, directory)}
@@ -295,8 +295,8 @@ class FileSearch:
     ) -> None:
         """Raise unless the directories may be made and removed: AccessDenied, FileExists.
 
-        `alone`: no file is moved with them, which a person could see as a plan; then
-        ApprovalRequired where one has to.
+        `alone`: no file is moved with them, which a person could see as a plan; then also
+        ApprovalRequired if a person has to approve.
         """
         for source, target in moved.items():
             real = authorized(self.files, member, target, "write", "read")
@@ -310,7 +310,7 @@ class FileSearch:
     def move_directories(
         self, member: Member, moved: Mapping[RelPath, RelPath]
     ) -> tuple[RelPath, ...]:
-        """Make a moved tree's directories, remove empty old ones; those that failed."""
+        """Make a moved tree's directories, remove empty old ones; return those that failed."""
         left: list[RelPath] = []
         for target in moved.values():
             try:
@@ -325,25 +325,25 @@ class FileSearch:
         return tuple(left)
 
     def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
-        """The searches of a member; `cancelled` is asked whether to stop."""
+        """The searches of a member; `cancelled` says whether to stop."""
         return Searches(self, member, progress, cancelled)
 
     def _shown(
         self, member: Member, entry: DirEntry, spelled: RelPath, standing: RelPath
     ) -> DirEntry | None:
-        """The entry as the member may see it; `standing` is its real path."""
+        """The entry as the member may see it, or None; `standing` is its real path."""
         if entry.kind != "symlink":
             seen = _visible(member, entry.kind == "dir", spelled, standing)
             return entry if seen else None
         try:
             real = self.files.resolve(standing, partial(_check_link, member))
         except InvalidPath:
-            real = standing  # it leads out of the workspace
+            real = standing  # it points out of the workspace
         except Refusal:
             return None
         if not _visible(member, is_dir(self.files, real), spelled, standing, real):
             return None
-        # A link that leads to itself was not found under this spelling of its name.
+        # A link that resolves to itself was not found under this spelling of its name.
         return replace(entry, link_target=None) if real == standing else entry
 
 
@@ -404,7 +404,7 @@ def _shown_lines(text: Snapshot, runs: tuple[tuple[int, int], ...]) -> ShownLine
 def lines_shown(
     found: SearchResult, lines: Iterable[FoundLine]
 ) -> Iterator[tuple[SearchedFile, tuple[tuple[int, int], ...]]]:
-    """The lines of each known text that an answer shows whole: runs [start, stop), from 0."""
+    """Yield the lines of each known text shown whole by an answer: runs [start, stop), 0-based."""
     numbers: dict[str, set[int]] = {}
     for line in lines:
         whole = {line.line - 1} if not (line.cut or line.is_part) else set[int]()

@@ -1,8 +1,8 @@
-"""After a crash: interrupted writes are found in the journal and completed or rolled back.
+"""Crash recovery: find interrupted writes in the journal and complete or roll them back.
 
-Invariants: an entry is judged under the lock of its file, a group under those of all its
-files; what is overwritten is what copydesk wrote, or what another program made of it where
-the inverse is certain. Locks are taken in the order of their keys, inodes after paths.
+Invariants: an entry is judged under the lock of its file, a group under those of all its files;
+only what copydesk wrote is overwritten, or what another program made of it if the inverse is
+certain. Locks are taken in the order of their keys, inodes after paths.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from copydesk.text.snapshot import Snapshot
 
 
 def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
-    """The new content; the store copies the unchanged parts of the old one."""
+    """Yield the new content; the store copies the unchanged parts of the old one."""
     at = 0
     for edit in change.edits:
         yield Kept(at, edit.start)
@@ -51,17 +51,17 @@ def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
 
 
 Inode = tuple[int, int]
-"""A file whatever its name: device and inode."""
+"""A file's identity, whatever its name: device and inode."""
 
 How = Literal["written", "not written", "torn", "written over", "unknown"]
 """What became of a file: it is as after the writes, or as before them; a write in place was
-broken off in the middle; another program wrote after us, and what we wrote can be told
-from what it wrote; nobody can tell."""
+interrupted; another program wrote after us, and what we wrote can be told from what it
+wrote; nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The current text of the entries' file; `before` is the text without our writes."""
+    """What became of the entries' file; `before` is its content without our writes."""
 
     entries: tuple[Entry, ...]
     how: How
@@ -71,7 +71,7 @@ class Found:
 
 
 class Rollback:
-    """Rolls back writes of one workspace. Call its methods under the file's lock."""
+    """Rolls back writes in one workspace. Call its methods under the file's lock."""
 
     def __init__(
         self, files: Files, lanes: Lanes, journal: Journal, bases: Snapshots, named: Named
@@ -80,9 +80,9 @@ class Rollback:
         self.bases, self._named = bases, named
 
     def look(self, entries: tuple[Entry, ...]) -> Found:
-        """The current state of the file that the entries wrote, oldest first.
+        """Return the current state of the file that the entries wrote, oldest first.
 
-        `unknown` for a file that was moved since. Raises TargetMoved if it changes meanwhile.
+        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile.
         """
         first, last = entries[0], entries[-1]
         if first.moved is not None:
@@ -94,7 +94,7 @@ class Rollback:
             real, stamp, digest = self._at(path)
         except Refusal:
             return Found(entries, "unknown")
-        if real != path:  # a link leads to another file now
+        if real != path:  # a link points to another file now
             return Found(entries, "unknown")
         if digest == last.after:
             back = tuple(kept_and_new(_inverse(entries)))
@@ -118,14 +118,14 @@ class Rollback:
         return Found(entries, "unknown", stamp, digest)
 
     def _at(self, path: RelPath) -> tuple[RelPath, Stamp | None, str]:
-        """The real path, the stamp and the digest of a file; None and empty for none."""
+        """The real path, the stamp and the digest of a file; None and empty if it is missing."""
         try:
             return self._files.digest(path)
         except FileNotFound:
             return path, None, ""
 
     def _look_at_move(self, entries: tuple[Entry, ...]) -> Found:
-        """Which end of a move the file is at; `stamp` and `digest` are those of the new one."""
+        """Tell which end of a move the file is at; `stamp` and `digest` are of the new end."""
         source, target = entries
         inode = source.moved.inode if source.moved else (0, 0)
         try:
@@ -137,7 +137,7 @@ class Rollback:
             return Found(entries, "unknown")
         stands_there = new is not None and (new.dev, new.ino) == inode
         if old is not None and (new is None or (old.dev, old.ino) == inode):
-            linked = new if stands_there else None  # a move by two names was broken off
+            linked = new if stands_there else None  # a move that links and unlinks was interrupted
             return Found(entries, "not written", linked, digest)
         if new is not None and (stands_there or (old is None and digest == target.after)):
             return Found(entries, "written", new, digest)
@@ -154,7 +154,7 @@ class Rollback:
         return Found((entry,), hows.get(stamp.mode & 0o7777, "unknown"), stamp, digest)
 
     def _move_back(self, found: Found) -> None:
-        """The file at its old name again, and the directories gone that were made for it."""
+        """Move the file back to its old name, and remove the directories made for it."""
         source, target = found.entries
         assert found.stamp is not None, "only a file that stands there is moved back"
         with self._files.stage_move(
@@ -166,7 +166,7 @@ class Rollback:
         self._files.remove_parents(target.path, target.made_directories)
 
     def put_back(self, found: Found, inodes: Collection[Inode] = ()) -> None:
-        """The content before, if known; TargetMoved, Refusal, NotPutBack leave it as found."""
+        """Restore the content before, if known; TargetMoved, Refusal, NotPutBack leave it so."""
         first, stamp = found.entries[0], found.stamp
         if first.moved is not None:
             if found.how == "written":
@@ -203,12 +203,12 @@ class Rollback:
                 stamp,
                 found.digest,
                 found.before,
-                before_in_place=lambda now: None,  # the journal has what it was before us
+                before_in_place=lambda now: None,  # the journal has the content before our write
                 expected_real=first.path,
             )
 
     def _torn(self, entries: tuple[Entry, ...], document: Document) -> tuple[Piece, ...] | None:
-        """The old bytes of a file whose write in place broke off; None when it is another's."""
+        """The old bytes of a file whose write in place was interrupted; None if it was not ours."""
         whole = self._journal.whole_of(entries[0].edit_id)
         age_ms = document.stamp.mtime_ns // 1_000_000 - entries[0].time_ms
         if whole is None or not -CLOCKS_MS <= age_ms <= TORN_MS:
@@ -216,7 +216,7 @@ class Rollback:
         return (whole,) if is_torn(document.data, whole, _inverse(entries)) else None
 
     def _without(self, entries: tuple[Entry, ...], document: Document) -> tuple[Piece, ...] | None:
-        """The content without our writes, though others wrote since; None when not certain."""
+        """The content without our writes if others wrote since; None if that is not certain."""
         named = self._named(entries[0].path)
         after = self.bases.find(entries[-1].after, named, None)
         if after is None or entries[0].kind != "edit" or document.stamp.nlink > 1:
@@ -231,13 +231,13 @@ class Rollback:
 
 
 CLOCKS_MS = 2_000
-"""So far apart may the clock of the file system and ours be."""
+"""Most difference between the clocks of the file system and of this process."""
 
 
 def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
-    """Whether a broken write of `old`, with this `inverse`, can have left `data`.
+    """Whether an interrupted write of `old`, with this `inverse`, can have left `data`.
 
-    Each byte is an old or a new one, and the size lies between both.
+    Each byte is an old or a new one, and the size is between both.
     """
     if not min(len(old), inverse.length) <= len(data) <= max(len(old), inverse.length):
         return False
@@ -253,7 +253,7 @@ def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
 
 
 def _mixed(data: bytes, old: bytes, at: int, was: int, count: int) -> bool:
-    """Whether the bytes from `was` are at `at`, or the bytes that were there before."""
+    """Whether each byte at `at` is one from `was` or one that was there before."""
     found = data[at : at + count]
     moved, stood = old[was : was + len(found)], old[at : at + len(found)]
     return found in (moved, stood) or all(
@@ -269,13 +269,13 @@ def _inverse(entries: tuple[Entry, ...]) -> ChangeSet:
 
 
 LEFT_OVER_MS = 60_000
-"""A temporary file as old as this is nobody's any more."""
+"""From this age on, a temporary file belongs to no running write."""
 
 TORN_MS = 60_000
-"""So long after its entries were made a group may begin to write in place."""
+"""Most time after its entries were made that a group may begin to write in place."""
 
 LIVING_SECONDS = 0.5
-"""So long a start waits, for all open entries, for locks that others hold: those are alive."""
+"""Most time in all that a start waits for locks held by others, which are alive then."""
 
 _ATTEMPTS = 5
 _MOVING = "another program changes the file again and again"
@@ -285,9 +285,9 @@ _MOVING = "another program changes the file again and again"
 class Settled:
     """An entry that was found open, and how it ended.
 
-    `open`: it could not be settled; `reason` says why in a few words, and `refusal` is what
-    was met, if it was one. `unsure`: another program changed the file, so that nobody can
-    tell whether the edit is in it.
+    `open`: it could not be settled; `reason` says why in a few words, and `refusal` is the error,
+    if there was one. `unsure`: another program changed the file, so that nobody can tell whether it
+    contains the edit.
     """
 
     entry: Entry
@@ -325,7 +325,7 @@ class Recovery:
         return tuple(found)
 
     def doubts(self) -> tuple[Entry, ...]:
-        """The open entries that `run` would have something to do for; nothing is changed."""
+        """The open entries that `run` would have to handle; changes nothing."""
         found: list[Entry] = []
         until = Deadline(LIVING_SECONDS)
         for entry in self._journal.in_doubt():
@@ -338,7 +338,7 @@ class Recovery:
         return tuple(found)
 
     def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
-        """Remove and record leftovers of killed processes; return the count and the kept ones."""
+        """Remove killed processes' leftovers, recording unknown content; count, and those kept."""
         known: dict[RelPath, set[str]] = {}
         for entry in self._journal.entries(most=most):
             known.setdefault(entry.path, set()).update((entry.before, entry.after))
@@ -353,8 +353,8 @@ class Recovery:
     def settle(self, entry: Entry, now_ms: int) -> State:
         """Recover an entry without a group and record its outcome; call under the file's lock.
 
-        `unsure`: a plan counts as applied then, lest it be applied twice. It is not torn:
-        what is written in place has a group.
+        With `unsure` a plan counts as applied, so that it is not applied twice. The file is not
+        torn: a write in place has a group.
         """
         state = _STATES[self._judged(entry)]
         self._sweep([entry])
@@ -363,13 +363,13 @@ class Recovery:
         return state
 
     def keep_text(self, text: Snapshot, at: RelPath) -> None:
-        """Load the text that the inverse of a lost entry applies to."""
+        """Store the text that the inverse of a lost entry applies to."""
         self._rollback.bases.keep_again(text, at)
 
     def settle_group(
         self, group: str, now_ms: int, until: Deadline | None = None
     ) -> tuple[Settled, ...]:
-        """Complete or roll back the group under the locks of its files; never raises."""
+        """Complete or roll back the group under its files' locks; raises only journal errors."""
         try:
             with self._turns(self._journal.of_group(group), until):
                 return self.settle_in_turn(group, now_ms)
@@ -379,7 +379,7 @@ class Recovery:
     def settle_in_turn(
         self, group: str, now_ms: int, inodes: Collection[Inode] = ()
     ) -> tuple[Settled, ...]:
-        """The same, with all locks of the group and of `inodes` held; raises Refusal."""
+        """Like `settle_group`, with all locks of the group and of `inodes` held; raises Refusal."""
         entries = self._journal.of_group(group)
         left = tuple(entry for entry in entries if entry.state == "open")
         begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
@@ -399,7 +399,7 @@ class Recovery:
     def _settled(
         self, entries: tuple[Entry, ...], begun_back: bool, now_ms: int, inodes: Collection[Inode]
     ) -> tuple[Settled, ...]:
-        """Close all entries; raises TargetMoved, Refusal, NotPutBack, and can then be run again."""
+        """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
         chains = _by_path(entries)
         moves = [self._rollback.look(one) for one in chains if one[0].moved]
         found = [self._rollback.look(one) for one in chains if not one[0].moved] + moves
@@ -415,7 +415,7 @@ class Recovery:
             first = each.entries[0]
             self._files.remove_parents(first.path, first.made_directories)
             if each.how == "written" and (each in moves or first.mode_changed):
-                raise TargetMoved()  # what was written to it before is to be looked at again
+                raise TargetMoved()  # its earlier writes have to be examined again
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
         self._close(unsure, "unsure", now_ms)
         self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
@@ -428,7 +428,7 @@ class Recovery:
 
     def _sweep(self, entries: Sequence[Entry]) -> None:
         """Remove a write's leftovers; data of other programs is kept."""
-        if entries[0].moved is not None:  # what is there was left by a write before it
+        if entries[0].moved is not None:  # what is there was left by an earlier write
             return
         known = {digest for entry in entries for digest in (entry.before, entry.after)}
         with suppress(Refusal):
@@ -438,7 +438,7 @@ class Recovery:
         try:
             with self._turns([entry], until):
                 now = self._journal.get(entry.edit_id)
-                if now is None or now.state != "open":  # its writer was alive, and has recorded it
+                if now is None or now.state != "open":  # its writer was alive, and recorded it
                     return ()
                 state = self.settle(entry, now_ms)
         except Busy as busy:  # its writer may be alive
@@ -458,7 +458,7 @@ class Recovery:
         return "not written" if later.before == entry.before else "unknown"
 
     def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> ExitStack:
-        """The lanes of the entries' files, in the order of their keys."""
+        """Hold the locks of the entries' files, taken in the order of their keys."""
         tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
         with ExitStack() as held:
             for key in sorted(tickets):
@@ -467,11 +467,11 @@ class Recovery:
             return held.pop_all()
 
     def _end(self, entries: Iterable[Entry], state: State, now_ms: int) -> None:
-        """The plans of written entries are gone, where they still wait as they were then."""
+        """End the plans of written entries that are still pending as they were then."""
         for entry in entries:
             if not entry.hunk_id or state == "failed":
                 continue
-            with suppress(Refusal):  # the journal has it too, and is asked before an apply
+            with suppress(Refusal):  # the journal has it too, and is checked before an apply
                 try:
                     plan = self._registry.get(entry.hunk_id, now_ms)
                 except HunkNotFound:
@@ -490,7 +490,7 @@ _STATES: dict[str, State] = {
 
 
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
-    """The entries of each file by their ids; the ends of a move, and a mode, by themselves."""
+    """Group the entries by file, in order; moves and changes of mode on their own."""
     chains: dict[str, list[Entry]] = {}
     for entry in entries:
         moved = entry.moved
@@ -501,7 +501,7 @@ def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
 
 
 def _known(found: Sequence[Found]) -> list[How]:
-    """The state of each file; an unclear one was written if a later one was."""
+    """The outcome of each file; an unclear one was written if a later one was."""
     last = max((i for i, each in enumerate(found) if each.how in _IN), default=-1)
     return [
         "written over" if each.how == "unknown" and i < last else each.how
@@ -540,17 +540,17 @@ class Turns:
     def of_all(
         self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """The locks of several files at once; a group that is open there is recovered first.
+        """The locks of several files at once; first recovers groups that are open there.
 
-        Its writer held all of them, so it is gone. Raises Failed if it cannot be recovered, or
-        Busy.
+        The writer of such a group held all its locks, so it is gone. Raises Failed if a group
+        cannot be recovered, or Busy.
         """
         return _Turn(self, {str(real): (real, tickets[real]) for real in tickets}, caller)
 
     def take(
         self, tickets: Mapping[str, tuple[RelPath, Ticket]], caller: Caller
     ) -> list[AbstractContextManager[None]]:
-        """The locks of the files, each held; see `of_all`."""
+        """Take the locks of the files; see `of_all`."""
         until = self._lanes.deadline()
         while True:
             if self._found.due:
@@ -579,9 +579,10 @@ class Turns:
     def of_inode(
         self, inode: tuple[int, int], ticket: Ticket, caller: Caller = NOBODY
     ) -> Generator[None]:
-        """The lock of a file with several names, by device and inode, within those of all paths.
+        """Hold the lock of a file with several names, by device and inode, besides its path locks.
 
-        TargetMoved for a group open there by another name, which is settled before the next turn.
+        Raises TargetMoved if a group is open there under another name; the next `take` settles
+        that.
         """
         with self._lanes.turn(inode_key(*inode), ticket, caller):
             left = {
@@ -595,7 +596,7 @@ class Turns:
             yield
 
     def _is_at(self, path: RelPath, inode: tuple[int, int]) -> bool:
-        """Whether the path is one of the names of the file."""
+        """Whether the path is one of the file's names."""
         try:
             _, stamp = self._files.stat(path)
         except Refusal:
@@ -612,7 +613,7 @@ class Turns:
 
 
 class _Turn:
-    """The locks of some files, held within a `with`."""
+    """The locks of some files, held in a `with` block."""
 
     __slots__ = ("_caller", "_held", "_tickets", "_turns")
 
@@ -639,7 +640,7 @@ def _end(
     error: BaseException | None = None,
     trace: TracebackType | None = None,
 ) -> None:
-    """End the contexts, the last first, and all of them whatever is raised."""
+    """Exit all contexts, last first, whatever is raised."""
     if held:
         try:
             held[-1].__exit__(kind, error, trace)

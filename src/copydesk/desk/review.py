@@ -1,8 +1,8 @@
 """Review: list pending plans, approve, reject, amend, split and apply them.
 
-Invariants: an approval is for the bytes that were shown, and is refused when the file or the
-plan has moved on; of two that decide the first one stands; a decided plan is not changed. The
-status of a plan in its file, cached for each state of the file, is what a look would tell.
+Invariants: an approval is for the bytes that were shown, and is refused if the file or the plan has
+changed; of two decisions the first one counts; a decided plan does not change. The status of a plan
+in its file, cached for each state of the file, is what a fresh check would give.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ from copydesk.text.source import Whole
 from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
-"""How a plan is in the file as it is: as it was shown to its owner, carried to another
-place or other line numbers, or not to be made there."""
+"""A plan's status in the current file: as shown to its owner, relocated to another
+place or other line numbers, or not applicable."""
 
 _MOST_STATES = 10_000
 
 LONGEST_REASON = 4_000
-"""The most characters of the reason for a rejection and of a comment."""
+"""Most characters of a comment, or of the reason for a rejection."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Standing:
-    """The plans of one workspace in their files. Safe for many threads."""
+    """The status of one workspace's plans in their files. Thread-safe."""
 
     def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
         self._set, self._drafting, self._applying = setting, drafting, applying
@@ -90,7 +90,7 @@ class Standing:
         return self.decisions([plan])[0]
 
     def decisions(self, plans: Sequence[Plan]) -> list[Decision | None]:
-        """The same for each of several plans."""
+        """Like `decision`, for several plans."""
         found: Mapping[Version, Decision] = {}
         with suppress(StateFailed):
             found = self._set.decisions.of_all([version_of(plan) for plan in plans])
@@ -145,7 +145,7 @@ class Standing:
         return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
 
     def _of_blocks(self, plan: Plan) -> State:
-        """The same for a block diff, whose notes are looked at each time."""
+        """The status of a block diff, whose notes are read each time."""
         try:
             draft = self._applying.blocks(plan)
         except Refusal:
@@ -153,7 +153,7 @@ class Standing:
         return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
 
     def _digest(self, plan: Plan) -> str:
-        """The SHA-256 of the plan's file as it is; raises FileNotFound and others."""
+        """The SHA-256 of the plan's current file; raises FileNotFound and others."""
         if isinstance(plan.request, BlockDiff):
             return self._applying.blocks(plan).base.digest
         real, stamp = self._set.files.stat(plan.request.path)
@@ -174,7 +174,7 @@ class _Stats:
         self._known: dict[RelPath, tuple[RelPath, Stamp] | Refusal] = {}
 
     def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
-        """The real path and the stamp; the refusal of the first look."""
+        """The real path and the stamp; raises the refusal of the first check."""
         if path not in self._known:
             try:
                 self._known[path] = self._files.stat(path)
@@ -194,7 +194,7 @@ def _keep(known: OrderedDict[K, V], key: K, value: V, lock: Lock) -> None:
 
 
 RANGE_EDIT = "prepare_file_range_edit"
-"""The tool that would have made the parts of a plan."""
+"""The tool recorded for split and replanned plans."""
 
 
 class Amending:
@@ -204,7 +204,7 @@ class Amending:
         self._set, self._drafting, self._applying = setting, drafting, applying
 
     def amend(self, plan: Plan, by: str, new_content: str, decide: Callable[[], None]) -> Plan:
-        """The plan with another text; `decide` may refuse it. InvalidArgs, the file's refusals."""
+        """Change the plan's text; `decide` may refuse that. InvalidArgs, the file's refusals."""
         request = _with_text(plan.request, new_content)
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
@@ -218,7 +218,7 @@ class Amending:
     def replan(
         self, plan: Plan, by: str, digest: str, edit: RangeEdit, decide: Callable[[], None]
     ) -> Plan:
-        """The plan as one that replaces lines of the file, if it has this digest.
+        """Replan as a replacement of lines of the file, if that has this digest.
 
         Raises ContentChanged, or InvalidArgs for a plan of a whole file or blocks, or a bad text.
         """
@@ -240,11 +240,10 @@ class Amending:
         return made
 
     def split(self, plan: Plan, by: str, decide: Callable[[str], None]) -> tuple[Plan, ...]:
-        """One plan for each region that the plan alters; itself it is gone.
+        """Make one plan for each region that the plan alters; the plan itself ends.
 
-        `decide` is told their ids and may refuse. Raises InvalidArgs for a plan of
-        one region, of a file that is not held whole, and where the parts would not
-        come to the very bytes that the plan comes to.
+        `decide` gets their ids and may refuse. Raises InvalidArgs for a plan of one region, of a
+        file that is not loaded whole, and if the parts together would not give the same bytes.
         """
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
@@ -285,7 +284,7 @@ class Amending:
         )
 
     def _planned(self, plan: Plan, hunk_id: str, request: Request, draft: Draft, by: str) -> Plan:
-        now_ms = max(self._set.clock(), plan.created_ms + 1)  # what was decided is another plan
+        now_ms = max(self._set.clock(), plan.created_ms + 1)  # a decided version stays another plan
         owner = self._set.members(plan.owner, plan.toolset)
         asks = needs_person(owner, draft, self._drafting.real(request.path))
         return replace(
@@ -328,12 +327,12 @@ def _name(tool: str) -> str:
 _NEEDS_PERSON = "its own edits like this one are approved by a person"
 
 REMEMBERED_MS = 7 * DAY_MS
-"""So long a decision is known after it was taken, and after its plan ended or expired."""
+"""How long a decision is kept after it was taken, and after its plan ended or expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A plan that waits; `decision` if it stands, `state` is looked up when the file changed."""
+    """A pending plan; `decision` if it is still valid; `state` is cached until the file changes."""
 
     plan: Plan
     decision: Decision | None
@@ -349,9 +348,9 @@ class Waiting:
 class Shown:
     """A plan on the current file, as shown to a person and bound by an approval.
 
-    `before` and `after` are to be given back with the approval. Of a plan in
-    `conflict` the draft is that on the text it was planned on, `refusal` says why
-    it cannot be made now, `now` is the file, where it is a text, and both digests are empty.
+    `before` and `after` are to be passed back with the approval. For a plan in `conflict` the draft
+    is on the text it was planned on, `refusal` says why it cannot be made now, `now` is the file,
+    if that is text, and both digests are empty.
     """
 
     plan: Plan
@@ -375,7 +374,7 @@ class Shown:
 
 
 class Seen(NamedTuple):
-    """A plan as a person saw it: the two digests that `Shown` had."""
+    """A plan as a person saw it: its id and the two digests of `Shown`."""
 
     hunk_id: str
     before: str
@@ -383,7 +382,7 @@ class Seen(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """Why a reviewer may not decide on a plan, approve it, or have it written; None: it may."""
+    """Why a reviewer may not decide on a plan, approve it, or have it applied; None if it may."""
 
     decide: Refusal | None = None
     approve: Refusal | None = None
@@ -441,7 +440,7 @@ class Review:
         if decision is not None and decision.verdict == "approved":
             real = str(self._drafting.real(plan.request.path))
             if (decision.path, decision.before, decision.after) != (real, before, after):
-                with self._applying.turn(plan):  # else the file may be another by the plan itself
+                with self._applying.turn(plan):  # else the plan itself may be changing the file
                     self._applying.check_waits(plan)
                     lapse(self._set.decisions, decision, self._set.clock())
                 decision = None
@@ -451,12 +450,12 @@ class Review:
         return Shown(plan, draft, state, before, after, decision, checks=checks)
 
     def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
-        """The actions open to the reviewer of a shown plan, among so many applied together."""
+        """What the reviewer may do with a shown plan, among `together` plans applied together."""
         plan = shown.plan
         refused = _refusal(lambda: self._plan(reviewer, plan.id, "write"))
         if refused is not None:
             return Rights(refused, refused, refused)
-        is_own = plan.owner == reviewer.name  # who could write it with any number of others
+        is_own = plan.owner == reviewer.name  # then the reviewer could batch it with others
         alone = sys.maxsize if is_own else 1
         return Rights(
             None,
@@ -465,11 +464,11 @@ class Review:
         )
 
     def approve(self, reviewer: Member, hunk_id: str, before: str, after: str) -> Decision:
-        """Approve the plan for the bytes that were shown, as `Shown` has their digests.
+        """Approve the plan for the bytes that were shown, given by the digests of `Shown`.
 
-        Raises ContentChanged when they are not those of the plan as it is now,
-        AlreadyDecided when somebody was first, AccessDenied when the reviewer's own
-        edits like it are approved by a person, and what `show` raises.
+        Raises ContentChanged if these are not the plan's current ones, AlreadyDecided if somebody
+        decided first, AccessDenied if the reviewer would itself need approval for such an edit, and
+        what `show` raises.
         """
         shown = self._as_seen(reviewer, Seen(hunk_id, before, after))
         refused = self.rights(reviewer, shown).approve
@@ -482,13 +481,13 @@ class Review:
     ) -> Decision:
         """Reject the plan with a reason, which its owner receives.
 
-        With `wants_changes` a new plan of the same id is asked for. Raises AlreadyDecided
-        when somebody was first, InvalidArgs without a reason or for more than LONGEST_REASON.
+        `wants_changes` asks for a new plan with the same id. Raises AlreadyDecided if somebody
+        decided first, InvalidArgs without a reason or for more than LONGEST_REASON.
         """
         plan = self._plan(reviewer, hunk_id, "write")
         reason = _checked_reason("reason", reason)
         with suppress(Refusal):
-            self.show(reviewer, hunk_id)  # an approval of what is there no more is withdrawn
+            self.show(reviewer, hunk_id)  # withdraws an outdated approval
         verdict: Verdict = "changes_requested" if wants_changes else "rejected"
         decision = self._take(reviewer, plan, verdict, reason=reason)
         if not wants_changes:
@@ -498,8 +497,9 @@ class Review:
     def comment(self, reviewer: Member, hunk_id: str, text: str, line: int = 0) -> Decision:
         """Comment on the plan; its owner receives the comment, nothing is decided.
 
-        `line`, from 1, is one of the text as it would be; below 0 one of the text as it is.
-        Raises InvalidArgs for no text, for more than LONGEST_REASON and for no such line.
+        A positive `line` is a line of the text as it would be, 1-based; a negative one of the
+        current text. Raises InvalidArgs for no text, for more than LONGEST_REASON and for no such
+        line.
         """
         shown = self.show(reviewer, hunk_id)
         text = _checked_reason("text", text)
@@ -518,7 +518,7 @@ class Review:
             reason=text,
         )
         self._set.decisions.forget(now_ms - REMEMBERED_MS)
-        while self._set.decisions.take(said) != said:  # another one of this millisecond
+        while self._set.decisions.take(said) != said:  # another comment in the same millisecond
             said = replace(said, plan=(plan.id, said.plan[1] - 1))
         return said
 
@@ -527,7 +527,7 @@ class Review:
         return self._set.decisions.comments(shown.plan.id)
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
-        """Take one's own decision back while the plan waits; AlreadyDecided by another."""
+        """Withdraw one's own decision while the plan is pending; AlreadyDecided by another."""
         plan = self._plan(reviewer, hunk_id, "write")
         decision = self._set.decisions.of(version_of(plan))
         if decision is None:
@@ -539,8 +539,8 @@ class Review:
     def reopen(self, reviewer: Member, plan: Plan) -> Plan:
         """Make an applied plan pending again after its edit was undone.
 
-        It is to be decided on again; of the approval the journal alone knows. Raises HunkNotFound
-        where it was not written or is not undone, and AccessDenied.
+        It has to be decided on again; only the journal keeps the approval. Raises HunkNotFound if
+        it was not written or is not undone, and AccessDenied.
         """
         self._check_may_decide(reviewer, plan)
         entry = self._set.journal.of_hunk(plan.id)
@@ -566,8 +566,8 @@ class Review:
     def amend(self, reviewer: Member, hunk_id: str, new_content: str) -> Shown:
         """Change the plan's new text, which then needs approval; its owner is notified.
 
-        Raises AlreadyDecided when it was decided on, InvalidArgs for a plan of several
-        edits, and what the file refuses.
+        Raises AlreadyDecided if it was decided on, InvalidArgs for a plan of several edits, and
+        what the file refuses.
         """
         plan = self._plan(reviewer, hunk_id, "write")
 
@@ -593,7 +593,7 @@ class Review:
     def split(self, reviewer: Member, hunk_id: str) -> tuple[Plan, ...]:
         """Split the plan into one for each region; its owner receives their ids.
 
-        Raises AlreadyDecided when it was decided on, InvalidArgs when there is nothing to split.
+        Raises AlreadyDecided if it was decided on, InvalidArgs if there is nothing to split.
         """
         plan = self._plan(reviewer, hunk_id, "write")
 
@@ -607,8 +607,8 @@ class Review:
     ) -> Applied | Rejected | Transacted | Withheld:
         """Approve plans as seen and write them at once, all or none, each as its owner.
 
-        Raises what `approve` does, but for plans approved already; approvals are undone on
-        failure.
+        Raises what `approve` does, except for plans approved already; on failure the new approvals
+        are withdrawn.
         """
         if not seen:
             raise InvalidArgs("hunk_ids", "must not be empty")
@@ -665,7 +665,7 @@ class Review:
         return plan
 
     def _check_may_decide(self, reviewer: Member, plan: Plan) -> None:
-        """Raise AccessDenied unless the reviewer may write there, and needs nobody for it."""
+        """Raise AccessDenied unless the reviewer may write there without anyone's approval."""
         path = plan.request.path
         real = authorized(self._set.files, reviewer, path, "read")
         reviewer.permission.check("write", path, real)
@@ -675,7 +675,7 @@ class Review:
             raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _check_may_approve(self, reviewer: Member, shown: Shown, files: int) -> None:
-        """Raise AccessDenied when the reviewer would itself need a person for such an edit."""
+        """Raise AccessDenied if the reviewer would itself need approval for such an edit."""
         if reviewer.policy.asks_nobody:
             return
         plan = shown.plan
@@ -742,7 +742,7 @@ class Review:
             return self._drafting.of_new(plan.request)
 
     def _as_planned(self, plan: Plan) -> Draft | None:
-        """The plan as its owner was shown it; None when that text is not remembered."""
+        """The plan as its owner was shown it; None if that text is no longer stored."""
         if isinstance(plan.request, BlockDiff):
             return None
         if plan.base_digest is None:
@@ -753,7 +753,7 @@ class Review:
 
 
 def _checked_reason(argument: str, text: str) -> str:
-    """The text of a person without blanks around it; InvalidArgs if it is empty or too long."""
+    """Return a person's text, stripped; InvalidArgs if it is empty or too long."""
     check_text(argument, text)
     text = text.strip()
     if not text:

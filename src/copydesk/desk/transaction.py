@@ -1,8 +1,8 @@
-"""Writing files: read under the lock, make the new content, record it, replace the file.
+"""Write files: read under the lock, make the new content, journal it, replace the file.
 
-Invariants: what was seen is what is replaced, byte for byte, or it is made again; nothing is
-written that the gate has not let pass; the journal has the entry before the file is touched;
-of several files, all are written or every one holds its old bytes, unless Unsettled says else.
+Invariants: what was read is what is replaced, byte for byte, or it is made again; nothing is
+written without passing the gates; the journal has the entry before the file is touched; of several
+files, all are written or every one keeps its old bytes, unless Unsettled is raised.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from copydesk.text.snapshot import Snapshot, Text, whole
 from copydesk.text.source import Source
 
 ATTEMPTS = 10
-"""How often a write starts again when another program wrote in the meantime."""
+"""How often a write is attempted if another program writes meanwhile."""
 
 PATIENT = 5
-"""After so many attempts lines that are only appended are no reason to start again."""
+"""After this many attempts, lines that are only appended no longer restart the write."""
 
 
 R = TypeVar("R", bound=Revision)
@@ -74,8 +74,8 @@ class Written(Generic[R]):
 class WriteRequest:
     """One write: member, tool, path, and its place in the queue.
 
-    `undoes` is the edit that it undoes, 0 for none; of a move that is its entry at the new
-    path, and `undoes_source` the one at the old. `edited_by` gave the plan another text.
+    `undoes` is the edit that it undoes, 0 for none; for a move, its entry at the new path, and
+    `undoes_source` the one at the old path. `edited_by` is who changed the plan's text.
     """
 
     member: Member
@@ -89,18 +89,18 @@ class WriteRequest:
 
     @property
     def caller(self) -> Caller:
-        """For whom the file is locked meanwhile."""
+        """Who holds the file's lock, as others are told."""
         return self.member.name, self.tool
 
     @property
     def plan(self) -> Version | None:
-        """The plan that is written, as it was prepared; None for a tool that writes at once."""
+        """The version of the plan that is written; None for a tool that writes at once."""
         return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
 
 
 @dataclass(frozen=True)
 class Job(WriteRequest, ABC, Generic[R]):
-    """A write of one file, and how its content is made; its methods are called under the lock."""
+    """A write of one file, and how to make its content; its methods are called under the lock."""
 
     @property
     def kind(self) -> Kind:
@@ -114,41 +114,41 @@ class Job(WriteRequest, ABC, Generic[R]):
 
     @property
     def keeps_text(self) -> bool:
-        """Whether it is for the name or the mode of a file alone."""
+        """Whether only the name or the mode of the file changes."""
         return self.to is not None
 
     def mode_after(self, now: int) -> int | None:
-        """The permission bits that a file of this mode gets; None: it keeps its own."""
+        """The permission bits to set on a file of this mode; None to keep them."""
         return None
 
     @property
     def is_whole_file(self) -> bool:
-        """Whether it is about a file whatever that holds, text or not."""
+        """Whether the job is about a whole file, text or not."""
         return False
 
     @property
     def restores(self) -> Removed | None:
-        """Attributes of the old file that are restored on the new one."""
+        """The attributes of the old file to restore on the new one."""
         return None
 
     def precondition(self) -> None:
-        """Raise a refusal where nothing may be written any more; called before anything else."""
+        """Raise a refusal if nothing may be written any more; called before anything else."""
 
     @abstractmethod
     def revise(self, now: Source) -> R:
-        """The revision of the file as it is now; called again when that moves on."""
+        """Return the revision of the current file; called again if that changes."""
 
     def create(self) -> R:
-        """The revision where there is no file; a job that only revises raises FileNotFound."""
+        """Return the revision of a missing file; a job that only revises raises FileNotFound."""
         raise FileNotFound
 
     def committed(self) -> None:
-        """Called after the write, which its exceptions do not undo."""
+        """Run after the write; its exceptions do not undo that."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateJob(Job[R]):
-    """The write of a file that is not there; one that is there is refused."""
+    """The write of a new file; refuses if it exists."""
 
     revision: R
 
@@ -184,7 +184,7 @@ class Writer:
     def write(self, job: Job[R]) -> Written[R]:
         """Run the job and write its file; raises its refusals, Failed, Unsettled."""
         for attempt in range(ATTEMPTS):
-            # Every answer reveals content, or that there is some.
+            # Every answer reveals content, or that some exists.
             real = authorized(self._files, job.member, job.path, "write", "read")
             target, to = job.to, None
             tickets = {real: job.ticket}
@@ -198,7 +198,7 @@ class Writer:
                         written = self._attempt(job, real, to, held, attempt >= PATIENT)
                 except TargetMoved:
                     continue
-                with suppress(Refusal):  # it is written, and the journal settles the rest
+                with suppress(Refusal):  # it is written, and the journal covers the rest
                     job.committed()
                 return written
         what = "directory" if job.kind == "create" or job.to is not None else "file"
@@ -207,16 +207,16 @@ class Writer:
         )
 
     def write_all(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
-        """Write all files or none, under the locks of all; the entries, as files and steps.
+        """Write all files or none, under all their locks; return the entries, by file and step.
 
-        Raises TargetMoved when another program wrote meanwhile, Stopped when the system
-        refused, with all files as before; Unsettled when it refused the inverse too, which
-        is left to recovery.
+        Raises TargetMoved if another program wrote meanwhile; Stopped if the system refused, with
+        all files as before; Unsettled if the system also refused to roll back, which is left to
+        recovery.
         """
         work = _Transaction(self._files, self._journal, self._approving, group, files)
         try:
             work.run(self._clock())
-        except BaseException as error:  # Ctrl-C too: what was put back is not left open
+        except BaseException as error:  # Ctrl-C too: entries of restored files are closed
             work.close_failed()
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
@@ -229,7 +229,7 @@ class Writer:
     def _attempt(
         self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack, allow_appends: bool
     ) -> Written[R]:
-        """Once through; raises TargetMoved when another program wrote meanwhile."""
+        """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         opened: OpenText | None = None
         same, kind = False, job.kind
         if kind != "create":
@@ -269,7 +269,7 @@ class Writer:
         )
 
     def _opened(self, job: Job[R], real: RelPath, held: ExitStack) -> OpenText:
-        """The file that was locked, open; raises TargetMoved when it is another one now."""
+        """Open the locked file; raises TargetMoved if another one is there now."""
         opened = held.enter_context(self._read(job))
         _require(opened.real == real)
         if opened.stamp.nlink > 1:
@@ -285,7 +285,7 @@ class Writer:
 
     @contextmanager
     def _linked(self, job: Job[R], named: OpenText) -> Generator[OpenText]:
-        """The inode lock of a file with hard links, in addition to the path lock."""
+        """Hold the inode lock of a file with hard links, in addition to the path lock."""
         lane = named.stamp
         with (
             self._turns.of_inode((lane.dev, lane.ino), job.ticket, job.caller),
@@ -296,7 +296,7 @@ class Writer:
             yield opened
 
     def _write_one(self, file: Rewriting) -> Entry:
-        """Write one file; its entry, of a move the one at its new path."""
+        """Write one file; return its entry, for a move the one at its new path."""
         if file.to is not None or file.mode is not None:
             try:
                 return self.write_all(f"{self._clock()} {file.real}", (file,))[-1]
@@ -312,33 +312,34 @@ class Writer:
         return work.entries[0]
 
     def _is_one_written(self, error: Exception, file: Rewriting, entry: Entry) -> bool:
-        """Whether the file is as it was to be, though the system refused something.
+        """Whether the file has its new content although the system refused something.
 
-        A refusal says that nothing was changed, so that is looked up. It is recorded at
-        once, while the file is still ours: who comes next could not tell it from a content
-        that has changed. Raises Unsettled when it cannot be looked up.
+        A refusal claims that nothing was changed, so check that. It is recorded at once, while the
+        file is still locked: later writers could not tell it from a content that has changed.
+        Raises Unsettled if the file cannot be read.
         """
         if isinstance(error, NotPutBack):
             raise Unsettled(_OPERATIONS[file.kind], str(error), (str(file.real),)) from None
         if may_be_written(error) and digest_at(self._files, file.real, error) == entry.after:
             return True
-        with suppress(Refusal):  # it is recorded with the next entry then
+        with suppress(Refusal):  # then it is recorded with the next entry
             self._journal.close_all([entry.edit_id], "failed")
         return False
 
     def _is_written(
         self, group: str, error: Exception, files: Sequence[Rewriting], work: _Transaction
     ) -> bool:
-        """Have recovery settle what was left; whether all was written after all, else Unsettled.
+        """Let recovery settle what is left; whether all was written after all, else Unsettled.
 
-        Another may have settled the group, or the journal lost it: it is recorded again then.
+        Another process may have settled the group, or the journal lost it: then it is recorded
+        again.
         """
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
         left, done = tuple(str(each.real) for each in work.left), False
         for each in work.left:
             after = each.steps[-1][1].after
-            if isinstance(after, Snapshot):  # the inverse leads from it, if others write meanwhile
+            if isinstance(after, Snapshot):  # the inverse applies to it, if others write meanwhile
                 self._recovery.keep_text(after, each.real)
         with suppress(Refusal):  # of the journal
             known = {entry.edit_id for entry in self._journal.of_group(group)}
@@ -356,11 +357,11 @@ class Writer:
 
 
 _OPERATIONS: dict[Kind, str] = {"edit": "write", "create": "create", "remove": "remove"}
-"""The message for a failed write."""
+"""The operation's name in the message for a failed write."""
 
 
 def may_be_written(error: BaseException) -> TypeGuard[Failed]:
-    """Whether a refusal may have come after the write; a lost lock is found before it."""
+    """Whether a refusal may have come after the write; a lost lock is noticed before it."""
     return isinstance(error, Failed) and not isinstance(error, TurnLost)
 
 
@@ -375,7 +376,7 @@ def digest_at(files: Files, real: RelPath, error: Failed) -> str:
 
 
 def kept_open(files: Files, real: RelPath, held: ExitStack) -> int:
-    """The inode of a file that is kept open, so that no newly saved file gets its number."""
+    """Keep a file open, so that no newly saved file reuses its inode; return that."""
     return held.enter_context(files.open_for_reading(real)).stamp.ino
 
 
@@ -397,12 +398,11 @@ Step = tuple[WriteRequest, Revision]
 class Rewriting:
     """The steps of a write to one file, at least one, each on the previous result.
 
-    `opened` is the file as it was read, None for one that is to be created. One that
-    `removes` it takes away what its only step leaves empty. `to`: its only step moves it
-    there, as it is when everything else is written. `restores`: a creation gives it this.
-    `allow_appends`: lines that another program appends meanwhile are put after the new text;
-    the file has been open since before it was read.
-    `mode`: its only step gives it these permission bits, when its text is written.
+    `opened` is the file as it was read, None if it is to be created. `removes`: the file is
+    deleted; its only step leaves it empty. `to`: its only step moves it there, after everything
+    else is written. `restores`: attributes for a file that is created. `allow_appends`: lines that
+    another program appends meanwhile are put after the new text; the file has been open since
+    before it was read. `mode`: its only step sets these permission bits, after its text is written.
     """
 
     real: RelPath
@@ -421,7 +421,7 @@ class Rewriting:
 
     @property
     def keeps_text(self) -> bool:
-        """Whether it is the name or the mode alone that it changes."""
+        """Whether only the name or the mode changes."""
         return self.to is not None or self.mode is not None
 
     @property
@@ -450,18 +450,18 @@ class Rewriting:
 
     @property
     def in_parts(self) -> bool:
-        """Whether only some lines are at hand, and the digest after is not known beforehand."""
+        """Whether only some lines are loaded, so that the digest after is not known beforehand."""
         return not isinstance(self.steps[-1][1].base, Snapshot)
 
     @property
     def in_place(self) -> bool:
-        """Whether the file has several names, so that it is written in place."""
+        """Whether the file has several names, so that it must be written in place."""
         is_linked = self.opened is not None and self.opened.stamp.nlink > 1
         return is_linked and not self.removes
 
 
 class Stopped(Exception):
-    """The system refused, at one of the files if `real` is one; nothing was written."""
+    """The system refused, at the file `real` if that is known; nothing was written."""
 
     def __init__(self, refusal: Refusal, real: RelPath | None) -> None:
         super().__init__(str(refusal))
@@ -471,8 +471,8 @@ class Stopped(Exception):
 class _Transaction:
     """Two-phase write of several files: journal entries, staged files, exchange of names.
 
-    `left` are the files that could not be put back. A transaction without a `group` is of one
-    file, whose digest alone tells what became of it.
+    `left` are the files that could not be restored. A transaction without a `group` has one file,
+    whose digest alone tells its outcome.
     """
 
     def __init__(
@@ -485,8 +485,8 @@ class _Transaction:
     ) -> None:
         self._files, self._journal, self._group = files, journal, group
         self._approving = approving
-        # In place first: only that may still lack room, and nothing is to be put back then.
-        # Modes and then moves come last, when the moved files are written.
+        # In place first: only those can still run out of space, when nothing has to be restored
+        # yet. Modes and then moves come last, when the moved files are written.
         self._order = rewritings
         if len(rewritings) > 1:
             self._order = sorted(
@@ -494,7 +494,7 @@ class _Transaction:
                 key=lambda one: (one.to is not None, one.mode is not None, not one.in_place),
             )
         self._wanted = rewritings
-        self._entries: dict[int, list[Entry]] = {}  # by the `id` of what is written
+        self._entries: dict[int, list[Entry]] = {}  # by the `id()` of the rewriting
         self._ready: dict[int, StagedWrite] = {}
         self._stamps: dict[RelPath, Stamp] = {}
         self._committed: list[Rewriting] = []
@@ -503,13 +503,13 @@ class _Transaction:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries with their ids, as files and steps were given; none before they are made."""
+        """All entries with their ids, in order of files and steps; none before they are made."""
         entries = self._entries
         return tuple(entry for each in self._wanted for entry in entries.get(id(each), ()))
 
     def run(self, now_ms: int) -> None:
         """Write all; on an error everything except `left` is restored."""
-        with ExitStack() as held:  # what is left next to the files goes before they are closed
+        with ExitStack() as held:  # temporary files are removed before the files are closed
             for each in self._order:
                 if self._is_digested(each):
                     self._stage(each, held)
@@ -531,7 +531,7 @@ class _Transaction:
                 raise
 
     def close_done(self) -> None:
-        """Record that all was written; where that is refused recovery finds it out too."""
+        """Record that all was written; if that is refused, recovery finds it out."""
         self._close(self._order, "done")
 
     def close_failed(self) -> None:
@@ -539,7 +539,7 @@ class _Transaction:
         self._close([each for each in self._order if each not in self.left], "failed")
 
     def record_again(self, known: Collection[int]) -> None:
-        """Record again what the journal lost; only `left` needs recovery."""
+        """Record again the entries that the journal lost; only `left` needs recovery."""
         lost = [entry for entry in self.entries if entry.edit_id not in known]
         ids = self._journal.open_again([replace(entry, edit_id=0) for entry in lost])
         left = {entry.path for each in self.left for entry in self._entries[id(each)]}
@@ -548,16 +548,16 @@ class _Transaction:
             self._journal.close_all(over, "failed")
 
     def stopped(self, error: Exception) -> Exception:
-        """The error as those outside know it."""
+        """Translate the error for callers."""
         if isinstance(error, FileExists | FileNotFound | NotAFile):
-            return TargetMoved()  # it came or went since it was looked for
+            return TargetMoved()  # it was created or deleted meanwhile
         if isinstance(error, TargetMoved):
             return error
         refusal = error if isinstance(error, Refusal) else Failed("write", str(error))
         return Stopped(refusal, self._at.real if self._at else None)
 
     def _is_digested(self, each: Rewriting) -> bool:
-        """Whether the digest after is made while the new file is, before there is an entry."""
+        """Whether the digest after is computed while staging, before there is an entry."""
         if each.keeps_text:
             return False
         if self._group or each.in_place:
@@ -605,7 +605,7 @@ class _Transaction:
         self._ready[id(each)] = held.enter_context(staged)
 
     def _open(self, now_ms: int) -> None:
-        """Record all intended writes in the order that recovery relies on."""
+        """Record all intended writes, in the order that recovery relies on."""
         made = [
             (each, entry)
             for each in self._order
@@ -618,7 +618,7 @@ class _Transaction:
             self._entries.setdefault(id(each), []).append(replace(entry, edit_id=edit_id))
 
     def _entries_of(self, each: Rewriting, index: int, now_ms: int) -> tuple[Entry, ...]:
-        """The entry of a step; those of the two ends of a move."""
+        """The entry of a step; for a move those of its two ends."""
         entry = self._entry(each, index, now_ms)
         if each.opened is None or not each.keeps_text:
             return (entry,)
@@ -648,7 +648,7 @@ class _Transaction:
         )
 
     def _moved_digest(self, each: Rewriting) -> str:
-        """The digest of a file when it is moved; others of the transaction may write it first."""
+        """The digest of a file when it is moved; the transaction may write to it before."""
         own = (one for one in self._wanted if not one.keeps_text and one.real == each.real)
         first = next(own, None)
         made = (first or each).steps[-1][1]
@@ -656,7 +656,7 @@ class _Transaction:
         return (ready.digest if ready is not None else "") or made.after.digest
 
     def _made_for(self, path: RelPath) -> tuple[FileChange, ...]:
-        """The directories that a new file needs, for the entry."""
+        """The directories that a new file needs, for its entry."""
         count = self._files.missing_parents(path)
         return (MadeDirectories(count),) if count else ()
 
@@ -673,7 +673,7 @@ class _Transaction:
             ready = self._ready.get(id(each))
             after = ready.digest if ready is not None else made.after.digest
         group = self._group
-        if each.in_place and not group:  # it may be torn: whoever comes next recovers a group
+        if each.in_place and not group:  # it can be torn; a group is recovered by the next writer
             group = f"{now_ms} {each.real}"
         return Entry(
             time_ms=now_ms,

@@ -1,1 +1,1 @@
-"""Where state is kept: the stores as protocols, in SQLite, on Redis, and remembered texts."""
+"""Where state is stored: the stores as protocols, in SQLite, on Redis, and stored texts."""

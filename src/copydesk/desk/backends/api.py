@@ -1,14 +1,14 @@
 """The stores of a workspace as protocols (plans, decisions, the journal), and their records.
 
-A plan ends once. It is decided on once as it was prepared, and an approval is for the bytes that
-were shown. An entry of the journal is safe before the file is touched; what is open after a crash
-is recovered by comparing digests. A record says which schema it has and names the fields of its
-types, so that a build that knows more fields, or fewer, reads it all the same. `decode` reverses
-`encode`, and `decompress` reverses `compress`; bytes that are damaged raise `RecordError`.
+A plan ends once. Each version of it is decided on once, and an approval is for the bytes that were
+shown. A journal entry is stored before the file is touched; entries open after a crash are
+recovered by comparing digests. A record states its schema and names the fields of its types, so
+that a build that knows more fields, or fewer, can read it as well. `decode` reverses `encode`, and
+`decompress` reverses `compress`; damaged bytes raise `RecordError`.
 
-The age of an edit is counted along the recorded days of use, so a jump of the clock adds at most
-an eighth of the time that edits are kept, and drops nothing by itself; days ahead of the clock were
-seen by a wrong one and do not count.
+The age of an edit is counted in recorded days of use, so a clock jump adds at most an eighth of the
+time that edits are kept, and drops nothing by itself; days ahead of the clock were recorded by a
+wrong one and do not count.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 4
-"""The schema number of all that is stored, in SQLite and on Redis.
+"""The schema number of everything stored, in SQLite and on Redis.
 
-A field that may be ignored by who does not know it is added without a new number; anything
-else that an older build would misread needs one. 3: decisions and statistics are in the file of
-the plans. 4: the journal keeps what each edit is for.
+Adding a field that older builds may ignore needs no new number; anything else that they would
+misread does. 3: decisions and statistics are in the file of the plans. 4: the journal keeps what
+each edit is for.
 """
 
 _SMALL = 4_096
-"""Bytes; to compress fewer takes longer than to write them."""
+"""Bytes; compressing fewer takes longer than writing them."""
 
 _CHECKSUM_BYTES = 4
 
@@ -70,21 +70,21 @@ _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
 _VALUES: dict[type, Callable[[object], Sequence[object]]] = {}
-"""The getter of those fields."""
+"""The getters of those fields."""
 
 _REQUIRED: dict[str, frozenset[str]] = {}
 
 
 class RecordError(ValueError):
-    """Stored bytes that cannot be read."""
+    """Stored bytes that cannot be decoded."""
 
 
 class UnknownRecord(RecordError):
-    """The bytes are sound; a build that knows more wrote them."""
+    """Intact bytes that were written by a build that knows more."""
 
 
 def _know(types: Iterable[type], prefix: str = "") -> None:
-    """Take in some types, each by its name."""
+    """Register types, each by its name."""
     for kind in types:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
@@ -102,7 +102,7 @@ def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
 
 
 def _know_notes() -> None:
-    """Take in the changes of notes, which few have a use for."""
+    """Register the changes of notes, which are rarely needed."""
     from copydesk.store.notes.protocol import Delete, InsertText, Restore, Update
 
     _know((InsertText, Update, Delete, Restore), "notes.")
@@ -133,17 +133,17 @@ _HEAD = b"\x93" + cast("Callable[..., bytes]", msgpack.packb)(SCHEMA)
 
 
 def encode(value: object) -> bytes:
-    """The bytes of one of the types above, of a tuple, or of a mapping of names to such."""
+    """Encode one of the types above, a tuple, or a mapping of names to such."""
     used: dict[str, tuple[str, ...]] = {}
 
     def plain(part: object) -> object:
-        """A value of ours as [name, fields...]; a tuple of values as [None, values...]."""
+        """Return our values as [name, fields...]; a tuple of values as [None, values...]."""
         kind = type(part)
         if kind is tuple:
             return [None, *cast("tuple[object, ...]", part)]
         name = _NAMES.get(kind)
         if name is None:
-            if isinstance(part, Mapping):  # one that cannot be changed
+            if isinstance(part, Mapping):  # an immutable one
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
             name = _NAMES[kind]
@@ -156,7 +156,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The value that `encode` made these bytes of; unknown fields are dropped; RecordError."""
+    """Return the value that `encode` encoded; drops unknown fields; raises RecordError."""
     body = _checked(data)
     unpack = cast("Callable[..., Any]", msgpack.unpackb)
     try:
@@ -165,33 +165,33 @@ def decode(data: bytes) -> Any:
             return _typed(value, {name: _maker(name, names) for name, names in used.items()})
     except RecordError:
         raise
-    except Exception as error:  # the checksum is right: another build made it
+    except Exception as error:  # the checksum is correct: another build made it
         raise UnknownRecord(f"not a record of this build: {error}") from None
     raise UnknownRecord(f"a record of schema {schema}; this build reads schema {SCHEMA}")
 
 
 _plans: dict[bytes, Plan] = {}
-"""Plans by their bytes, those seen last."""
+"""Recently used plans, by their bytes."""
 
 _plans_lock = held_at_fork(Lock())
 _PLANS, _PLAN_BYTES = 1_024, 1 << 14
-"""So many plans are kept decoded, none of more bytes."""
+"""Most plans kept decoded, and the most bytes of each."""
 
 
 def encode_plan(plan: Plan) -> bytes:
-    """The same of a plan, which this process need not decode again."""
+    """Encode a plan, and cache it so that this process need not decode it."""
     data = encode(plan)
     _keep_plan(data, plan)
     return data
 
 
 def known_plan(data: bytes) -> Plan | None:
-    """The plan that these bytes were made of, or decoded to, not long ago."""
+    """The plan that was recently encoded to or decoded from these bytes."""
     return _plans.get(data)
 
 
 def decode_plan(data: bytes) -> Plan:
-    """The same of a plan; one that is asked for again and again is unpacked once."""
+    """Decode a plan, with a cache for repeated calls."""
     plan = _plans.get(data)
     if plan is None:
         plan = cast(Plan, decode(data))
@@ -209,14 +209,14 @@ def _keep_plan(data: bytes, plan: Plan) -> None:
 
 
 def compress(data: bytes) -> bytes:
-    """Compress if it saves space; the first byte says whether."""
+    """Compress unless the data is small; the first byte says whether it is compressed."""
     if len(data) < _SMALL:
         return b"\0" + _with_checksum(data)
     return b"\1" + zlib.compress(data, 1)
 
 
 def decompress(data: bytes) -> bytes:
-    """The bytes that `compress` made these of; raises RecordError."""
+    """Return the bytes that `compress` was given; raises RecordError."""
     if data[:1] == b"\0":
         return _checked(data[1:])
     try:
@@ -239,7 +239,7 @@ def _checked(data: bytes) -> bytes:
 
 
 def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
-    """A constructor of the type from the fields of a record."""
+    """Return a constructor of the type from the fields of a record."""
     if name not in _TYPES:
         _know_notes()
     if name not in _TYPES:
@@ -273,21 +273,21 @@ def _typed(value: Any, makers: Mapping[str, Callable[..., Any]]) -> Any:
 DAY_MS = 86_400_000
 
 CONFIRMED = 3
-"""The last so many days of use count as one: a clock that is wrong for one or two adds nothing."""
+"""The last days of use, this many, count as one, so a clock wrong for one or two adds nothing."""
 
 _SHARE = 4
-"""At most one in so many entries is dropped at a time."""
+"""At most one in this many entries is dropped at a time."""
 
 _LONGEST = 8
-"""Between two days of use at most one in so many of the days is counted that edits are kept."""
+"""Between two days of use, at most this fraction (1/8) of the days that edits are kept counts."""
 
 PLANS_KEPT = 1_000
-"""So many plans, and decisions on them, are kept whatever the clock says."""
+"""How many plans, and decisions on them, are kept whatever the clock says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day of use, in days since 1970, and the newest edit when it was first seen; 0: none."""
+    """A day of use, in days since 1970, and the newest edit when first recorded; 0: none."""
 
     number: int
     newest: int
@@ -297,9 +297,9 @@ class Day:
 class Outlook:
     """The size of a journal, and the next entries to be dropped.
 
-    `due` entries are old enough, or beyond the size, and are dropped at the next starts,
-    `at_once` at most by one. `days`: after so many more days of use the oldest entry is old
-    enough; None without an entry.
+    `due` entries are old enough, or beyond the size limit, and are dropped at the next starts, at
+    most `at_once` by each. `days`: after how many more days of use the oldest entry is old enough;
+    None without an entry.
     """
 
     entries: int
@@ -310,12 +310,12 @@ class Outlook:
 
 
 def share(entries: int) -> int:
-    """How many of so many entries may be dropped at a time."""
+    """How many of `entries` may be dropped at a time."""
     return -(-entries // _SHARE)
 
 
 def due(days: Sequence[Day], keep_days: int) -> Day | None:
-    """The last of the days of use, oldest first, whose edits may go; None if the clock jumped."""
+    """The last day of use (oldest first) whose edits may be dropped; None if the clock jumped."""
     if len(days) < CONFIRMED or days[-1].number - days[-2].number > _longest(keep_days):
         return None
     aged = zip(days, _ages(days, keep_days), strict=True)
@@ -323,7 +323,7 @@ def due(days: Sequence[Day], keep_days: int) -> Day | None:
 
 
 def days_left(days: Sequence[Day], keep_days: int, edit_id: int) -> int:
-    """After how many more days of use, at the earliest, the edit is old enough to be dropped."""
+    """After how many more days of use, at least, the edit is old enough to be dropped."""
     ages = _ages(days, keep_days)
     known = [age for day, age in zip(days, ages, strict=True) if day.newest >= edit_id]
     return max(keep_days - max(known, default=1 - CONFIRMED), 0)
@@ -334,7 +334,7 @@ def _longest(keep_days: int) -> int:
 
 
 def _ages(days: Sequence[Day], keep_days: int) -> list[int]:
-    """How long ago each of the days was when the last confirmed one was seen; negative after it."""
+    """How long before the last confirmed day each day was; negative if after it."""
     longest = _longest(keep_days)
     steps = (min(after.number - day.number, longest) for day, after in pairwise(days))
     at = list(accumulate(steps, initial=0)) if days else []
@@ -348,7 +348,7 @@ Kind = Literal["edit", "create", "remove", "notes"]
 
 
 Missing = Literal["unknown", "pruned", "replaced"]
-"""Why there is no entry: it was never given, is too old, or was of a journal that was lost."""
+"""Why an entry is missing: the id was never given, is too old, or its journal was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,13 +356,13 @@ class Entry:
     """One write of one file.
 
     `edit_id` is 0 until the journal gives one. `before` and `after` are SHA-256 in hex, `before`
-    empty for a creation, `after` for a removal. `inverse` takes the bytes after back to the bytes
-    before. `diff` is the one that was reported. `time_ms` is milliseconds since 1970 (UTC). Entries
-    of one `group` are written all or none. `undoes` is the edit that this one undoes, 0 for
-    none. Of notes that no file holds `undo` is the inverse, for their store; `path` and the
-    digests are of its texts then, and `inverse` says nothing. `why` is what the member said it is
-    for. `file` is what was done next to the bytes. A move is two entries of one group: a removal at
-    the old path, a creation at the new one. `approval`: what people did to the plan.
+    empty for a creation, `after` for a removal. `inverse` maps the bytes after to the bytes before.
+    `diff` is the one that was reported. `time_ms` is milliseconds since 1970 (UTC). Entries of one
+    `group` are written all or none. `undoes` is the edit that this one undoes, 0 for none. For
+    notes outside files, `undo` is the inverse, for their store; then `path` and the digests are
+    those of its texts, and `inverse` is meaningless. `why` is the member's reason. `file` is what
+    was changed besides the bytes. A move is two entries of one group: a removal at the old path, a
+    creation at the new one. `approval`: what people did to the plan.
     """
 
     time_ms: int
@@ -386,7 +386,7 @@ class Entry:
 
     @property
     def beside(self) -> tuple[FileChange | Approval, ...]:
-        """The stored attributes."""
+        """The stored attributes besides the bytes."""
         return self.file if self.approval is None else (*self.file, self.approval)
 
     @property
@@ -396,7 +396,7 @@ class Entry:
 
     @property
     def mode_changed(self) -> ModeChanged | None:
-        """The permission bits before and after, if it is they that were changed."""
+        """The permission bits before and after, if the edit changed those."""
         return next((one for one in self.file if isinstance(one, ModeChanged)), None)
 
     @property
@@ -410,7 +410,7 @@ class Entry:
 
 
 class Journal(Protocol):
-    """The entries of one workspace, in the order of their ids. No id is given twice."""
+    """The entries of one workspace, in order of their ids. No id is given twice."""
 
     def open(self, entry: Entry) -> int:
         """Record an intended or finished write durably; return its id."""
@@ -425,13 +425,13 @@ class Journal(Protocol):
         ...
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """Record, durably, all old bytes before a write in place; TargetMoved, Failed forbid it."""
+        """Durably record all old bytes before a write in place; TargetMoved, Failed forbid it."""
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        """Record, in the background, the whole diff of an entry opened with its start only."""
+        """Record, in the background, the whole diff of an entry opened with only its start."""
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record durably the inverse of a notes write."""
+        """Durably record the inverse of a notes write."""
 
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended."""
@@ -476,7 +476,7 @@ class Journal(Protocol):
         ...
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        """The entries that take the edit back and have not failed, oldest first."""
+        """The entries that undo the edit and have not failed, oldest first."""
         ...
 
     def in_doubt(self) -> tuple[Entry, ...]:
@@ -488,9 +488,9 @@ class Journal(Protocol):
         ...
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
-        """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
+        """Drop a share of the entries beyond `keep_days` of use, or the size; return how many.
 
-        `now_ms` is recorded as a day of use; see `retention` for what counts.
+        `now_ms` is recorded as a day of use; this module's head says how days count.
         """
         ...
 
@@ -499,7 +499,7 @@ class Journal(Protocol):
         ...
 
     def why_missing(self, edit_id: int) -> Missing:
-        """Why there is no entry of this id."""
+        """Why there is no entry with this id."""
         ...
 
     def close(self) -> None:
@@ -507,7 +507,7 @@ class Journal(Protocol):
 
 
 CHAIN_LENGTH = 1_000
-"""How many entries of a path are looked through for a chain."""
+"""Most entries of a path that are searched for a chain."""
 
 T = TypeVar("T")
 
@@ -516,7 +516,7 @@ class LateDiffs(Soon):
     """Diffs of entries that are made and recorded soon after the answer, in order."""
 
     def record(self, make: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
-        """Make a diff and record it, soon; where that is refused its start is recorded."""
+        """Make a diff and record it soon; if that is refused, the recorded start remains."""
 
         def work() -> None:
             made = compress(make())
@@ -534,9 +534,9 @@ class LateDiffs(Soon):
 def linked(
     links: Iterable[tuple[str, str, str, T]], base_digest: str, now_digest: str
 ) -> tuple[T, ...] | None:
-    """The entries from one text to another, oldest first, linked by their digests.
+    """Return the entries from one text to another, oldest first, linked by their digests.
 
-    `links` are (before, after, state, what it holds), newest first; failed ones were not written.
+    `links` are (before, after, state, value), newest first; failed ones were not written.
     """
     found: list[T] = []
     for before, after, state, held in islice(links, CHAIN_LENGTH):
@@ -551,14 +551,14 @@ def linked(
 
 
 class Registry(Protocol):
-    """Plans by id. All methods are safe to call from many threads."""
+    """Plans by id. All methods are thread-safe."""
 
     def add(self, plan: Plan) -> bool:
-        """Keep a new plan; False when its id is taken."""
+        """Store a new plan; False if its id is taken."""
         ...
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in place of the waiting one of its id; HunkNotFound as `get` raises it."""
+        """Replace the pending plan with the same id; raises HunkNotFound as `get` does."""
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
         """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
@@ -582,19 +582,19 @@ class Registry(Protocol):
 Verdict = Literal[
     "approved", "rejected", "changes_requested", "amended", "split", "commented", "lapsed"
 ]
-"""`changes_requested`: it is not written so, a new plan of its id is wanted. `amended` and
-`split` end a plan as it was: a person gave it another text, or made several plans of it, which
-all wait again. `commented` decides nothing. `lapsed`: an approval does not hold any more."""
+"""`changes_requested`: the plan is not written, a new one with its id is wanted. `amended` and
+`split` end a plan as it was: a person changed its text, or split it into several plans, which
+are all pending again. `commented` decides nothing. `lapsed`: an approval is no longer valid."""
 
 REFUSING = ("rejected", "changes_requested")
-"""The verdicts after which a plan is not written."""
+"""The verdicts that forbid writing a plan."""
 
 Version = tuple[str, int]
-"""A plan as it was prepared: its id, and when (ms since 1970); prepared again it is another."""
+"""A version of a plan: its id, and when it was prepared (ms since 1970)."""
 
 
 def version_of(plan: Plan) -> Version:
-    """The subject of a decision on the plan."""
+    """The version of the plan, to which decisions refer."""
     return plan.id, plan.created_ms
 
 
@@ -603,10 +603,10 @@ class Decision:
     """One decision, by a person, at `time_ms` (ms since 1970).
 
     `before` and `after` are the SHA-256 in hex of the file as it was shown and as it would be
-    (`before` empty for a new file). `owner` is the member whose plan it is, `reason` what the
-    person said. `told`: the owner has heard of it. Of a comment and a lapse the time in `plan` is
-    below 0, since there may be many of a plan, and of a comment `after` is the line: `+12` of the
-    text as it would be, `-12` of that as it is, or empty.
+    (`before` empty for a new file). `owner` is the member who owns the plan, `reason` what the
+    person said. `told`: the owner was notified. A comment and a lapse have a negative time in
+    `plan`, since a plan may have many; `after` of a comment is the line: `+12` of the text as it
+    would be, `-12` of the current one, or empty.
     """
 
     plan: Version
@@ -622,36 +622,36 @@ class Decision:
 
 
 class Decisions(Protocol):
-    """Decisions by plan. All methods are safe to call from many threads."""
+    """Decisions by plan. All methods are thread-safe."""
 
     def take(self, decision: Decision) -> Decision:
-        """Keep the decision, unless one is there: the one that is there then."""
+        """Store the decision unless there is one; return the stored one."""
         ...
 
     def of(self, plan: Version) -> Decision | None:
-        """The decision on a plan, if it was decided on."""
+        """The decision on a plan, if there is one."""
         ...
 
     def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
-        """The decisions on those of the plans that were decided on."""
+        """The decisions on those of the plans that have one."""
         ...
 
     def withdraw(self, decision: Decision) -> None:
-        """Delete this decision only, so the plan has to be shown again."""
+        """Delete only this decision, so that the plan has to be shown again."""
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """Decisions not yet reported to the member, oldest first."""
         ...
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        """The comments on all plans of an id, and the approvals of them that lapsed."""
+        """The comments on all plans with an id, and their lapsed approvals."""
         ...
 
     def tell(self, decision: Decision) -> None:
         """Mark as reported to the owner."""
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older, unless their plan waited until then."""
+        """Drop older decisions, unless their plan was pending until then."""
 
     def close(self) -> None:
         """Release all resources."""
@@ -661,7 +661,7 @@ OutcomeKind = Literal["fuzz", "rejected"]
 """`fuzz`: written at its new place; `rejected`: by relocation or by a person."""
 
 MOST = 5_000
-"""So many of the last ones are kept."""
+"""How many of the last ones are kept."""
 
 _ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
 """Refusals unrelated to the file; decisions are recorded when they are made."""
@@ -669,7 +669,7 @@ _ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """How the plan of a member for a file fared, at `time_ms` (ms since 1970)."""
+    """The outcome of a member's plan for a file, at `time_ms` (ms since 1970)."""
 
     time_ms: int
     member: str
@@ -678,10 +678,10 @@ class PlanOutcome:
 
 
 class PlanStats(Protocol):
-    """The record of one workspace. All methods are safe to call from many threads."""
+    """The plan statistics of one workspace. All methods are thread-safe."""
 
     def note(self, fared: PlanOutcome) -> None:
-        """Remember it."""
+        """Record it."""
 
     def noted(self) -> tuple[PlanOutcome, ...]:
         """The last ones, at most `MOST`, newest first."""
@@ -692,5 +692,5 @@ class PlanStats(Protocol):
 
 
 def counts(refusal: Refusal) -> bool:
-    """Whether a refusal is one of the file as it is."""
+    """Whether a refusal is due to the current file."""
     return refusal.code not in _ANOTHERS and not isinstance(refusal, Cancelled)

@@ -1,13 +1,13 @@
 """A SQLite file that several processes and threads share.
 
-Invariants: a transaction is whole or not at all; what cannot be used is refused with the name
-of its file, and is looked at again by the next call, so a repair needs no restart; what was
-deleted or replaced while it was open is noticed, reported and begun again.
+Invariants: a transaction is applied as a whole or not at all; an error names the file, which the
+next call tries again, so a repair needs no restart; if the file is deleted or replaced while open,
+that is noticed and reported, and a new one begun.
 
-The SQLite is the one that apsw brings, since its write-ahead log is used: a commit is one flush
-instead of four, and who reads waits for nobody. SQLite up to 3.51.2 may corrupt such a log in a
-rare race. SQLite itself waits for another writer by sleeping, up to a tenth of a second at a
-time; so who writes holds a lock of ours, and who waits for it is woken.
+It uses apsw's own SQLite, since it needs the write-ahead log: a commit takes one flush instead of
+four, and readers never wait. SQLite up to 3.51.2 may corrupt such a log in a rare race. SQLite
+itself waits for another writer by sleeping, up to a tenth of a second at a time; so writers hold a
+lock of ours, and those who wait for it are woken.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Loss = Literal["deleted", "replaced", "emptied", "damaged"]
 """What happened to a file while in use; its content is lost."""
 
 _LOG_BYTES = 1 << 20
-"""A larger log is cut when all of it is in the file."""
+"""A larger log is truncated once all of it is in the file."""
 
 _LOG_WAIT_SECONDS = 0.005
 
 _OPENINGS = 2
-"""Attempts to open a file that is being deleted."""
+"""Retries when opening a file whose folder is being deleted."""
 
 _OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
 _DAMAGED_WORDS = ("no such table", "no such column", "'utf-8' codec can't decode")
 _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
-"""Refusals after which the connection is as good as before."""
+"""Errors after which the connection is still usable."""
 
 _MOVED = "it was deleted or replaced during this call"
 
@@ -56,18 +56,18 @@ class Cursor(Protocol):
     """The result rows of a statement."""
 
     def fetchone(self) -> Any:
-        """The next row; None when there is none."""
+        """The next row; None if there is none."""
         ...
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows that are left."""
+        """The remaining rows."""
         ...
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 
     @property
     def get(self) -> Any:
-        """The only row, its value where it has one; None when there is none."""
+        """The only row, or its value if it has just one; None if there is none."""
         ...
 
     def close(self) -> None:
@@ -75,11 +75,11 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """The used part of `apsw.Connection`, whose own types need Python 3.12."""
+    """The part of `apsw.Connection` that is used; its own types need Python 3.12."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether one is open."""
+        """Whether a transaction is open."""
         ...
 
     def execute(self, statement: str, values: Sequence[Value] = (), /) -> Cursor:
@@ -91,15 +91,15 @@ class Connection(Protocol):
         ...
 
     def changes(self) -> int:
-        """How many rows the last statement that writes has changed."""
+        """How many rows the last writing statement changed."""
         ...
 
     def total_changes(self) -> int:
-        """How many all statements of this connection have."""
+        """How many rows all statements of this connection changed."""
         ...
 
     def last_insert_rowid(self) -> int:
-        """The id of the row that was inserted last."""
+        """The id of the row inserted last."""
         ...
 
     def close(self) -> None:
@@ -107,21 +107,21 @@ class Connection(Protocol):
 
 
 class _Used(local):
-    """The file in which the thread at hand last began a transaction that writes, by number."""
+    """The number of the file in which the current thread last began a writing transaction."""
 
     file: int | None = None
 
 
 class Database:
-    """One connection, used by one thread at a time, opened when it is first used.
+    """One connection, used by one thread at a time, opened on first use.
 
-    Without a file it is kept in memory and ends with the process. `synchronous`: FULL
-    flushes each transaction to the disk before it is reported, OFF leaves that to the
-    operating system. `exclusion` is what all processes that use the file hold in their
-    turn. `on_loss` is called when what was in use is gone. `patience` bounds, in seconds,
-    the waiting for a program that holds no lock of ours. `most_bytes`: the file is bounded; it
-    can give pages that are not used back, and has a rollback journal instead of a log, which
-    would hold most of it a second time. All methods raise StateFailed.
+    Without a file it is in memory and ends with the process. `synchronous`: FULL flushes each
+    transaction to the disk before it is reported, OFF leaves that to the operating system.
+    `exclusion` is the lock that all processes using the file take in turn. `on_loss` is called if
+    the content in use is gone. `patience` limits, in seconds, the wait for a program that does not
+    take our lock. `most_bytes`: the file is bounded; it can release unused pages, and has a
+    rollback journal instead of a log, which would hold most of it a second time. All methods raise
+    StateFailed.
     """
 
     def __init__(
@@ -151,14 +151,14 @@ class Database:
         self._on_new: list[Callable[[], None]] = []
 
     def define(self, schema: str, on_new: Callable[[], None] | None = None) -> None:
-        """Add tables' statements, before the first use; `on_new` is called for another file."""
+        """Add the statements of tables, before first use; `on_new` is called for another file."""
         self._schema = f"{self._schema};\n{schema}" if self._schema else schema
         if on_new is not None:
             self._on_new.append(on_new)
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Nobody else writes within it; a lock within a lock is the same one."""
+        """Exclude other writers inside the block; nested locks are the same one."""
         with self._lock:
             if self._depth:
                 yield
@@ -172,7 +172,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
-        """A transaction that writes; committed at the end, rolled back by an exception."""
+        """Run a writing transaction; commit at the end, roll back on an exception."""
         with self._lock, nullcontext() if self._depth else self._exclusion.hold(self._key):
             outer, self._depth = self._inside, self._depth + 1
             try:
@@ -186,7 +186,7 @@ class Database:
                         raise StateFailed(_OPERATION, _MOVED, self.path)
                     connection.execute("COMMIT")
                 except BaseException:
-                    if connection.in_transaction:  # SQLite may have rolled back by itself
+                    if connection.in_transaction:  # SQLite may have rolled back on its own
                         connection.execute("ROLLBACK")
                     raise
             except (apsw.Error, UnicodeDecodeError) as error:
@@ -197,7 +197,7 @@ class Database:
                 self._inside, self._depth = outer, self._depth - 1
 
     def change(self, statement: str, values: Sequence[Value]) -> int:
-        """A transaction of one statement; how many rows it changed."""
+        """Run one statement as a transaction; return how many rows it changed."""
         with self._lock:
             if self._depth:
                 return self._done(statement, values)[0].changes()
@@ -209,7 +209,7 @@ class Database:
                     self._depth = 0
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement that reads."""
+        """Return all rows of a reading statement."""
         if self._most_bytes is None:
             with self._lock:
                 return self._done(statement, values)[1]
@@ -219,7 +219,7 @@ class Database:
     def _done(
         self, statement: str, values: Sequence[Value]
     ) -> tuple[Connection, list[tuple[Any, ...]]]:
-        """The connection and all rows of a statement; call it with the lock held."""
+        """Return the connection and all rows of a statement; call with the lock held."""
         try:
             connection = self._connection
             if connection is None or not (self._inside or self._is_in_place()):
@@ -232,7 +232,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """The connection, for statements that read; others may write meanwhile if it has a log."""
+        """Yield the connection for reading; others may write meanwhile if the file has a log."""
         with self._lock if self._most_bytes is None else self.locked():
             outer = self._inside
             try:
@@ -248,7 +248,7 @@ class Database:
 
     @contextmanager
     def decoding(self) -> Generator[None, None, None]:
-        """Records that were read are decoded within."""
+        """Turn errors of decoding records inside into StateFailed or StateDamaged."""
         try:
             yield
         except UnknownRecord as error:
@@ -283,7 +283,7 @@ class Database:
                 return
 
     def examine(self) -> None:
-        """Raise the problem of the file as a whole; does not create it."""
+        """Raise the problem of the file as a whole, if any; does not create it."""
         if self._file is None or not self.is_there():
             return
         if self._file.is_empty():
@@ -294,11 +294,11 @@ class Database:
                 raise StateDamaged(_OPERATION, f"SQLite: {found}", self.path)
 
     def allow(self) -> bool:
-        """Restore the right to read and write the file; False when it was there, or cannot be."""
+        """Restore the right to read and write the file; False if it was there, or that fails."""
         return self._file is not None and self._file.allow()
 
     def set_aside(self) -> str:
-        """Rename the file, while no process uses it; its new path."""
+        """Rename the file, while no process uses it; return its new path."""
         with self.locked():
             self._let_go()
             return self._file.set_aside() if self._file else self.path
@@ -336,7 +336,7 @@ class Database:
             return connection
         with self.locked():
             for _ in range(_OPENINGS):
-                with suppress(apsw.IOError, apsw.CantOpenError):  # its folder has just gone
+                with suppress(apsw.IOError, apsw.CantOpenError):  # its folder was just deleted
                     return self._opened()
             return self._opened()
 
@@ -347,14 +347,14 @@ class Database:
             return self._connection
         file.prepare()
         before, known = file.identity(), self._identity
-        if self._connection is not None:  # while it is open nobody else's log has the same inode
+        if self._connection is not None:  # while it is open, no other log can have its inode
             if known != before and file.log_identity() == self._log:
                 file.discard_log()
             self._let_go()
         connection = self._open(was_there=before is not None)
         self._connection = connection
         self._identity, self._log = file.identity(), file.log_identity()
-        if known is not None and known != before:  # the new one may have the same inode
+        if known is not None and known != before:  # the new file may reuse the inode
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
 
@@ -372,12 +372,12 @@ class Database:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute(f"PRAGMA journal_size_limit = {most}")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            connection.execute("BEGIN")  # tables and their number are of one moment
+            connection.execute("BEGIN")  # reads tables and schema number at one moment
             is_ready = self._is_ready(connection)
             connection.execute("COMMIT")
             if not is_ready:
                 connection.execute("BEGIN IMMEDIATE")
-                if not self._is_ready(connection):  # nobody else made it meanwhile
+                if not self._is_ready(connection):  # unless another process made it meanwhile
                     self._make(connection, was_there=was_there)
                 connection.execute("COMMIT")
         except BaseException:
@@ -400,7 +400,7 @@ class Database:
         for statement in _statements(self._schema):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        if is_empty and was_there:  # a file that was made and used is never empty
+        if is_empty and was_there:  # a file that was set up is never empty
             self._begin_anew("emptied")
 
     def _begin_anew(self, loss: Loss) -> None:
@@ -410,7 +410,7 @@ class Database:
         self._on_loss(loss)
 
     def _is_ready(self, connection: Connection) -> bool:
-        """Whether the file has all that it needs; False when that is to be made."""
+        """Whether the file has all that it needs; False if that has to be created."""
         schema = connection.execute("PRAGMA user_version").get
         tables, others = _shape_of(connection)
         if not schema and not tables:
@@ -433,7 +433,7 @@ class Database:
 
 
 def _name_of(error: Exception) -> str:
-    """The name of SQLite's code, the extended one where there is one."""
+    """The name of SQLite's error code, the extended one if there is one."""
     code = getattr(error, "extendedresult", -1)
     found = apsw.mapping_extended_result_codes.get(code)
     return str(found or apsw.mapping_result_codes.get(code & 0xFF, ""))
@@ -464,7 +464,7 @@ def _shape_of(connection: Connection) -> _Shape:
 
 @lru_cache
 def _shape(schema: str) -> _Shape:
-    """The same of a file that a schema makes."""
+    """The shape of a file that a schema creates."""
     with closing(cast(Connection, apsw.Connection(_IN_MEMORY))) as connection:
         for statement in _statements(schema):
             connection.execute(statement)

@@ -1,4 +1,4 @@
-"""The texts that plans and reads are based on: kept once by content, compressed, bounded."""
+"""The texts that plans and reads are based on: stored once by content, compressed, bounded."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Run = tuple[int, int]
 """Lines [start, stop), 0-based."""
 
 MOST_SHOWN = 4096
-"""Of how many members, files and versions it is known which lines were shown."""
+"""Most records of shown lines, one for each member, file and version."""
 
 VERSIONS = 8
-"""Of so many versions of a file that a member read it is known what it was shown, and of as many
-others."""
+"""Most versions that a member read with records of shown lines, for each file; and as many
+that it did not read."""
 
 MOST_RUNS = 200
-"""So many runs of one version are remembered."""
+"""Most runs recorded for one version."""
 
 _UNREAD = "unread"
 _END = 1 << 62
@@ -42,11 +42,10 @@ _END = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ShownLines:
-    """Which lines of one version of a file a member was shown: runs in order that do not touch.
+    """The lines of one version of a file that a member was shown: ordered runs that do not touch.
 
-    `version` is empty, and the runs are, where only the end of a large file was read, of which
-    no version is known. `read`: some were shown by reading the file, not by a search, a plan or
-    a report alone.
+    `version` and the runs are empty if only the end of a large file was read, whose version is
+    unknown. `read`: some were shown by reading the file, not only by a search, a plan or a report.
     """
 
     version: str
@@ -56,11 +55,11 @@ class ShownLines:
 
     @property
     def complete(self) -> bool:
-        """Whether all of that version was shown."""
+        """Whether all lines of that version were shown."""
         return bool(self.version) and sum(stop - start for start, stop in self.runs) == self.total
 
     def lacks(self, start: int, stop: int) -> tuple[Run, ...]:
-        """Which of the lines [start, stop) were not shown."""
+        """Those of the lines [start, stop) that were not shown."""
         found: list[Run] = []
         for first, last in self.runs:
             if first > start and start < stop:
@@ -69,7 +68,7 @@ class ShownLines:
         return (*found, (start, stop)) if start < stop else tuple(found)
 
     def joined(self, other: ShownLines | None) -> ShownLines:
-        """With what else was shown of this version; beyond the bound these lines come first."""
+        """Merge with other lines shown of this version; if too many, these lines come first."""
         if other is None or other.version != self.version:
             return self
         runs = join((*self.runs, *other.runs))
@@ -77,17 +76,17 @@ class ShownLines:
             mine = [run for run in runs if not self._leaves_out(run)]
             rest = [run for run in runs if self._leaves_out(run)]
             runs = tuple(sorted([*mine, *rest][:MOST_RUNS]))
-        total = max(self.total, other.total)  # 0 where who noted it did not know
+        total = max(self.total, other.total)  # 0 if it was unknown when recorded
         return ShownLines(self.version, total, runs, self.read or other.read)
 
     def encoded(self) -> str:
-        """The runs as words."""
+        """Encode the runs as words."""
         words = [f"{start}-{stop}" for start, stop in self.runs]
         return " ".join(words if self.read else [_UNREAD, *words])
 
     @staticmethod
     def decoded(version: str, total: int, words: Sequence[str]) -> ShownLines:
-        """Parse runs of lines from words; raises ValueError if invalid."""
+        """Decode runs of lines from words; raises ValueError if invalid."""
         read = _UNREAD not in words[:1]
         pairs = (word.split("-") for word in words[not read :] if word)
         runs = tuple((int(start), int(stop)) for start, stop in pairs)
@@ -102,8 +101,8 @@ class LineChange:
     """The line mapping of a member's change.
 
     `regions` are lines [start, stop) before it, 0-based, in order, each with the number of lines
-    that are in their place after it. `written` are lines after it that the member gave whole.
-    `amended`: the new lines of a region are known too where all its old ones are.
+    that replace them. `written` are lines after it that the member gave whole. `amended`: the new
+    lines of a region are known too if all its old ones are.
     """
 
     regions: tuple[tuple[int, int, int], ...]
@@ -131,7 +130,7 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True)
 class CarriedLines:
-    """The lines known to a member of a version that its changes produced."""
+    """The lines that a member knows of a version that changes produced."""
 
     before: str
     version: str
@@ -159,11 +158,11 @@ class Note:
     lines: Lines | Callable[[], Lines]
 
     def ready(self) -> Note:
-        """The same with its function evaluated, which may take a while."""
+        """The same note with its function evaluated, which may take a while."""
         return replace(self, lines=self.lines()) if callable(self.lines) else self
 
     def found(self, known: Callable[[str], ShownLines | None]) -> ShownLines | None:
-        """All that is known now of the version, with what was `known` before; None for nothing."""
+        """All that is now known of the version, merged with what was `known`; None for nothing."""
         lines = self.lines() if callable(self.lines) else self.lines
         if isinstance(lines, CarriedLines):
             lines = lines.upon(known(lines.before))
@@ -173,7 +172,7 @@ class Note:
 
 
 def join(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The runs in order, those that meet or touch as one, and none without a line."""
+    """Sort the runs, merge those that meet or touch, and drop empty ones."""
     found: list[Run] = []
     for start, stop in sorted(runs):
         if found and start <= found[-1][1]:
@@ -184,37 +183,37 @@ def join(runs: Iterable[Run]) -> tuple[Run, ...]:
 
 
 MEMORY_BYTES = 64 << 20
-"""How many bytes the kept texts take, by default."""
+"""Default limit for the stored texts, in bytes."""
 
 LARGEST = sizes.LARGE
-"""A larger text is kept from its file only."""
+"""Bytes; a larger text is only stored from its file."""
 
 MOST_SEEN = 1 << 15
-"""Of how many pairs of a text and a path it is known that the text was seen there."""
+"""For how many pairs of a text and a path it is recorded that the text was seen there."""
 
 
 class Snapshots(Protocol):
-    """Texts by digest. All methods are safe to call from many threads."""
+    """Texts by digest. All methods are thread-safe."""
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text, if not too large, as seen at the real path; and the `notes`."""
+        """Store the text, if not too large, as seen at the real path; and record the `notes`."""
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """The same at once, even if stored before: the stored text may be lost."""
+        """Store the text at once, even if it was stored before: the stored one may be lost."""
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text from its file if unchanged and small packed; closes it."""
+        """Store a large text from its file, if unchanged and small when packed; closes it."""
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it is remembered to have been seen there.
+        """The text whose SHA-256 starts with `digest`, if it is known to have been seen at `at`.
 
-        `at` is a real path, `named` is the encoding that configuration names for the file. Without
-        `at` it may have been seen anywhere: that is for digests that no caller gave.
+        `at` is a real path, `named` is the encoding that the configuration names for the file.
+        Without `at` it may have been seen anywhere: use that only for digests that no caller gave.
         """
         ...
 
     def note_shown(self, *notes: Note) -> None:
-        """Remember which lines of files members were shown, or have written."""
+        """Record which lines of files members were shown, or have written."""
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
         """The lines of a version that the member was shown; by default of the last one read."""
@@ -225,24 +224,24 @@ class Snapshots(Protocol):
 
 
 class SnapshotStore(Snapshots, Protocol):
-    """Texts by digest where they are stored, several in one transaction."""
+    """Texts by digest in storage, several in one transaction."""
 
     def keep_all(
         self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
     ) -> None:
-        """Remember texts, those that are not too large, as seen at real paths; and the `notes`."""
+        """Store texts that are not too large, as seen at real paths; and record the `notes`."""
 
 
 _RECENT = 64
 _PASSED_OVER = 16
-"""A recently stored text is stored again only every so many times."""
+"""A recently stored text is stored again only every this many times."""
 
 
 CALM_SECONDS = 0.25
-"""So long a large text waits to be kept: mostly its plan is applied at once, and has the cores."""
+"""How long a large text waits to be stored: usually its plan, applied at once, needs the CPU."""
 
 MOST_WAITING = 4
-"""So many large texts wait to be kept; each holds its file open."""
+"""Most large texts that wait to be stored; each keeps its file open."""
 
 
 class BackgroundSnapshots:
@@ -262,7 +261,7 @@ class BackgroundSnapshots:
         self._lock = held_at_fork(Lock())
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text soon, if it is not too large, and where it was seen; and the notes."""
+        """Store the text soon, if it is not too large, and where it was seen; and the notes."""
         with self._lock:
             kept = base.size <= LARGEST and not self._lately(base.digest, at)
             self._submit([(base, at)] if kept else [], notes)
@@ -273,7 +272,7 @@ class BackgroundSnapshots:
         self._inner.keep_again(base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text soon; few wait at most, and the newest takes the oldest's place."""
+        """Store a large text soon; few may wait, and a new one replaces the oldest."""
         gone: Content | None = content
         with self._lock:
             if not self._lately(digest, at):
@@ -298,7 +297,7 @@ class BackgroundSnapshots:
         return self._inner.find(digest, named, at)
 
     def note_shown(self, *notes: Note) -> None:
-        """Remember soon which lines of files members were shown, or have written."""
+        """Record soon which lines of files members were shown, or have written."""
         with self._lock:
             self._submit([], notes)
 
@@ -315,7 +314,7 @@ class BackgroundSnapshots:
         self._inner.close()
 
     def _submit(self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note]) -> None:
-        """Have the texts and the notes written with all that waits; call it with the lock held."""
+        """Queue the texts and the notes for the next write; call with the lock held."""
         self._texts += texts
         self._notes += notes
         if texts or notes:
@@ -326,12 +325,12 @@ class BackgroundSnapshots:
         with self._lock:
             texts, self._texts = self._texts, []
             notes, self._notes = self._notes, []
-        notes = [note.ready() for note in notes]  # before anybody waits for the file
+        notes = [note.ready() for note in notes]  # before the file is locked
         if texts or notes:
             self._inner.keep_all(texts, notes)
 
     def _lately(self, digest: str, at: RelPath) -> bool:
-        """Whether the text was kept a moment ago; call it with the lock held."""
+        """Whether the text was stored recently; call with the lock held."""
         times = self._recent.get((digest, at), 0)
         self._recent[digest, at] = (times + 1) % _PASSED_OVER
         if len(self._recent) > _RECENT:
@@ -339,7 +338,7 @@ class BackgroundSnapshots:
         return times > 0
 
     def _keep_waiting(self) -> None:
-        """Keep the texts that wait, oldest first, until there is none."""
+        """Store the waiting texts, oldest first, until there are none."""
         while True:
             with self._lock:
                 self._packing = ""
@@ -374,16 +373,16 @@ CREATE TABLE IF NOT EXISTS shown (
 
 _DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
 _SMALL = 1 << 16
-"""Bytes; a text of no more is compressed before it is known whether it is kept already."""
+"""Bytes; texts up to this size are compressed before checking whether they are stored."""
 
 _LATELY = 8
-"""A text among the last so many is not noted as used again."""
+"""The texts used last, this many, are not marked as used again."""
 
 _ROW_BYTES = 256
-"""The least overhead of a text."""
+"""The minimum overhead of a text, in bytes."""
 
 _PRUNED_AFTER = MOST_SHOWN // 8
-"""After so many notes, of whatever process, the oldest beyond the bound are dropped."""
+"""After this many notes, from all processes, the oldest beyond the limit are dropped."""
 
 _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
@@ -400,7 +399,7 @@ class SqliteSnapshots:
         db.define(_SCHEMA)
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text, where it was seen, and the notes, if there is room for it."""
+        """Store the text, where it was seen, and the notes, if there is room for it."""
         self.keep_all([(base, at)], notes)
 
     def keep_all(
@@ -460,7 +459,7 @@ class SqliteSnapshots:
             return None
         try:
             return Snapshot.of(data, named)
-        except BinaryFile:  # kept for a file that has another encoding
+        except BinaryFile:  # stored for a file with another encoding
             return None
 
     def note_shown(self, *notes: Note) -> None:
@@ -490,7 +489,7 @@ class SqliteSnapshots:
             with self._db.writing() as db:
                 if self._put(db, whole, path, None):
                     return
-            content = packed()  # while nobody waits for the file
+            content = packed()  # while the file is not locked
             if content is not None:
                 with self._db.writing() as db:
                     self._put(db, whole, path, content)
@@ -498,7 +497,7 @@ class SqliteSnapshots:
             self._recover(failure)
 
     def _put(self, db: Connection, whole: bytes, path: bytes, content: bytes | None) -> bool:
-        """Note where the text was seen; False when it is not known, and there is no content."""
+        """Record where the text was seen; False if it is not stored, and no content was given."""
         known = db.execute(
             f"SELECT t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
             " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
@@ -521,7 +520,7 @@ class SqliteSnapshots:
     def _found(
         self, db: Connection, digest: str, at: RelPath | None
     ) -> tuple[int, bytes, bytes] | None:
-        """Id, digest and content of the text, which counts as used."""
+        """Return id, digest and content of the text, and mark it as used."""
         between = (bytes.fromhex(digest.ljust(64, "0")), bytes.fromhex(digest.ljust(64, "f")))
         path = None if at is None else _key(at)
         seen = "" if path is None else "JOIN seen s ON s.text = t.id AND s.path = ?3"
@@ -540,7 +539,7 @@ class SqliteSnapshots:
         return cast("tuple[int, bytes, bytes]", row[:3])
 
     def _note(self, db: Connection, text: int, path: bytes) -> None:
-        """Note where the text was seen, as the place used last; the oldest beyond the bound go."""
+        """Record where the text was seen, as the latest place; drop the oldest beyond the limit."""
         db.execute("INSERT OR REPLACE INTO seen (text, path) VALUES (?, ?)", (text, path))
         self._noted += 1
         if self._noted * 8 > MOST_SEEN:
@@ -552,11 +551,11 @@ class SqliteSnapshots:
             )
 
     def _most_pages(self, db: Connection) -> int:
-        """How many pages the file may have; the rest of the bound is for SQLite's own journal."""
+        """How many pages the file may have; the rest of the limit is for SQLite's own journal."""
         return self._most * 7 // 8 // _pragma(db, "page_size")
 
     def _evict(self, db: Connection) -> None:
-        """Drop the texts used longest ago until the pages in use are within the bound."""
+        """Drop the least recently used texts until the used pages are within the limit."""
         most = self._most_pages(db)
         excess = _pragma(db, "page_count") - _pragma(db, "freelist_count") - most
         if excess <= 0:
@@ -571,13 +570,13 @@ class SqliteSnapshots:
         _drop(db, gone)
 
     def _cut(self, db: Connection) -> None:
-        """Give back the pages that are beyond the bound; none of them is in use."""
+        """Release the pages beyond the limit; none of them is in use."""
         unused = _pragma(db, "page_count") - self._most_pages(db)
         if unused > 0:
-            db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # a row for each
+            db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # one row per page
 
     def _recover(self, failure: Failed) -> None:
-        """Begin a new file when this one is damaged; else the next text is tried again."""
+        """Begin a new file if this one is damaged; otherwise just try again with the next text."""
         if isinstance(failure, StateDamaged):
             with suppress(Failed):
                 self._db.discard()
@@ -605,7 +604,7 @@ def _shown(db: Connection, reader: bytes, version: str | None) -> ShownLines | N
 
 
 def _note_shown(db: Connection, notes: Sequence[Note]) -> None:
-    """Add to what was shown; of a file the versions noted longest ago are dropped, and of all."""
+    """Add to the shown lines; drop a file's oldest versions, and the oldest of all."""
     for note in notes:
         reader = _reader(note.member, note.at)
         lines = note.found(partial(_shown, db, reader))

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
 REMEMBERED_MS = 24 * 3_600_000
-"""How long it is known how a plan ended."""
+"""How long it is recorded how a plan ended."""
 
 FORGET_EVERY_MS = 60_000
-"""Interval of the cleanup."""
+"""The interval of the cleanup."""
 
 CHANGES = """
 CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
@@ -74,7 +74,7 @@ BEGIN UPDATE changes SET count = count + 1; END
 
 
 class SqliteRegistry:
-    """Plans in a file. They need not survive a power cut, so nothing is flushed for them."""
+    """Plans in a file. They need not survive a power cut, so nothing is flushed."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -129,7 +129,7 @@ class SqliteRegistry:
         return opened == 1
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that wait and that this build can read, oldest first."""
+        """All pending plans that this build can decode, oldest first."""
         rows = self._db.rows(
             "SELECT plan FROM plans INDEXED BY plans_waiting"
             " WHERE ended IS NULL AND expires_ms > ? ORDER BY created_ms, id",
@@ -142,7 +142,7 @@ class SqliteRegistry:
         return tuple(found)
 
     def changes(self) -> int:
-        """A number that grows with each change of plans and decisions, whichever process did it."""
+        """A number that grows with each change of plans and decisions by any process."""
         with self._db.reading() as db:
             return int(db.execute("SELECT count FROM changes").get)
 
@@ -178,14 +178,14 @@ _ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
 
 
 class SqliteDecisions:
-    """Decisions in a file; each transaction calls `mark`. A power cut may forget the last ones."""
+    """Decisions in a file; `take` and a new file call `mark`. A power cut may lose the last."""
 
     def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
         self._db, self._mark = db, mark
         db.define(f"{CHANGES}{_PLANS_SCHEMA};{_DECISIONS_SCHEMA}", on_new=mark)
 
     def take(self, decision: Decision) -> Decision:
-        row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # as the columns
+        row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # in column order
         with self._db.writing() as db:
             self._mark()
             places = ", ".join("?" * len(row))
@@ -225,7 +225,7 @@ class SqliteDecisions:
             db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """Drop older decisions of plans gone by then; the last stay, as the clock may be wrong."""
+        """Drop older decisions whose plans ended before; keep the last, lest the clock be wrong."""
         with self._db.writing() as db:
             db.execute(
                 "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
@@ -264,14 +264,14 @@ CREATE TABLE IF NOT EXISTS fared (
 
 
 class SqlitePlanStats:
-    """The log in a file; failures to record never fail the call."""
+    """The log in a file; failing to record never fails the call."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         db.define(_STATISTICS_SCHEMA)
 
     def note(self, fared: PlanOutcome) -> None:
-        """Remember it, if the file can be used."""
+        """Record it, if the file is usable."""
         with suppress(StateFailed), self._db.writing() as db:
             db.execute(
                 "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
@@ -312,24 +312,24 @@ CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 """
 
 _ROW_BYTES = 512
-"""The approximate overhead of an entry."""
+"""The approximate overhead of an entry, in bytes."""
 
 _LOOKS = 16
-"""The size is looked at when one part in so many of the bound was written."""
+"""The size is checked after writing one part in this many of the limit."""
 
 _MOST_ID = (1 << 63) - 1
-"""SQLite knows no larger integer."""
+"""SQLite's largest integer."""
 
 _ENTRY_COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
     " group_id, undoes, undo, why"
 )
 _ID = 10
-"""The place of the id in them."""
+"""The position of the id among them."""
 
 
 class SqliteJournal:
-    """The entries of all processes of the workspace, or of one in memory; `most_bytes` at most."""
+    """The entries of all processes of a workspace, or of one in memory; at most `most_bytes`."""
 
     def __init__(self, db: Database, ids: EditIds | None = None, most_bytes: int = 1 << 62) -> None:
         self._db, self._ids = db, ids or EditIds()
@@ -340,7 +340,7 @@ class SqliteJournal:
         self._late = LateDiffs()
 
     def _begin_anew(self) -> None:
-        """Clear caches, which belong to the old file."""
+        """Clear the caches, which belong to the old file."""
         self._ended.clear()
         self._identified, self._day = False, -1
 
@@ -349,7 +349,7 @@ class SqliteJournal:
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         rows = [_row(entry) for entry in entries]
-        with self._db.locked():  # the ids are kept apart before anybody else gives some
+        with self._db.locked():  # reserves the ids before another process gives some
             with self._db.writing() as db:
                 ended = self._record_ended(db)
                 first = self._identify(db) + 1
@@ -375,7 +375,7 @@ class SqliteJournal:
                 raise TargetMoved
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record durably the inverse of a notes write, replacing the previous one."""
+        """Durably record the inverse of a notes write, replacing the previous one."""
         with self._db.writing() as db:
             found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
             way = () if found is None else decode(decompress(found))
@@ -406,7 +406,7 @@ class SqliteJournal:
         self._settle()
         places: list[tuple[str, str, tuple[str, ...]]] = [("", "", ())]
         if path is not None and path.parts:
-            # the file itself, and what is below a directory: 0 comes after /
+            # the file itself, or anything below a directory: 0 comes after /
             index, where = " INDEXED BY edits_by_path", str(path)
             below = "path > ? || '/' AND path < ? || '0' AND"
             places = [(index, "path = ? AND", (where,)), (index, below, (where, where))]
@@ -445,7 +445,7 @@ class SqliteJournal:
         try:
             return self._chain(path, base_digest, now_digest)
         except StateFailed:
-            return None  # what copydesk wrote cannot be told from what others did
+            return None  # our writes cannot be told from those of others
 
     def _chain(
         self, path: RelPath, base_digest: str, now_digest: str
@@ -478,7 +478,7 @@ class SqliteJournal:
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
         ended = dict(self._ended)  # before the rows: what ends in between is in them
         rows = self._db.rows(
-            "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # few are open
+            "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # usually few
             " WHERE state = 'open' AND group_id <> '' AND path = ? ORDER BY edit_id",
             (str(path),),
         )
@@ -506,16 +506,16 @@ class SqliteJournal:
             return decompress(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
-        """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
+        """Drop a share of the entries beyond `keep_days` of use, or the size; return how many.
 
-        The former once a day. From now on the size is looked at while entries come, too.
+        The former once a day. From now on the size is also checked as entries are added.
         """
         self._settle()
         self._most_bytes = most_bytes
         today = now_ms // DAY_MS
         with self._db.reading() as db:
             if _fact(db, "pruned") == today and _size(db) <= most_bytes:
-                return 0  # the usual case, without a transaction that writes
+                return 0  # the usual case, without a writing transaction
         with self._db.writing() as db:
             self._day = _note_day(db, now_ms)
             gone = 0
@@ -528,7 +528,7 @@ class SqliteJournal:
         return gone + self._drop_beyond_size()
 
     def _drop_beyond_size(self, written: int | None = None) -> int:
-        """Drop a share of the oldest entries if the file is too large; rarely after a write."""
+        """Drop a share of the oldest entries if the file is too large; writes check that rarely."""
         if written is not None:
             self._written += written
             if self._written * _LOOKS <= self._most_bytes:
@@ -584,7 +584,7 @@ class SqliteJournal:
         self._db.close()
 
     def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
-        """The entries; those that have ended in this process are shown so."""
+        """Select entries, with the outcomes that this process has not recorded yet."""
         ended = dict(self._ended)  # before the rows: what ends in between is in them
         rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values)
         if not rows:
@@ -594,10 +594,10 @@ class SqliteJournal:
         return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
 
     def _identify(self, db: Connection) -> int:
-        """See that no id is given twice, whatever became of the file; the highest that was given.
+        """Ensure that no id is given twice, even in another file; return the highest given.
 
-        Ids above those of this file were given by one that was lost. A file of another
-        history has ids that mean other edits here: they are moved out of the way.
+        Ids above those of this file were given by one that was lost. In a file with another history
+        the ids mean other edits: they are shifted out of the way.
         """
         found = self._ids.read()
         highest, history = found or (0, "")
@@ -617,7 +617,7 @@ class SqliteJournal:
             db.execute("DELETE FROM lost")
             db.execute("INSERT INTO lost VALUES (1, ?)", (offset,))
             given += offset
-        elif found is None and not given:  # nobody knows which were given; none of these was
+        elif found is None and not given:  # nobody knows which ids were given; these were not
             highest = (1 << 40) + randbits(40)
         if highest > given:
             db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (given + 1, highest))
@@ -641,7 +641,7 @@ class SqliteJournal:
             self._forget_ended(ended)
 
     def _record_ended(self, db: Connection) -> dict[int, State]:
-        """Record in a transaction how entries have ended; which of them, for `_forget_ended`."""
+        """Record outcomes in a transaction; return them, for `_forget_ended`."""
         ended = dict(self._ended)
         for edit_id, state in ended.items():
             db.execute(
@@ -650,7 +650,7 @@ class SqliteJournal:
         return ended
 
     def _forget_ended(self, recorded: Iterable[int]) -> None:
-        """Forget how entries have ended that was recorded in a transaction that is over."""
+        """Forget outcomes that were recorded in a transaction that is over."""
         for edit_id in recorded:
             self._ended.pop(edit_id, None)
 
@@ -689,7 +689,7 @@ def _set_fact(db: Connection, name: str, value: int | str) -> None:
 
 
 def _note_day(db: Connection, now_ms: int) -> int:
-    """Record a day of use, and strike those that a wrong clock saw ahead of it; the day."""
+    """Record a day of use, and drop days ahead that a wrong clock recorded; return the day."""
     today = now_ms // DAY_MS
     db.execute("DELETE FROM days WHERE day > ?", (today + 1,))
     db.execute("INSERT OR IGNORE INTO days VALUES (?, ?)", (today, _last_id(db)))

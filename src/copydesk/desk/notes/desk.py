@@ -68,7 +68,7 @@ from copydesk.text.unified import FileEdit
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Prepared changes, not written, and the `documents` that change; `path` is the first's."""
+    """Prepared changes, not yet written, and the `documents` they change; `path`: the first's."""
 
     prepared: Prepared
     path: RelPath
@@ -79,7 +79,7 @@ class Ready:
 def tree_of(
     store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
 ) -> BlockTree | None:
-    """The blocks, containers and siblings, with texts where a hunk needs them; None if one went."""
+    """The blocks, containers and siblings, with texts if a hunk needs them; None if one is gone."""
     blocks = dict(named)
     while wanted := {block.parent_id for block in blocks.values()} - blocks.keys() - {""}:
         found = store.blocks(sorted(wanted))
@@ -112,7 +112,7 @@ def _change(operation: BlockOperation) -> Change:
 
 
 def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
-    """Prepare the changes; the hunk whose text the store refuses is found by bisection."""
+    """Prepare the changes; if the store refuses a text, find its hunk by bisection."""
     changes = [_change(operation) for operation in made.operations]
     try:
         return store.prepare(changes)
@@ -145,11 +145,11 @@ class BlocksWritten:
 
 
 def _nothing() -> None:
-    """The default of a hook: do nothing."""
+    """Do nothing, as the default of a hook."""
 
 
 class _Moved(Exception):
-    """The blocks changed since they were prepared on; nothing was written."""
+    """The blocks changed since the changes were prepared; nothing was written."""
 
     def __init__(self, refusal: ContentChanged) -> None:
         super().__init__(str(refusal))
@@ -166,7 +166,7 @@ def _joined(texts: Mapping[str, str]) -> str:
 
 
 _LOOKED_AT = 1_000
-"""The edits that are looked at for writes to recover."""
+"""Most edits searched for writes to recover."""
 
 _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
@@ -178,7 +178,7 @@ class NoteReader:
         self._notes = notes
 
     def infos(self, member: Member, ids: Sequence[str]) -> Infos:
-        """Facts about blocks; raises BlockNotFound if none of them exists."""
+        """Return facts about blocks; raises BlockNotFound if none of them exists."""
         ids = [self._id_of(member, one) for one in ids]
         there = self._notes.store(member).blocks([one for one in ids if not is_address(one)])
         self._notes.check_blocks(member, "read", there.values())
@@ -189,7 +189,7 @@ class NoteReader:
         return Infos(found, missing, len(ids))
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
-        """One block, by its id or its address; raises BlockNotFound."""
+        """Return one block, by its id or its address; raises BlockNotFound."""
         block_id = self._notes.store(member).located(block_id)
         found = self._notes.store(member).blocks([block_id]).get(block_id)
         if found is None:
@@ -218,17 +218,17 @@ class NoteReader:
         return tuple(one for one in found if self._notes.may_see(member, one.id))
 
     def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
-        """The documents of a notebook, by their paths of titles; raises NotebookNotFound."""
+        """The documents of a notebook, by their title paths; raises NotebookNotFound."""
         found = self._notes.store(member).documents(box, most)
         return tuple(one for one in found if self._notes.may_read(member, one))
 
     def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Blocks that hold all words, the best first."""
+        """Blocks that contain all words, best first."""
         found = self._notes.store(member).search(query, most)
         return tuple(one for one in found if self._notes.may_read(member, one))
 
     def coverage(self, member: Member, box: str) -> Coverage | None:
-        """How much of a notebook is searched, and the files that are no documents."""
+        """How much of a notebook is searched, and the files that are not documents."""
         found = self._notes.store(member).coverage(box)
         if found is None or not found.unread:
             return found
@@ -250,7 +250,7 @@ class NoteReader:
         return (block,)
 
     def _page(self, member: Member, block: NoteBlock, slice_text: str) -> BlockContent | None:
-        """A slice of a container in files, read without the other texts; None to read them all."""
+        """A slice of a container in files, without reading other texts; None if all are needed."""
         home = self._notes.home(member)
         if not home.in_files or block.kind not in (*CONTAINERS, "h"):
             return None
@@ -260,7 +260,7 @@ class NoteReader:
         wanted = ids[chosen.start : chosen.stop]
         there = home.store.blocks(wanted)
         if len(there) < len(wanted):
-            return None  # the file is changed at this moment
+            return None  # the file is just being changed
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, tuple(there.values()), len(ids), chosen.start, after)
 
@@ -285,7 +285,7 @@ Location = Literal["siblings", "children", "parent"]
 
 
 class NotesDesk:
-    """The notes of one workspace. Safe to use from many threads."""
+    """The notes of one workspace. Thread-safe."""
 
     def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
         self._set, self._writer, self._notes = setting, writer, notes
@@ -320,13 +320,13 @@ class NotesDesk:
         )
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
-        """A plan's change of the current blocks, for members who may read them; like `apply`."""
+        """A plan's changes to the current blocks, for members who may read them; like `apply`."""
         return _draft_of(self._planned(member, plan, "read"))
 
     def undo(
         self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
     ) -> Undone | NotUndone:
-        """Take back an edit no file holds; `precondition` runs locked, refusals are NotUndone."""
+        """Undo an edit outside files; `precondition` runs locked; refusals are NotUndone."""
         try:
             if not entry.undo:
                 precondition()
@@ -376,7 +376,7 @@ class NotesDesk:
     ) -> NotesWritten:
         """Append text to today's note of a notebook, to a document, or to a block.
 
-        Into a container, behind a leaf, at the end of a heading's section. Raises
+        Into a container, after a leaf, or at the end of a heading's section. Raises
         ContentRequired, BlockNotFound, NotebookNotFound, WrongBlockKind.
         """
         if not markdown.strip():
@@ -420,8 +420,8 @@ class NotesDesk:
     ) -> NotesWritten:
         """Create a document next to another one, below it, or next to its parent.
 
-        A slash in the title becomes a hyphen. Raises BlockNotFound,
-        WrongBlockKind, and InvalidArgs(`location`) above a top document.
+        A slash in the title becomes a hyphen. Raises BlockNotFound, WrongBlockKind, and
+        InvalidArgs(`location`) for a place above a top document.
         """
         anchor = self.reading.block(member, anchor_id)
         anchor_id = anchor.id
@@ -443,7 +443,7 @@ class NotesDesk:
         return self._made_document(member, tool, make, anchor.box)
 
     def _ready(self, member: Member, request: BlockDiff, operation: Operation = "write") -> Ready:
-        """Plan the diff on the blocks now; BlockDiffRefused, AccessDenied, the store's own."""
+        """Plan the diff on the current blocks; BlockDiffRefused, AccessDenied, store errors."""
         home = self._notes.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
@@ -502,7 +502,7 @@ class NotesDesk:
         """One attempt; None if the notes changed concurrently."""
         home = self._notes.home(member)
         ids = list(dict.fromkeys(hunk.block_id for hunk in hunks))
-        with one_look():  # and a second one below tells whether it was one moment
+        with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
             self._notes.check_blocks(member, "read", there.values())
             self._notes.check_blocks(member, operation, there.values())
@@ -517,13 +517,13 @@ class NotesDesk:
         if any(not _same(there[one], again.get(one)) for one in there):
             return None
         paths = self._paths(member, there.values())
-        path = next(iter(paths.values()))  # every block that is named is there
+        path = next(iter(paths.values()))  # all named blocks exist
         draft = block_draft(request, made, self._documents(prepared, paths), path)
         draft = replace(draft, notices=prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
     def _paths(self, member: Member, blocks: Iterable[NoteBlock]) -> dict[str, RelPath]:
-        """The paths of the blocks' documents, by the paths that the store gives them."""
+        """Map the store's paths of the blocks' documents to workspace paths."""
         return {block.path: self._notes.path(member, block) for block in blocks}
 
     def _attempt(
@@ -552,12 +552,12 @@ class NotesDesk:
                 made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
             else:
                 made = self._in_store(job, ready)
-            with suppress(Refusal):  # it is written, and the journal settles the rest
+            with suppress(Refusal):  # it is written, and the journal covers the rest
                 after_commit()
             return made
 
     def _approve(self, job: WriteRequest, ready: Ready) -> None:
-        """Raise if the policy wants a person's approval and there is none for these texts."""
+        """Raise if the policy wants a person's approval and these texts have none."""
         if not ready.documents:
             return
         reals = [self._set.files.resolve(one.path) for one in ready.documents]
@@ -588,7 +588,7 @@ class NotesDesk:
         edit_ids = tuple(entry.edit_id for entry in entries)
         try:
             done = self._notes.store(job.member).execute(ready.prepared)
-        except Refusal:  # the texts are written, whoever writes next to them
+        except Refusal:  # the texts are written, only the ids are unknown
             return BlocksWritten(ready, ChangesDone(()), edit_ids)
         return BlocksWritten(ready, done, edit_ids)
 
@@ -621,7 +621,7 @@ class NotesDesk:
         return opened
 
     def _in_store(self, job: WriteRequest, ready: Ready) -> BlocksWritten:
-        """Let the store write: the entry is journaled before, its undo after."""
+        """Let the store write; journal the entry before, and its undo after."""
         journal = self._set.journal
         check_cancelled()
         edit_id = journal.open(self._entry(job, ready))

@@ -26,11 +26,11 @@ __all__ = ["Coverage", "Crumb", "Heading", "NoteBlock"]
 
 @dataclass(frozen=True, slots=True)
 class OpenNotes:
-    """An open store with the data that the desk needs.
+    """An open store, with what the desk needs to know about it.
 
-    `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` gives the
-    path of a document, as access lists and the journal name it, by its notebook and the path in it
-    (empty for the notebook itself). `in_files`: the documents are files of the workspace, and
+    `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` maps a
+    notebook and a path in it (empty for the notebook itself) to the document's path, as access
+    lists and the journal use it. `in_files`: the documents are files of the workspace, and are
     written as such.
     """
 
@@ -42,10 +42,10 @@ class OpenNotes:
 
 
 class Notes:
-    """The notes of one workspace, each store opened when it is first asked for.
+    """The notes of one workspace; each store is opened when first needed.
 
-    `open_home` opens the one that members of a permission see; it may be one for
-    all. Safe to use from many threads.
+    `open_home` opens the store that members with a permission see; it may be one for all.
+    Thread-safe.
     """
 
     def __init__(self, open_home: Callable[[Permission], OpenNotes], files: Files) -> None:
@@ -69,14 +69,14 @@ class Notes:
         return self.home(member).path_of(block.box, block.path)
 
     def check(self, member: Member, operation: Operation, paths: Iterable[RelPath]) -> None:
-        """Raise AccessDenied unless the member may do so in all these documents."""
+        """Raise AccessDenied unless the member may do the operation in all these documents."""
         for path in dict.fromkeys(paths):
             authorized(self._files, member, path, operation)
 
     def check_blocks(
         self, member: Member, operation: Operation, blocks: Iterable[NoteBlock]
     ) -> None:
-        """The same, for the documents of blocks."""
+        """Like `check`, for the documents of blocks."""
         self.check(member, operation, (self.path(member, block) for block in blocks))
 
     def may_read(self, member: Member, block: NoteBlock) -> bool:
@@ -101,11 +101,11 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Facts about a block; of a document below another one `parent_id` names that.
+    """Facts about a block; for a document below another one, `parent_id` is the other's.
 
-    `markdown` is the text that stands for it: its own, of a heading that of its
-    section, of a document that of all its blocks. `child_count` is None for a
-    block that holds none; `outline` is empty for what is no document.
+    `markdown` is the text it stands for: its own, for a heading that of its section, for a document
+    that of all its blocks. `child_count` is None for a block that cannot have children; `outline`
+    is empty unless it is a document.
     """
 
     block: NoteBlock
@@ -117,7 +117,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Infos:
-    """The blocks asked for, in that order, and the ids without a block."""
+    """The requested blocks, in order, and the ids without a block."""
 
     found: tuple[Info, ...]
     missing: tuple[str, ...]
@@ -128,8 +128,8 @@ class Infos:
 class BlockContent:
     """Blocks to show: those of a slice, if one was given.
 
-    `start` is the index, from 0, of the first of them among all `total`; `after`
-    is the id of the block behind the last one, empty at the end.
+    `start` is the 0-based index of the first of them among all `total`; `after` is the id of the
+    block after the last one, empty at the end.
     """
 
     target: NoteBlock
@@ -143,8 +143,8 @@ class BlockContent:
 class NotesWritten:
     """The result of a write other than a block diff: the document or block, and the new blocks.
 
-    `edit_ids` are those of the journal. `created`: the document is new. `path` is that of
-    a document that is a file.
+    `edit_ids` are those of the journal. `created`: the document is new. `path` is that of the
+    document if it is a file.
     """
 
     target: NoteBlock

@@ -1,14 +1,14 @@
-"""The journal that all machines of a workspace share, on a server, and its steps there, in Lua.
+"""The journal that all machines of a workspace share, on a server; its steps there are in Lua.
 
-Invariants: an entry is there when `open` returns, as durable as the server makes it, and only if
-the writer held all its leases at that moment; how it ended is recorded at once, or with what is
-recorded next, and never of another entry that a server which forgot has given the same id. Each
-change is one step; the indexes, and the sum of the bytes, are those of the entries that there are.
+Invariants: an entry is stored when `open` returns, as durably as the server does, and only if the
+writer held all its leases at that moment; its outcome is recorded at once, or with the next record,
+and never on another entry with the same id, given by a server that lost data. Each change is one
+step; the indexes, and the sum of the bytes, match the entries that exist.
 
-An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and
-while there is use for them `whole` and `undo`; next to it what steps look at. Sets
-ordered by id are `edits`, `open`, `at:PATH`, `below:FOLDER`, `hunk:ID`,
-`group:NAME`, `undoing:ID`, and `openat:PATH` of the open ones of groups.
+An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and while they
+are needed `whole` and `undo`; besides, what the scripts look up. Sets ordered by id are `edits`,
+`open`, `at:PATH`, `below:FOLDER`, `hunk:ID`, `group:NAME`, `undoing:ID`, and `openat:PATH` of the
+open ones of groups.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _FIXED = (
 _EVERY = 1 << 62
 _UPWARDS = "up"
 _FIRST = 64
-"""So many entries are asked for first, then twice as many each time."""
+"""Entries requested first; each further request doubles the number."""
 
 _MOST_MARKS = 10_000
-"""The marks of so many entries are remembered, those last seen open."""
+"""For how many entries, those last seen open, the marks are kept."""
 
 Row = list[Any]
 Named = tuple[int, str]
-"""An entry whatever the server forgot: its id, and the mark that no other one has."""
+"""An entry, even if the server lost data: its id, and its unique mark."""
 
 
 class RedisJournal:
@@ -95,7 +95,7 @@ class RedisJournal:
         return self._open(entries, self._leases.fenced, OPEN)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record again an entry that the server lost, without checking leases."""
+        """Record again entries that the server lost, without checking leases."""
         return self._open(entries, self._server.call, REOPEN)
 
     def _open(
@@ -111,7 +111,7 @@ class RedisJournal:
             self._ids.write(max(found), history)
         day = entries[0].time_ms // DAY_MS if entries else self._day
         if day != self._day:
-            with suppress(ServerFailed):  # the next entry says it again
+            with suppress(ServerFailed):  # the next entry repeats it
                 self._server.call(DAYS, day, 0)
                 self._day = day
         opened = dict(zip(found, marks, strict=True))
@@ -149,7 +149,7 @@ class RedisJournal:
             self._send()
 
     def close_entry(self, edit_id: int, state: State) -> None:
-        """Record how the write ended: now, or with the next one if the server is away."""
+        """Record how the write ended: now, or with the next record if the server is unavailable."""
         with suppress(ServerFailed):
             self.close_all((edit_id,), state)
 
@@ -256,7 +256,7 @@ class RedisJournal:
         return "pruned" if edit_id <= int(given) else "unknown"
 
     def _least(self) -> tuple[int, str]:
-        """The highest id that was given, by whomever, as far as is known here."""
+        """The highest id given by anyone, as far as known here, and the history."""
         highest, history = self._ids.read() or (0, "")
         with self._lock:
             return max(highest, self._highest), history or self._history
@@ -291,7 +291,7 @@ class RedisJournal:
         member: str = "",
         fields: Sequence[str] = _FIELDS,
     ) -> Iterator[Row]:
-        """Id and fields of the entries of an index, some at a time."""
+        """Yield ids and fields of the entries of an index, fetched in batches."""
         at, left, at_once = start or ("-inf" if way == _UPWARDS else "+inf"), most, _FIRST
         while left > 0:
             wanted = min(left, at_once)
@@ -318,7 +318,7 @@ class RedisJournal:
             )
 
     def _state(self, edit_id: Any, recorded: bytes, mark: bytes | None) -> State:
-        """How an entry ended, if that could not be recorded yet; else as it is recorded."""
+        """An entry's outcome that could not be recorded yet; else the recorded state."""
         with self._lock:
             return self._ended.get(_name(edit_id, mark), cast(State, recorded.decode()))
 
@@ -345,7 +345,7 @@ class RedisJournal:
 
 
 def _name(edit_id: Any, mark: bytes | None) -> Named:
-    """An entry as the server names it; those of earlier versions have no mark."""
+    """The name of an entry on the server; entries of earlier versions have no mark."""
     return int(edit_id), (mark or b"").decode()
 
 
@@ -354,7 +354,7 @@ def _days(found: Sequence[bytes]) -> list[Day]:
 
 
 def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
-    """The arguments of the script that records an entry."""
+    """Return the arguments of the script that records an entry."""
     path = str(entry.path)
     fixed = {"path": path, **{name: getattr(entry, name) for name in _FIXED}}
     return (

@@ -1,7 +1,7 @@
 """The Redis or Valkey server that all machines of a workspace share, and their leases of files.
 
-A command is sent once, so nothing happens twice. A script that is fenced does nothing when a lease
-is not held any more, or the server is another one than gave it. No refusal shows the password.
+A command is sent only once, so nothing happens twice. A fenced script does nothing if a lease is no
+longer held, or the server is not the one that gave it. No error shows the password.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Holder
 
 PATIENCE_SECONDS = 4.0
-"""How long an answer is waited for."""
+"""How long to wait for a reply."""
 
 _MOST_CONNECTIONS = 1 << 16
 _MOST_MOVES = 4
-"""So many nodes of a cluster are asked for one call."""
+"""Most nodes of a cluster that are asked for one call."""
 _LOST = "LOST"
 
 Argument = str | bytes | int
 Pairs = Sequence[tuple[str, str]]
-"""Leases by key, or open entries by id, each with the value that no other one has."""
+"""Leases by key, or open entries by id, each with its unique value."""
 
 
 @cache
 def _sections() -> dict[str, tuple[list[str], str]]:
-    """The sections of scripts.lua by name: the pieces each uses, and its own text."""
+    """The sections of scripts.lua by name: the pieces that each uses, and its own text."""
     text = (files("copydesk.desk.redis") / "scripts.lua").read_text("utf-8")
     found = re.findall(r"^---- (\w+)(?:: (.*))?\n((?:(?!---- ).*\n)*)", text, re.MULTILINE)
     return {name: (uses.split(), body) for name, uses, body in found}
@@ -57,7 +57,7 @@ def _text_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """An atomic step in Lua, keys begin with `p`; `fenced`: needs its leases and open entries."""
+    """An atomic step in Lua; keys begin with `p`. `fenced`: needs its leases and open entries."""
 
     body: str
     fenced: bool = False
@@ -72,7 +72,7 @@ class Script:
 
 
 def script(name: str, **constants: int) -> Script:
-    """The script of this name in scripts.lua, with the constants that it takes from here."""
+    """Return a script from scripts.lua, with the constants that it takes from here."""
     uses, body = _sections()[name]
     given = "".join(f"local {constant} = {value}\n" for constant, value in constants.items())
     pieces = (_text_of(piece) for piece in uses if piece != "fenced")
@@ -80,11 +80,11 @@ def script(name: str, **constants: int) -> Script:
 
 
 class Server:
-    """The keys of one workspace on one server. Safe to use from many threads.
+    """The keys of one workspace on one server. Thread-safe.
 
-    `url` as `redis://`, `rediss://` or `unix://` has it; `name` is that of the workspace, the same
-    on all machines. Of a Redis Cluster any node may be named: all keys have one hash tag, and the
-    node that has their slot is found. Nothing is sent before the first call. All methods raise
+    `url` begins with `redis://`, `rediss://` or `unix://`; `name` is that of the workspace, the
+    same on all machines. For a Redis Cluster any node may be named: all keys have one hash tag, and
+    the node with their slot is found. Nothing is sent before the first call. All methods raise
     ServerFailed.
     """
 
@@ -103,12 +103,12 @@ class Server:
         return self._run(script, arguments)
 
     def fenced(self, script: Script, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
-        """The same, if all leases are held and all entries open; else raises TurnLost."""
+        """Like `call`, if all leases are held and all entries open; else raises TurnLost."""
         leases, entries = chain.from_iterable(held), chain.from_iterable(opened)
         return self._run(script, (len(held), *leases, len(opened), *entries, *arguments))
 
     def wait(self, key: str, seconds: float) -> None:
-        """Wait until something is put into the list, and take it; at most so long."""
+        """Wait until something is pushed to the list, and pop it; at most `seconds`."""
         self._send("BLPOP", self._prefix + key, f"{seconds:.3f}")
 
     def info(self) -> dict[str, str]:
@@ -129,7 +129,7 @@ class Server:
 
     @contextmanager
     def decoding(self) -> Generator[None, None, None]:
-        """Records that the server gave are decoded within: one that cannot be read is refused."""
+        """Turn errors of decoding the server's records inside into ServerFailed."""
         try:
             yield
         except RecordError as error:
@@ -154,10 +154,10 @@ class Server:
         return client
 
     def _followed(self, *command: Argument) -> Any:
-        """The reply of the node that has the keys; where another one has, nothing was done."""
+        """The reply of the node that has the keys; a node without them does nothing."""
         for left in reversed(range(_MOST_MOVES)):
             owner = self._owner
-            client = cast(Any, self._client(owner))  # its types do not tell what replies are
+            client = cast(Any, self._client(owner))  # it has no types for replies
             try:
                 return client.execute_command(*command)
             except MovedError as moved:
@@ -167,7 +167,7 @@ class Server:
                 self._owner = _url_at(self._url, host, port)
             except redis.ConnectionError:
                 if self._owner == owner:
-                    self._owner = self._url  # it tells the next call who has the keys now
+                    self._owner = self._url  # it redirects the next call
                 raise
         raise AssertionError
 
@@ -198,7 +198,7 @@ class Server:
 
 
 def _url_at(url: str, host: str, port: int) -> str:
-    """The same for another node of the cluster; a node that does not know its name has this one."""
+    """The URL of another cluster node; a node that does not know its name has the same host."""
     parts = urlsplit(url)
     host = host or parts.hostname or ""
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -207,20 +207,20 @@ def _url_at(url: str, host: str, port: int) -> str:
 
 
 def address_of(url: str) -> str:
-    """The address for showing: without user, password and options."""
+    """The address to show: without user, password and options."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
 
 
 LEASE_MS = 5_000
-"""So long a lease lasts that nobody renews."""
+"""How long a lease lasts without renewal."""
 
 _RENEWALS = 10 / 3
-"""How often it is renewed in that time."""
+"""How often a lease is renewed in that time."""
 
 _LONGEST_WAIT_SECONDS = 1.0
-"""A wait is at most so long, should it be that nobody says that a lease fell free."""
+"""The longest single wait, in case nobody announces that a lease is free."""
 
 _WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
 """A waiter that has not asked for this long is considered gone."""
@@ -235,7 +235,7 @@ _KEEP = script("keep_leases")
 
 @dataclass(eq=False, slots=True)
 class _Lease:
-    """Held at least `until` (of our clock), and `depth` times."""
+    """Held at least `until` (by our clock), `depth` times."""
 
     key: str
     value: str
@@ -245,14 +245,14 @@ class _Lease:
 
 @dataclass
 class _Mine(local):
-    """The leases of this thread, by key, and its open entries, by id."""
+    """This thread's leases by key, and its open entries by id."""
 
     leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
     opened: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Leases:
-    """The leases that one process takes. `monotonic` gives seconds, never fewer than before."""
+    """The leases of one process. `monotonic` returns seconds and never goes back."""
 
     def __init__(
         self,
@@ -298,12 +298,12 @@ class Leases:
         return tuple((lease.key, lease.value) for lease in self._mine.leases.values())
 
     def opened(self, entries: Mapping[str, str]) -> None:
-        """From now on this thread may write only while these entries, by id, are open too."""
+        """From now on, this thread may write only while these entries, by id, are open as well."""
         if self._mine.leases:
             self._mine.opened.update(entries)
 
     def closed(self, ids: Iterable[str]) -> None:
-        """The entries need not be open any more."""
+        """The entries need not be open any longer."""
         for each in ids:
             self._mine.opened.pop(each, None)
 
@@ -313,11 +313,11 @@ class Leases:
         return self._server.fenced(script, self.held(), opened, *arguments)
 
     def require(self) -> None:
-        """Raise TurnLost unless all that this thread holds is its own, for some time more.
+        """Raise TurnLost unless this thread still holds all its leases, for some time more.
 
-        Right after it one may write. Raises ServerFailed when nobody can tell. It is
-        asked again, in time: a connection to a server that was restarted fails
-        once, and of one that stood still the answer may have come too late.
+        After it, one may write at once. Raises ServerFailed if that cannot be checked. It asks
+        again while there is time: a connection to a restarted server fails once, and the reply of
+        one that hung may come too late.
         """
         if not self._mine.leases:
             return
@@ -335,14 +335,14 @@ class Leases:
         self._require_time()
 
     def require_for_return(self) -> None:
-        """The same for a rollback; falls back to the local clock if the server is down."""
+        """Like `require`, for a rollback; falls back to the local clock if the server is down."""
         try:
             self.require()
         except ServerFailed:
             self._require_time()
 
     def close(self) -> None:
-        """Renew nothing any more; a renewal that is under way has ended then."""
+        """Stop renewing; waits for a renewal under way."""
         self._closing.set()
         with self._lock:
             thread = self._thread
@@ -371,21 +371,21 @@ class Leases:
                 check_cancelled()
         finally:
             if waits:
-                with suppress(ServerFailed):  # its place in the queue runs out
+                with suppress(ServerFailed):  # its place in the queue expires
                     self._server.call(_LEAVE, key, chance)
 
     def _until(self) -> float:
-        """How long a lease lasts that the server gives or renews after this moment."""
+        """Until when a lease lasts that the server gives or renews after this moment."""
         return self._monotonic() + self._lease_ms / 1_000
 
     def _require_time(self) -> None:
-        """Raise TurnLost unless half of the time is left of all that this thread holds."""
+        """Raise TurnLost unless half of the time is left for all leases of this thread."""
         short = self._short()
         if short is not None:
             raise TurnLost.of(short)
 
     def _short(self) -> str | None:
-        """The key of a lease of this thread of which less than half of the time is left."""
+        """The key of a lease of this thread with less than half of its time left; or None."""
         latest = self._monotonic() + self._lease_ms / 2_000
         return next((each.key for each in self._mine.leases.values() if each.until < latest), None)
 
@@ -397,13 +397,13 @@ class Leases:
     def _let_go(self, lease: _Lease) -> None:
         with self._lock:
             self._all.discard(lease)
-        with suppress(ServerFailed):  # it ends by itself
+        with suppress(ServerFailed):  # it expires
             self._server.call(_LET_GO, lease.key, lease.value)
 
     def _watch(self, lease: _Lease) -> None:
         with self._lock:
             self._all.add(lease)
-            if self._thread is None or not self._thread.is_alive():  # after a fork it is not
+            if self._thread is None or not self._thread.is_alive():  # dead after a fork
                 self._thread = Thread(target=self._renew, name="copydesk-leases", daemon=True)
                 self._thread.start()
 
@@ -425,10 +425,10 @@ class Leases:
         try:
             kept: list[int] = self._server.call(_RENEW, self._lease_ms, *held)
         except ServerFailed:
-            return  # who writes is informed of it
+            return  # writers are told
         self._extend((leases[at] for at in kept), until)
 
 
 def _shared(key: str) -> str:
-    """The key as all machines know it: each numbers the devices in its own way."""
+    """The key as all machines use it: each numbers devices in its own way."""
     return f"\0inode {key.split(' ')[-1]}" if key.startswith("\0inode ") else key

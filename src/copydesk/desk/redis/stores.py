@@ -1,4 +1,4 @@
-"""Plans, decisions, statistics and remembered texts that all machines of a workspace share."""
+"""Plans, decisions, statistics and stored texts that all machines of a workspace share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FIND = script("find_text")
 _NOTE_SHOWN = script("note_shown")
 _SHOWN = script("shown")
 _READERS = MOST_SHOWN // 4
-"""Limit of member and file pairs with recorded shown lines."""
+"""Most pairs of a member and a file with recorded shown lines."""
 
 
 class _OnServer:
@@ -53,18 +53,18 @@ class _OnServer:
         self._server = server
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no resources."""
 
 
 class RedisSnapshots(_OnServer):
-    """Texts by digest on a server, the ones used longest ago dropped beyond `most_bytes`."""
+    """Texts by digest on a server; beyond `most_bytes` the least recently used are dropped."""
 
     def __init__(self, server: Server, most_bytes: int, largest: int = LARGEST) -> None:
         super().__init__(server)
         self._most, self._largest = most_bytes, largest
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text, where it was seen and the notes, if small and the server is there."""
+        """Store the text, where it was seen and the notes, if small and the server is available."""
         self.note_shown(*notes)
         if len(base.data) > self._largest:
             return
@@ -106,12 +106,12 @@ class RedisSnapshots(_OnServer):
         try:
             data = zlib.decompress(found[_DIGEST_LENGTH:])
             snapshot = Snapshot.of(data, named)
-        except (zlib.error, BinaryFile):  # kept for a file that has another encoding
+        except (zlib.error, BinaryFile):  # stored for a file with another encoding
             return None
         return snapshot if snapshot.digest.startswith(digest) else None
 
     def note_shown(self, *notes: Note) -> None:
-        """Remember the lines members were shown; of two at a moment one may be lost."""
+        """Record the lines that members were shown; of two at once, one may be lost."""
         with suppress(ServerFailed):
             for note in notes:
                 self._note_shown(note)
@@ -143,7 +143,7 @@ class RedisSnapshots(_OnServer):
         return lines
 
     def _touched(self, digest: str, at: RelPath) -> bool:
-        """Note where it was seen; whether the text is there."""
+        """Record where it was seen; return whether the text is stored."""
         version = digest[:VERSION_LENGTH]
         return bool(self._server.call(_TOUCH, version, _mark(digest, at), MOST_SEEN))
 
@@ -158,7 +158,7 @@ def _reader(member: str, at: RelPath) -> str:
 
 
 def _row(lines: ShownLines) -> bytes:
-    """A version, its number of lines, and the runs that were shown, as words."""
+    """Encode a version, its number of lines, and the shown runs as words."""
     return f"{lines.version} {lines.total} {lines.encoded()}".encode()
 
 
@@ -179,11 +179,11 @@ class Counts(_OnServer):
     """The counters of one workspace."""
 
     def all(self) -> tuple[int, ...]:
-        """Of plans, decisions, edits, and how plans fared; raises ServerFailed."""
+        """The numbers of plans, decisions, edits and plan outcomes; raises ServerFailed."""
         return tuple(int(count or 0) for count in self._server.call(_COUNTS))
 
     def plans_and_decisions(self) -> tuple[int, int]:
-        """The first two; raises ServerFailed."""
+        """The numbers of plans and decisions; raises ServerFailed."""
         plans, decisions = self.all()[:2]
         return plans, decisions
 
@@ -192,7 +192,7 @@ _TAKE = script("take_decision")
 _OF = script("decision_of")
 _OF_ALL = script("decisions_of")
 _TOGETHER = 2_000
-"""So many decisions are asked for at once."""
+"""Most decisions requested at once."""
 
 _WITHDRAW = script("withdraw")
 _FORGET = script("forget")
@@ -241,7 +241,7 @@ class RedisDecisions(_OnServer):
         self._server.call(_TELL, _name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
-        """Drop older decisions of plans gone by then; the last stay, as the clock may be wrong."""
+        """Drop older decisions whose plans ended before; keep the last, lest the clock be wrong."""
         self._server.call(_FORGET, before_ms, PLANS_KEPT)
 
 
@@ -262,7 +262,7 @@ _KEPT = tuple(f.name for f in fields(Decision) if f.name != "told")
 
 
 REMEMBERED_MS = 24 * 3_600_000
-"""How long it is known how a plan ended."""
+"""How long it is recorded how a plan ended."""
 
 
 _ADD = script("add_plan", PLANS_KEPT=PLANS_KEPT)
@@ -301,7 +301,7 @@ class RedisRegistry(_OnServer):
             return decode_plan(plan)
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        """The plan is gone from now on, and it is known how; raises TurnLost."""
+        """End the plan and record how; raises TurnLost."""
         self._leases.fenced(_END, hunk_id, how, now_ms)
 
     def reopen(self, plan: Plan) -> bool:
@@ -311,7 +311,7 @@ class RedisRegistry(_OnServer):
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         found: list[Plan] = []
         for plan in self._server.call(_WAITING, now_ms):
-            with self._server.decoding(), suppress(UnknownRecord):  # of a newer build
+            with self._server.decoding(), suppress(UnknownRecord):  # written by a newer build
                 found.append(decode_plan(plan))
         return tuple(found)
 
