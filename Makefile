@@ -16,12 +16,12 @@ run: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto -m "not slow"
 
-test-slow: $(VENV)/.test
+test-slow: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
 	PYTHON=$(abspath $(BIN)/python) sh tests/parity/setup.sh
 	$(BIN)/pytest -n auto -m "slow or drawn" --hypothesis-profile=full
 
-check: $(VENV)/.test
+check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -40,9 +40,13 @@ $(VENV)/.test: $(VENV)/.run requirements/test.txt
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/test.txt
 	touch $@
 
+$(VENV)/.dev: $(VENV)/.test requirements/dev.txt
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@
+
 pins: $(VENV)/bin/pip
 	$(BIN)/pip install -q uv
-	for name in run test docs; do \
+	for name in run test dev docs; do \
 	  $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
 	    --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	    requirements/$$name.in -o requirements/$$name.txt; \
