@@ -80,7 +80,7 @@ class RelPath:
 
 
 _MOST = 10_000
-"""Most alternatives of one brace group; a tenth of the characters that all may have."""
+"""The most alternatives of one glob; together they may have ten times as many characters."""
 
 _LONGEST = 1_000
 _DEEPEST = 20
@@ -229,7 +229,7 @@ def _alternatives(glob: str) -> list[str]:
             continue
         start, stop, texts = found
         size += sum(len(one) + start - stop + len(text) for text in texts) - len(one)
-        if len(texts) > _MOST or size > 10 * _MOST:
+        if len(done) + len(waiting) + len(texts) > _MOST or size > 10 * _MOST:
             raise InvalidArgs("pattern", "has too many alternatives")
         waiting += [one[:start] + text + one[stop:] for text in texts]
     return done
