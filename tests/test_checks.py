@@ -256,6 +256,14 @@ def test_no_tool_writes_what_a_check_refuses(make: Any) -> None:
     assert not desk.opened.history("local")
 
 
+@pytest.mark.parametrize(
+    ("tool", "dry"), [("Edit", "dry_run"), ("BatchEdit", "dry_run"), ("edit_file", "dryRun")]
+)
+def test_a_dry_run_tells_what_it_would_break(make: Any, tool: str, dry: str) -> None:
+    answer = make(REFUSING).call(tool, **WAYS[tool], **{dry: True})
+    assert "syntax: a.py:1: " in answer.text
+
+
 def test_every_tool_tells_what_it_broke(make: Any) -> None:
     desk = make()
     for tool, arguments in WAYS.items():

@@ -636,7 +636,8 @@ GLOBS = [
     ("{a,b}.{c,d}", "b.c", True), ("{a}", "a", False), ("a{1..3}", "a2", True), ("[a-c]", "b", True),
     ("[!a]", "a", False), ("[[:upper:]]*", "Zeta", True), ("+(a|b)", "abba", True), ("a!(b)", "ab", False),
     ("a!(b)", "ac", True), ("?(a)b", "b", True), ("!*.txt", "a.md", True), ("!(a)", "a", True),
-    ("#a", "#a", False), ("\\#a", "#a", True), ("d/", "d", False), ("./a", "a", False), ("a[", "a[", True),
+    ("!!a", "a", True), ("!!!a", "a", False), ("#a", "#a", False), ("\\#a", "#a", True),
+    ("d/", "d", False), ("./a", "a", False), ("a[", "a[", True),
 ]  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def test_the_decisions_on_many_plans_are_those_on_each(opener: Open) -> None:
     assert decisions.of_all([]) == {}
     taken = [decisions.take(decision(f"{number:08x}", 3, time_ms=number)) for number in range(5)]
     decisions.take(decision("00000007", -4))
-    asked = [("ffffffff", 1), *(one.plan for one in taken[1:]), ("00000001", 4)]
+    asked = [*(one.plan for one in taken[1:]), ("ffffffff", 1), ("00000001", 4)]
     assert decisions.of_all(asked) == {one.plan: decisions.of(one.plan) for one in taken[1:]}
 
 

@@ -243,7 +243,7 @@ def test_entries_are_linked_by_the_texts_between_them(links: str, found: str) ->
 def test_old_bytes_are_found_while_the_entry_is_open(opener: Open) -> None:
     one, other = opener(), opener()
     edit_id = one.open(entry())
-    assert other.whole_of(edit_id) is None
+    assert other.whole_of(edit_id) is other.whole_of(edit_id + 1) is None
     one.keep_whole(edit_id, b"old " * 5_000)
     assert other.whole_of(edit_id) == b"old " * 5_000
     one.close_entry(edit_id, "failed")

@@ -24,6 +24,7 @@ from copydesk.edit.notes.plan import (
     DeleteBlock,
     InsertBlocks,
     UpdateBlock,
+    as_item,
     heading_level,
     plan_blocks,
 )
@@ -609,3 +610,19 @@ def test_the_tree_may_be_no_more_than_is_asked_for() -> None:
     assert len(plan_blocks(hunks, tree, split).operations) == 5
     emptied = plan_blocks(parse_block_diff("@@DELETE:i1@@\n@@DELETE:i2@@"), tree, split)
     assert inverse_of(emptied.operations[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "items", "expected"),
+    [
+        ("a", [], "- a"),
+        ("a\n\nb\n", ["* x"], "* a\n\n  b"),
+        ("a\r\nb", ["1. x", "9) y"], "10) a\n    b"),
+        ("a\nb", ["- [x] done"], "- [ ] a\n  b"),
+        ("a", ["- x", "no item"], "- a"),
+    ],
+)
+def test_a_text_becomes_an_item_as_the_last_one_is(
+    text: str, items: list[str], expected: str
+) -> None:
+    assert as_item(text, items) == expected

@@ -310,6 +310,11 @@ def test_wrong_counts_are_forgiven(head: str) -> None:
     assert made(b"a\n\nb\nc\n", text) == b"a\n\nB\nc\n"
 
 
+def test_wrong_counts_make_no_header_of_lines_without_a_hunk() -> None:
+    text = "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n--- b\n+++ B\n c\n"
+    assert made(b"a\n-- b\nc\n", text) == b"a\n++ B\nc\n"
+
+
 @pytest.mark.parametrize(
     ("old", "body", "new"),
     [
