@@ -484,6 +484,25 @@ def test_a_split_keeps_bytes_that_do_not_decode(opener: Open, tmp_path: Path) ->
     assert (tmp_path / "a.txt").read_bytes() == b"x\xff\nb\ny\xff\nd\n"
 
 
+def test_a_plan_that_is_discarded_while_it_is_split_has_no_parts(
+    opener: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a\nb\nc\n")
+    desk = opener()
+    hunk = two_edits(desk, "c")
+    turns, of = desk.desk._set.turns, desk.desk._set.turns.of  # pyright: ignore[reportPrivateUsage]
+
+    def discarded_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        desk.call("ann", "discard_hunk", {"hunk_id": hunk})
+        return of(*arguments)
+
+    monkeypatch.setattr(turns, "of", discarded_first)
+    with pytest.raises(HunkNotFound):
+        desk.desk.review.split(desk.member("eve"), hunk)
+    assert states(desk) == {}
+
+
 def test_a_split_that_would_change_other_bytes_is_refused(opener: Open, tmp_path: Path) -> None:
     """The last line has no newline, and an edit of lines would give it one."""
     (tmp_path / "a.txt").write_bytes(b"a\nb\nc\nd")

@@ -209,6 +209,15 @@ def test_the_ends_of_a_long_line_are_remembered(
             assert base.line_begin(byte) == start
 
 
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_the_lines_around_a_long_one_begin_where_they_did(end: bytes) -> None:
+    before, long = b"a\n", b"x" * 10_000 + b"\n"
+    base = Snapshot.of(before + long + b"b\nc" + end)
+    for byte in (9_000, 10_003, 10_005, 9_000, 1):
+        assert base.line_begin(byte) == base.start(base.line_at(byte))
+    assert base.line_end(9_000) == len(before + long)
+
+
 @given(snapshots, st.integers(0, 4))
 @example(Snapshot.of(codecs.BOM_UTF16_LE + "\n\u0a0a\r\n\na".encode("utf-16-le")), 2)
 @example(Snapshot.of(BOM + b"\n\r\na\nb"), 2)
