@@ -1,6 +1,6 @@
 """Notes in a folder of Markdown files: `NoteStore` without a server.
 
-Invariant: everything is read from the text that is there; the index only says where to look.
+Invariant: answers are read from the current files; the index only says where to look.
 """
 
 from __future__ import annotations
@@ -107,18 +107,18 @@ _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\u2028\u2029]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 _FIRST, _SECOND = itemgetter(1), itemgetter(2)
-"""Groups of a match; `sub` calls them faster than it fills in a template."""
+"""Groups of a match; `sub` calls these getters faster than it expands a template."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 _AT_ONCE = 32
-"""Documents indexed in one transaction, while other calls wait."""
+"""Documents indexed in one transaction; other calls wait for its end."""
 
 _KEPT_BYTES = 16 << 20
-"""Bytes of unindexed text that are cached for the next search."""
+"""Bytes of text not yet indexed that are cached for the next search."""
 
 _BYTES_AT_ONCE = 2 << 20
-"""Bytes that one call indexes, in less than a second."""
+"""Bytes that one call indexes at most; this takes less than a second."""
 
 
 Of = TypeVar("Of", bound="FolderStore")
@@ -129,7 +129,7 @@ Answer = TypeVar("Answer")
 def locked(
     method: Callable[Concatenate[Of, Arguments], Answer],
 ) -> Callable[Concatenate[Of, Arguments], Answer]:
-    """A method that runs under the folder's lock."""
+    """Wrap a method so that it runs under the folder's lock."""
 
     @wraps(method)
     def alone(self: Of, /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
@@ -140,14 +140,14 @@ def locked(
 
 
 class FolderStore:
-    """The notes of a folder. Safe to use from many threads, and by many processes.
+    """The notes of a folder. Safe to use from many threads and by many processes.
 
     `root` is the folder in the workspace `files`, which may be the workspace itself; `rules` say
-    what may be read of it. `state` is a folder where ids and the cache are kept. `daily` is the
-    path of daily notes in the format of strftime; `today` gives the day by the clock of the
-    machine. `exclude` are lines as in a `.gitignore` of the workspace: what they name is left out,
-    and with `gitignore` what such files name, and `node_modules`. `later` indexes what a call
-    leaves, and is closed with the store; without it later calls do.
+    which files may be read. `state` is a folder for ids and the cache. `daily` is the path of daily
+    notes in the format of strftime; `today` returns the current local date. `exclude` are lines as
+    in a `.gitignore` of the workspace; what they match is left out. With `gitignore`, so are
+    `node_modules` and what the `.gitignore` files match. `later` runs the indexing that a call
+    leaves undone, and is closed with the store; without it, later calls do the indexing.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class FolderStore:
         self._name = name or root.name or "Notes"
         self._daily, self._today, self._later = daily, today, later
         self._left: list[RelPath] = []
-        self._texts: dict[RelPath, tuple[Stamp, bytes]] = {}  # of files that are left
+        self._texts: dict[RelPath, tuple[Stamp, bytes]] = {}  # files not yet indexed
         self._text_bytes = 0
 
     def notebooks(self) -> tuple[Notebook, ...]:
@@ -302,7 +302,7 @@ class FolderStore:
         return dry_run(self._documents, changes, new_id)
 
     def recover(self, undo: Sequence[Change]) -> None:
-        """Files are recovered as files are."""
+        """Do nothing: the file journal recovers files."""
 
     @locked
     def located(self, address: str) -> str:
@@ -418,8 +418,9 @@ class FolderStore:
     def _update_index(self, words: Sequence[str], *, whole: bool = False) -> None:
         """Bring the index up to date.
 
-        Where much is new, what may have the words comes first, and the rest is left to a thread
-        and to later calls after so many bytes; of `whole` after all that may have them.
+        If there is much to index, files that may contain the words come first. After _BYTES_AT_ONCE
+        bytes the rest is left to a thread and to later calls; with `whole`, only after all files
+        that may contain the words.
         """
         answers, key = ANSWERS.get(), (id(self), "index", "")
         if answers is not None and key in answers:
@@ -442,7 +443,7 @@ class FolderStore:
             answers[key] = True
 
     def _changed(self, now: Mapping[RelPath, Stamp]) -> list[RelPath]:
-        """The files that are not indexed as they are now; those that are gone are forgotten."""
+        """Files whose current version is not indexed; deleted files are dropped from the index."""
         index = self._documents.index
         known = index.indexed()
         gone = known.keys() - {str(path) for path in now}
@@ -467,7 +468,7 @@ class FolderStore:
             self._leave(left)
 
     def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:
-        """Whether the words are in a file or its name; a file that is not read is indexed so."""
+        """Whether the words are in a file or its name; an unreadable file is indexed as unread."""
         known = self._texts.get(path)
         if known is None or known[0] != stamp or not stamp.settled:
             self._forget_text(path)
@@ -486,7 +487,7 @@ class FolderStore:
         if any(not word.isascii() and word != word.upper() for word in words):
             text = data.decode("utf-8", "replace").casefold()
             return all(word in text or word in name for word in words)
-        lower = data.lower() if words else b""  # only letters of ASCII have cases in these words
+        lower = data.lower() if words else b""  # these words have cased letters in ASCII only
         return all(word.encode() in lower or word in name for word in words)
 
     def _forget_text(self, path: RelPath) -> None:
@@ -521,7 +522,7 @@ class FolderStore:
             index.index(str(path), stamp, digest, texts, anchors)
 
     def _check_notebook(self, box: str) -> None:
-        """NotebookNotFound for another notebook than this one."""
+        """Raise NotebookNotFound if this is not the id of this notebook."""
         if valid(box) != self._box:
             raise NotebookNotFound(box)
 
@@ -536,7 +537,7 @@ class FolderStore:
         return found[::-1]
 
     def _hpath(self, path: RelPath, title: str) -> str:
-        """The path of titles of a document; a folder without a document gives its name."""
+        """The path of titles of a document; a folder without a document contributes its name."""
         names = [title]
         root, at = self._documents.folder.root, path.parent
         while at != root:
@@ -603,7 +604,7 @@ class FolderStore:
         stem, number = _safe(title), 1
         while True:
             name = stem if number == 1 else f"{stem} {number}"
-            beside = number > 1 and name.casefold() in names  # documents that are not below it
+            beside = number > 1 and name.casefold() in names  # a folder of unrelated documents
             if f"{name}.md".casefold() not in names and not beside:
                 return folder / f"{name}.md"
             number += 1
@@ -642,7 +643,7 @@ def _title(document: FolderDocument) -> str:
 
 
 def content(tree: Tree, node: Node) -> str:
-    """The text of a block without the signs of Markdown."""
+    """The text of a block without Markdown markup."""
     return _read(markdown(tree, node), node)
 
 
@@ -658,14 +659,14 @@ def _read(text: str, node: Node) -> str:
     if "[" in text:
         text = _LINK.sub(_FIRST, text)
     if "*" in text or "~~" in text or "==" in text:
-        text = _STRONG.sub(_SECOND, _STRONG.sub(_SECOND, text))  # one within another
+        text = _STRONG.sub(_SECOND, _STRONG.sub(_SECOND, text))  # nested emphasis
     if "_" in text:
         text = _UNDERLINED.sub(_SECOND, text)
     return html.unescape(text) if "&" in text else text
 
 
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
-    """Headings, each with those of a lower level that follow it."""
+    """Nest headings: each contains the lower-level ones that follow it."""
     made: list[Heading] = []
     at = 0
     while at < len(headings):
@@ -695,7 +696,7 @@ def _folded(text: str, source: str) -> str:
 
 
 def _text(path: RelPath, title: str, markdown: str) -> bytes:
-    """The text of a new file, with front matter if the title is not its name."""
+    """The text of a new file; it has front matter if the title differs from the file name."""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     while lines and not lines[0].strip():
         del lines[0]
@@ -706,7 +707,7 @@ def _text(path: RelPath, title: str, markdown: str) -> bytes:
         front = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n"
         return (front + ("\n" + body if body else "")).encode()
     if body.startswith(("---", "\ufeff")):
-        body = "\n" + body  # it would be front matter
+        body = "\n" + body  # else it would be front matter
     return body.encode()
 
 
@@ -729,7 +730,7 @@ _LINKS = (
 
 
 def _links(data: bytes) -> set[tuple[str, str]]:
-    """The notes, empty for its own, and names, case folded, that a document links to."""
+    """The links of a document, as notes (empty for the document itself) and case-folded names."""
     text = data.decode("utf-8", "replace")
     wiki, inline = (one.findall(text) for one in _LINKS)
     found = {(note.strip(), name.casefold()) for note, name in wiki}
@@ -737,7 +738,7 @@ def _links(data: bytes) -> set[tuple[str, str]]:
 
 
 def _means(note: str, path: RelPath) -> bool:
-    """Whether a link to a note may be to this file: by its name, or by its path from its end."""
+    """Whether a link may mean this file; it gives its name or the last parts of its path."""
     spelled = posixpath.normpath(note.casefold()).split("/")
     wanted = [part for part in spelled if part not in ("", ".", "..")]
     for ending in ENDINGS:

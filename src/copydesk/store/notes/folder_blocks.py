@@ -1,4 +1,4 @@
-"""The blocks of a document in a folder: their fingerprints, ids, and what may be written there."""
+"""The blocks of a document in a folder: their fingerprints, ids, and checks of new text."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
 
 _WORD = re.compile(r"\w+")
 _LOOKED_AT = 600
-"""The characters of a block that its sketch is made of."""
+"""How many characters at the start of a block its sketch covers."""
 
 _KEPT = 8
 """Words in a sketch, four hexadecimal digits each."""
 
 _FEW = 6
-"""The sketch of a text of fewer words is made of three characters each."""
+"""A text with fewer words is sketched by its trigrams of characters."""
 
 
 class Fingerprint(NamedTuple):
     """Fingerprint of a block, used to re-identify it after external edits.
 
-    `id` is empty for a block that has none yet. `hash` is of its text; of a container, of all
-    that is in it; of a document empty. `sketch` measures the similarity of texts. `anchor` is the
-    name that the text itself gives it, or empty.
+    `id` is empty for a block that has none yet. `hash` is that of the block's text; a container
+    hashes its contents, and a document has none. `sketch` measures the similarity of texts.
+    `anchor` is the name that the text itself gives to the block, or empty.
     """
 
     depth: int
@@ -67,7 +67,7 @@ class Fingerprint(NamedTuple):
 def read(
     data: bytes, profile: Profile, newline: bytes | None = None, *, part: bool = False
 ) -> Tree:
-    """Parse a text (a `part` has its document's `newline`); empty ones get an empty paragraph."""
+    """Parse a text (a `part` needs its document's `newline`); empty ones get an empty paragraph."""
     tree = parse(data, profile, part=part)
     if newline is not None:
         tree = replace(tree, newline=newline)
@@ -93,12 +93,12 @@ def _nothing(parent: Block, at: int) -> Block:
 
 
 def shown(block: Block) -> Iterator[Block]:
-    """The children that count as blocks."""
+    """The children that count as blocks: all but front matter."""
     return (child for child in block.children if child.kind != MATTER)
 
 
 def in_order(block: Block) -> list[tuple[int, Block]]:
-    """The block and all below it with their depths, each before its children."""
+    """A block and its descendants with their depths, parents first, without front matter."""
     found: list[tuple[int, Block]] = []
     waiting = [(0, block)]
     while waiting:
@@ -115,7 +115,7 @@ def markdown(tree: Tree, block: Block) -> str:
 
 
 def shown_text(text: str) -> str:
-    """A text to show: a byte that is not UTF-8 is spelled out."""
+    """The text for display: a byte that is not UTF-8 is spelled out."""
     if text.isascii():
         return text
     data = text.encode("utf-8", "surrogateescape")
@@ -130,7 +130,7 @@ _TITLE = re.compile(
 
 
 def title_of(tree: Tree) -> str:
-    """The title that front matter gives a document; empty without. YAML is not parsed."""
+    """The title in the front matter, or empty. The YAML is not parsed."""
     if not tree.root.children:
         return ""
     first = tree.root.children[0]
@@ -155,13 +155,13 @@ _HEAD = re.compile(
 
 
 def head_of(data: bytes) -> bytes:
-    """The front matter that a text begins with; empty without."""
+    """The front matter at the start of a text, or empty."""
     found = _HEAD(data)
     return found[0] if found is not None else b""
 
 
 def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
-    """The attributes for readers, and `updated`; a name that is no id is an alias."""
+    """The attributes to show, and `updated`; an anchor that is not an id counts as an alias."""
     found: dict[str, str] = {}
     if node.attributes is None and not node.anchor:
         return found
@@ -178,10 +178,10 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
 
 
 def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
-    """The fingerprints of a block and of all below it, parents first, without ids."""
+    """The fingerprints of a block and its descendants, parents first, without ids."""
     order = in_order(top)
     made: list[Fingerprint] = []
-    below: list[list[Fingerprint]] = []  # of each depth, the children of the block in the making
+    below: list[list[Fingerprint]] = []  # by depth, the children of the parent that comes next
     for depth, block in reversed(order):
         while len(below) < depth + 2:
             below.append([])
@@ -212,7 +212,7 @@ def _hash(data: bytes) -> str:
 
 
 def sketch_of(text: str) -> str:
-    """A sketch of a text: the smallest hashes of its words, to estimate similarity."""
+    """A sketch to estimate similarity: the smallest hashes of the words of a text."""
     part = text[:_LOOKED_AT].casefold()
     words = _WORD.findall(part)
     if len(words) < _FEW:
@@ -228,23 +228,23 @@ def _words(sketch: str) -> list[str]:
 
 
 def likeness(one: str, other: str) -> float:
-    """The similarity of two sketches, 0 to 1."""
+    """The similarity of two sketches, from 0 to 1."""
     mine, theirs = set(_words(one)), set(_words(other))
     least = sorted(mine | theirs)[:_KEPT]
     return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
 
 
 SMALL = 1 << 15
-"""A text of fewer bytes is always parsed as a whole."""
+"""A text with fewer bytes is always parsed as a whole."""
 
 
 _BLOCK_BYTES = 1_000
-"""Of memory, for a block and its row."""
+"""Estimated memory for a block and its row."""
 
 
 @dataclass(eq=False)
 class FolderDocument:
-    """One version of a document. `stamp` may change, if the text is still the same."""
+    """One version of a document. `stamp` may change while the text stays the same."""
 
     path: RelPath
     stamp: Stamp
@@ -254,11 +254,11 @@ class FolderDocument:
     rows: tuple[Fingerprint, ...]
     order: tuple[Block, ...]
     spent: bool = False
-    """Whether the next version has taken over its blocks."""
+    """Whether the next version has taken over the blocks of this one."""
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Its approximate size in memory, in bytes."""
         return len(self.data) + _BLOCK_BYTES * len(self.rows)
 
     @property
@@ -291,12 +291,12 @@ class FolderDocument:
 
     @computed_once
     def chunks(self) -> Chunks:
-        """The chunks that can be parsed by themselves."""
+        """The chunks that can be parsed separately."""
         return Chunks.of(self.tree, SMALL)
 
 
 def moved(blocks: Iterable[Block], by: int) -> None:
-    """Take blocks to another place of a text, so many bytes on."""
+    """Shift the positions of blocks by a number of bytes."""
     if not by:
         return
     for block in blocks:
@@ -312,10 +312,11 @@ def moved(blocks: Iterable[Block], by: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """A text in pieces, each of one top-level block and the blank lines behind it, or several.
+    """A text cut into chunks of one or more top-level blocks and the blank lines after them.
 
-    `starts` are the bytes where they start; `first` the index of the first block
-    of each among the children of the document, and how many children there are.
+    `starts` are the byte offsets of the chunks, then the size of the text. `first` are the indices,
+    among the document's children, of the first block of each chunk, then the number of children.
+    `size` is the number of chunks.
     """
 
     starts: tuple[int, ...]
@@ -324,7 +325,7 @@ class Chunks:
 
     @staticmethod
     def of(tree: Tree, small: int) -> Chunks:
-        """The pieces of a text; one if it has fewer bytes than `small`, or is SiYuan's."""
+        """Split a text; it stays whole if smaller than `small` bytes or in the SiYuan profile."""
         children = tree.root.children
         starts, first = [0], [0]
         if len(tree.data) >= small and tree.profile == "gfm":
@@ -336,19 +337,19 @@ class Chunks:
         return Chunks((*starts, len(tree.data)), (*first, len(children)), len(starts))
 
     def of_child(self, index: int) -> int:
-        """The piece that holds a child of the document."""
+        """The chunk that holds the child at this index of the document."""
         return bisect_right(self.first, index, hi=self.size) - 1
 
 
 def top(block: Block) -> Block:
-    """The top-level block that a block is, or is in."""
+    """The top-level block that contains a block, or the block itself."""
     while block.parent is not None and block.parent.parent is not None:
         block = block.parent
     return block
 
 
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
-    """The blocks of a text; InvalidArgs(`markdown`) for one that must not be written."""
+    """The blocks of a text; InvalidArgs(`markdown`) for a text that must not be written."""
     check_characters(markdown, "markdown")
     tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
     spans = (block.attributes for block in tree.root.walk() if block.attributes is not None)
@@ -362,13 +363,13 @@ _LIKE = 0.5
 _LIKE_IN_PLACE = 0.25
 
 _COMPARED = 40_000
-"""The most pairs of texts that are compared in one container."""
+"""The most pairs of blocks to compare in one container."""
 
 MOST_PAST = 1000
 
 
 class Tombstone(NamedTuple):
-    """A former text of an id. `near` is the block that was next to it, if the id is gone."""
+    """A former text of an id. If the id is gone, `near` is the block that was next to it."""
 
     id: str
     kind: str
@@ -390,7 +391,7 @@ def know(
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
 ) -> Recognized:
-    """Give new blocks the ids of the old ones they are; `fresh` makes ids, `taken` tests them."""
+    """Give new blocks the ids of the old ones they match; `fresh` makes ids, `taken` tests one."""
     matching = _Matching(old, new)
     matching.run()
     ids = matching.ids(past, taken)
@@ -409,11 +410,11 @@ def know(
 def with_past(
     past: Sequence[Tombstone], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
 ) -> tuple[Tombstone, ...]:
-    """The tombstones, with all texts of the old rows that the new ones do not have."""
+    """The tombstones, and one for each old row that is gone or changed; MOST_PAST at most."""
     now = {row.id: row for row in new}
     gone: list[Tombstone] = []
     parents: list[str] = []
-    before: list[str] = []  # at each depth the last sibling that is still there
+    before: list[str] = []  # by depth, the last sibling that still exists
     for row in old:
         del parents[row.depth :], before[row.depth + 1 :]
         while len(before) <= row.depth:
@@ -432,7 +433,7 @@ def with_past(
 
 @dataclass(slots=True)
 class _Side:
-    """Rows as a tree: by index the children and the parent."""
+    """Rows as a tree: by index, the children, the parent, and the end of the subtree."""
 
     rows: Sequence[Fingerprint]
     children: list[list[int]] = field(default_factory=list[list[int]])
@@ -458,7 +459,7 @@ class _Side:
         return row.kind, row.hash
 
     def leaves(self, at: int) -> set[str]:
-        """The texts below a block."""
+        """The hashes of the texts inside a block."""
         below = self.rows[at + 1 : self.stops[at]]
         return {row.hash for row in below if row.kind not in HOLDS}
 
@@ -521,7 +522,7 @@ class _Matching:
             self._new_of[old], self._old_of[new] = new, old
 
     def _whole(self, old: int, new: int) -> None:
-        """Pair two equal blocks, and all that is in them."""
+        """Pair two equal blocks and their descendants."""
         size = self._old.stops[old] - old
         if size == self._new.stops[new] - new:
             for offset in range(size):
@@ -546,14 +547,14 @@ class _Matching:
         return [at for at in self._new.children[parent] if at not in self._old_of]
 
     def _equal(self, old: list[int], new: list[int]) -> None:
-        """Pair equal blocks of one container: those in order, then those that moved."""
+        """Pair equal blocks of one container: first those in order, then those that moved."""
         for run in align([*map(self._old.key, old)], [*map(self._new.key, new)]).runs:
             for at in range(run.length):
                 self._whole(old[run.base_start + at], new[run.now_start + at])
         self._moved(old, new)
 
     def _moved(self, old: Sequence[int], new: Sequence[int]) -> None:
-        """Pair equal blocks wherever they are, the first with the first."""
+        """Pair equal blocks at any place, in order of appearance."""
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         for at in reversed(old):
             if at not in self._new_of:
@@ -568,7 +569,7 @@ class _Matching:
                     self._whole(free.pop(), at)
 
     def _containers(self, old: int, new: int) -> None:
-        """Pair containers with some equal texts, or similar ones."""
+        """Pair containers that share texts or are similar."""
         mine = [at for at in self._free_old(old) if self._old_rows[at].kind in HOLDS]
         theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in HOLDS]
         old_texts = {at: self._old.leaves(at) for at in mine}
@@ -586,7 +587,7 @@ class _Matching:
     def _likely(
         self, mine: list[int], theirs: list[int], score: Callable[[int, int], float]
     ) -> Iterator[tuple[int, int]]:
-        """The pairs that are similar enough, the most similar first."""
+        """The pairs that are similar enough, most similar first."""
         scores: list[tuple[float, int, int]] = []
         if len(mine) * len(theirs) <= _COMPARED:
             for one, other in product(mine, theirs):
@@ -599,7 +600,7 @@ class _Matching:
         return likeness(self._old_rows[one].sketch, self._new_rows[other].sketch)
 
     def _in_place(self, one: int, other: int) -> bool:
-        """Whether two blocks have the same previous or next block."""
+        """Whether two blocks have the same previous or the same next block."""
         mine = self._old.children[self._old.parent[one]]
         theirs = self._new.children[self._new.parent[other]]
         at, place = bisect_left(mine, one), bisect_left(theirs, other)

@@ -1,4 +1,4 @@
-"""The parsed documents of a folder, cached, and the stable ids of their blocks."""
+"""A cache of a folder's parsed documents and the stable ids of their blocks."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _FEW_ROWS = 5000
 _LONG_WAY = 16
 _CANDIDATES = 200
 MOVED = 0.5
-"""The share of equal texts from which a document is taken for a moved one."""
+"""From this share of equal texts on, a document counts as a moved one."""
 
 _STAYED = 0.2
-"""The share of equal texts below which a document may have moved to another file."""
+"""Below this share of equal texts, a document may have moved to another file."""
 
 
 def path_of(text: str) -> RelPath:
-    """The path that is spelled so."""
+    """Parse a slash-separated path."""
     return RelPath(tuple(text.split("/")))
 
 
@@ -67,7 +67,7 @@ def texts_of(new: Sequence[Fingerprint]) -> set[str]:
 
 
 def shared(sidecar: Sidecar, texts: set[str]) -> float:
-    """The share of equal texts of two documents, of the larger one."""
+    """The share of texts that two documents have in common, relative to the larger one."""
     old = {row.hash for row in sidecar.rows[1:] if row.sketch}
     most = max(len(old), len(texts))
     return len(old & texts) / most if most else 0.0
@@ -88,14 +88,14 @@ def _letters(seed: str) -> str:
 
 
 _HELD = 32 << 20
-"""About the bytes of memory of what is kept parsed; one document at least is."""
+"""The memory for parsed documents, in bytes (estimated); at least one document is kept."""
 
 _COMPARED = 200
 _LARGE = 1 << 18
 
 
 class Card(NamedTuple):
-    """What a list shows of a document; `title` is that of the front matter, or empty."""
+    """What a list shows of a document; `title` is from the front matter, or empty."""
 
     id: str
     title: str
@@ -109,7 +109,7 @@ Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocumen
 class DocumentCache:
     """The parsed documents of a folder and the ids of their blocks. Safe to use from many threads.
 
-    `now` gives seconds since 1970. `learn_anchors` is called before a search for an unknown id.
+    `now` returns seconds since 1970. `learn_anchors` is called before a search for an unknown id.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class DocumentCache:
         self.learn_anchors: Callable[[str], None] = lambda block_id: None
 
     def scan(self) -> Mapping[RelPath, Stamp]:
-        """All documents as they are now; within `one_look` as they were at the first scan."""
+        """All current documents; within `one_look`, those of the first scan."""
         answers, key = ANSWERS.get(), (id(self), "scan", "")
         with self.lock:
             if answers is not None and key in answers and self._scanned is not None:
@@ -148,12 +148,12 @@ class DocumentCache:
             return scanned
 
     def scanned(self) -> Mapping[RelPath, Stamp]:
-        """All documents as they were at the last scan."""
+        """All documents that the last scan found."""
         with self.lock:
             return self._scanned if self._scanned is not None else self.scan()
 
     def look(self, path: RelPath) -> FolderDocument | None:
-        """The current document; None if the file is missing, forbidden or no document."""
+        """The current document; None if the file is missing, forbidden or not a document."""
         with self.lock:
             if self._scanned is None:
                 self.scan()
@@ -177,9 +177,9 @@ class DocumentCache:
             return held
 
     def glance(self, path: RelPath, digest: str) -> tuple[Stamp, str, Tree | None] | None:
-        """The stamp, the digest and the blocks of a document, without ids; None when it is none.
+        """The stamp, digest and tree of a document, without ids; None if there is none.
 
-        Without the blocks when the digest is the given one. Raises NotRead.
+        The tree is None if the digest is the given one. Raises NotRead.
         """
         held = self._held.get(path)
         stamp = self.folder.stamp(path)
@@ -194,11 +194,11 @@ class DocumentCache:
             return stamp, now, None
         tree = read(data, self.profile)
         if len(data) >= _LARGE:
-            self._glanced = (now, tree)  # it will be read again
+            self._glanced = (now, tree)  # the next read uses it
         return stamp, now, tree
 
     def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
-        """Ids and titles of documents, read without parsing blocks where possible."""
+        """The ids and titles of documents, read without parsing blocks where possible."""
         with self.lock:
             if self._scanned is None:
                 self.scan()
@@ -211,7 +211,7 @@ class DocumentCache:
             )
 
     def card(self, path: RelPath) -> Card | None:
-        """The same of one document."""
+        """The card of one document."""
         stamp = self.folder.stamp(path)
         return self.cards({path: stamp}).get(path) if stamp is not None else None
 
@@ -229,7 +229,7 @@ class DocumentCache:
         tree = parse(head_of(data), self.profile)
         digest = hashlib.sha256(data).hexdigest()
         block_id = ""
-        if self.profile == "gfm":  # in the other one the last line of a text may name it
+        if self.profile == "gfm":  # in the other one the last line may name the document
             block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
         if not block_id:
             document = self.look(path)
@@ -241,7 +241,7 @@ class DocumentCache:
         return made
 
     def find(self, block_id: str) -> FolderDocument:
-        """The document that has the block; InvalidBlockId, BlockNotFound."""
+        """The document that contains the block; raises InvalidBlockId, BlockNotFound."""
         valid(block_id)
         with self.lock:
             for path in self._hints(block_id):
@@ -257,7 +257,7 @@ class DocumentCache:
         rows: tuple[Fingerprint, ...],
         successor: Successor | None = None,
     ) -> bool:
-        """Whether the document has the planned text and so the rows; `successor` may make it."""
+        """Whether the file has the planned text; `successor` may then build the document."""
         with self.lock:
             try:
                 found = self.folder.files.read(path)
@@ -314,12 +314,12 @@ class DocumentCache:
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self._rows_of(path, digest, tree, stamp, len(order))
             document = FolderDocument(path, stamp, digest, data, tree, rows, order)
-            # The cached properties are made now, while the collector is paused.
+            # Compute the cached properties while the collector is paused.
             assert len(document.index) == len(document.number)
             return document
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
-        """The documents that may have the block, the likeliest first."""
+        """The documents that may contain the block, likeliest first."""
         for path, document in list(self._held.items()):
             if block_id in document.index:
                 yield path
@@ -343,7 +343,7 @@ class DocumentCache:
         yield from unknown
 
     def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
-        """An unknown file with the text of this sidecar, or much of it."""
+        """A file without a sidecar that has this sidecar's text, or much of it."""
         found = self.folder.scan()
         unknown = [path for path in found if self.sidecars.digest(str(path)) is None]
         for path in unknown:
@@ -369,12 +369,12 @@ class DocumentCache:
             return False
 
     def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
-        """Index what other processes have saved, and note which documents are gone."""
+        """Index the ids that other processes saved, and note which documents are gone."""
         known = self.index.sidecars()
         files = self.sidecars.files()
 
         def learn() -> None:
-            for name, seen in sorted(files.items()):  # the rows of a document before its steps
+            for name, seen in sorted(files.items()):  # a document's rows before its steps
                 if name in known and known[name][1] == seen:
                     continue
                 path = self._learn(name, known)
@@ -389,7 +389,7 @@ class DocumentCache:
         self._orphans = paths - {str(path) for path in scanned}
 
     def _learn(self, name: str, known: Mapping[str, tuple[str, SidecarFile]]) -> str:
-        """Index the ids in a sidecar or a file of steps; the path of the document."""
+        """Index the ids in a sidecar or a file of steps; return the path of the document."""
         if name.endswith(".json"):
             sidecar = self.sidecars.load_file(name)
             if sidecar is None:
@@ -419,7 +419,7 @@ class DocumentCache:
     def _rows_of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
     ) -> tuple[Fingerprint, ...]:
-        """The rows of a text with so many blocks; new ones are saved."""
+        """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
         planned, rows = self._planned.get(name, ("", ()))
         if planned == digest and len(rows) == count:
@@ -430,7 +430,7 @@ class DocumentCache:
         new = fingerprints(tree, tree.root)
         with self.sidecars.held():
             sidecar = self.sidecars.load(name)
-            found = self._fitting(name, sidecar, digest, count)  # another process was here
+            found = self._fitting(name, sidecar, digest, count)  # another process saved them
             if found is not None:
                 return found
             was = self._origin(name, digest, new, sidecar)
@@ -461,14 +461,14 @@ class DocumentCache:
         return known.rows
 
     def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
-        """The saved id of a document, made if missing; empty if that takes its blocks."""
+        """The id of a document, created if missing; empty if the blocks are needed to find it."""
         name = str(path)
         for _ in range(2):
             known = self.sidecars.head(name)
             if known is not None:
                 there, row = known
                 return row.id if (there, row.anchor) == (digest, anchor) else ""
-            if self._orphans:  # it may be one of these, by another name
+            if self._orphans:  # it may be one of these under another name
                 return ""
             with self.sidecars.held():
                 if self.sidecars.head(name) is None:
@@ -480,7 +480,7 @@ class DocumentCache:
         return ""
 
     def _keep_written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
-        """Note that a planned text is written."""
+        """Record that a planned text has been written."""
         name = str(path)
         self._plan(name, digest, tuple(rows))
         with self.sidecars.held():
@@ -496,8 +496,8 @@ class DocumentCache:
     def _fitting(
         self, name: str, sidecar: Sidecar | None, digest: str, count: int
     ) -> tuple[Fingerprint, ...] | None:
-        """The rows of a known text; None for another one."""
-        sidecar = sidecar or Sidecar(name, "", ())  # of a file that was just made
+        """The saved rows of the text with this digest; None if they are not known."""
+        sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
         rows: tuple[Fingerprint, ...] | None = sidecar.rows
         if sidecar.digest != digest:
             way = self.sidecars.way(name, sidecar.digest, digest)
@@ -509,13 +509,13 @@ class DocumentCache:
         return rows
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
-        """Save a sidecar, under the lock. `first`: its ids could be generated again."""
+        """Save a sidecar, under the lock. `first`: its ids can be generated again."""
         seen = self.sidecars.save(sidecar, flush=not first)
         self.index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
         self.index.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: FolderDocument) -> None:
-        """Bring a sidecar that is many steps behind up to date, under the lock."""
+        """Rewrite a sidecar, under the lock, if it has few rows, many steps or none that fit."""
         digest = self.sidecars.digest(name)
         if digest == base.digest:
             return
@@ -526,7 +526,7 @@ class DocumentCache:
             self._save(Sidecar(name, base.digest, base.rows, past))
 
     def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
-        """Whether the document has moved to another file, which then gets its ids."""
+        """Whether the document has moved to another file; if so, that file gets its ids."""
         texts = texts_of(new)
         if not texts or shared(own, texts) >= _STAYED:
             return False
@@ -567,7 +567,7 @@ class DocumentCache:
     def _id_maker(
         self, name: str, digest: str, stamp: Stamp | None, count: int
     ) -> Callable[[int], str]:
-        """A generator of ids; with a `stamp` any machine generates the same."""
+        """A generator of ids; with a `stamp`, every machine generates the same ones."""
         seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
         date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
 
@@ -588,13 +588,13 @@ class DocumentCache:
         return made
 
     def _taken(self, block_id: str, name: str) -> bool:
-        """Whether a block of another document that is still there has the id."""
+        """Whether the id belongs to a block of another document that still exists."""
         where = self.index.where(block_id)
         return where is not None and where != name and not self.folder.gone(path_of(where))
 
 
 def _near(block_id: str, past: Mapping[str, Tombstone], document: FolderDocument) -> str:
-    """The nearest block to a deleted one that exists now."""
+    """The nearest existing block to a deleted one."""
     tried: set[str] = set()
     while block_id in past and block_id not in tried:
         tried.add(block_id)
@@ -621,7 +621,7 @@ class NotRead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder that is a notebook, as one member sees it, without what `ignored` leaves out."""
+    """A notebook folder as one member sees it, without the files that `ignored` leaves out."""
 
     files: Files
     root: RelPath
@@ -629,7 +629,7 @@ class Folder:
     ignored: GitIgnore
 
     def scan(self) -> Mapping[RelPath, Stamp]:
-        """All documents with their stamps, by path, in order."""
+        """All documents with their stamps, sorted by path."""
         found: dict[RelPath, Stamp] = {}
         links: list[RelPath] = []
         seen: set[RelPath] = set()
@@ -651,13 +651,13 @@ class Folder:
         return MappingProxyType(dict(sorted(found.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
-        """The stamp of a document; None for another file, or one that may not be read."""
+        """The stamp of a document; None for any other file, or one that may not be read."""
         if not self.root.covers(path) or not is_document(path) or self._hidden(path):
             return None
         return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
 
     def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
-        """The bytes of a document that had this stamp; None if they may not be read, NotRead."""
+        """The bytes of a document and their stamp; None if missing or forbidden. Raises NotRead."""
         if stamp.size > sizes.NOTE:
             raise NotRead("TOO_LARGE", stamp)
         try:
@@ -694,7 +694,7 @@ class Folder:
         return False
 
     def parent(self, path: RelPath) -> RelPath | None:
-        """The parent document; None at the top, or in a folder without one."""
+        """The parent document; None at the top, or if the folder has no document."""
         above = path.parent
         if above == self.root or not self.root.covers(above):
             return None
@@ -705,11 +705,11 @@ class Folder:
         return None
 
     def below(self, path: RelPath) -> RelPath:
-        """The folder that holds the documents below one."""
+        """The folder for the documents below this one."""
         return RelPath((*path.parts[:-1], stem(path)))
 
     def names(self, path: RelPath) -> frozenset[str]:
-        """The names in a folder, case folded; empty if it is missing."""
+        """The case-folded names in a folder; empty if it is missing."""
         try:
             _, entries = self.files.list_dir(path)
         except Refusal:
@@ -737,7 +737,7 @@ class Folder:
     def _follow(
         self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
     ) -> None:
-        """Scan the target of a link, unless it is in the notebook anyway."""
+        """Scan the target of a link unless the notebook contains it anyway."""
         try:
             real = self.files.resolve(path)
         except Refusal:
@@ -767,12 +767,12 @@ class Folder:
 
 
 def is_document(path: RelPath) -> bool:
-    """Whether the name is one of a document."""
+    """Whether the name is that of a document."""
     return path.name.lower().endswith(ENDINGS) and bool(stem(path))
 
 
 def stem(path: RelPath) -> str:
-    """The name without its ending."""
+    """The name without its extension."""
     name = path.name
     for ending in ENDINGS:
         if name.lower().endswith(ending):

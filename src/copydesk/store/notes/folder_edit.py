@@ -1,4 +1,4 @@
-"""A dry run of block changes on the documents of a folder: edits of files, or a refusal."""
+"""A dry run of block changes on the documents of a folder; it yields file edits or a refusal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WorkingDocument:
 
     @property
     def change(self) -> ChangeSet:
-        """All changes so far, as one of the document's bytes."""
+        """All changes so far, relative to the bytes of the document."""
         size = len(self.document.data)
         return ChangeSet.of(size, _shifted(self._regions, 0))
 
@@ -94,7 +94,7 @@ class WorkingDocument:
     def successor(
         self, stamp: Stamp, digest: str, data: bytes, rows: tuple[Fingerprint, ...]
     ) -> FolderDocument | None:
-        """The document after the changes, made by using up the one before; None if to be parsed."""
+        """The changed document, built from the blocks of the old one; None if it must be parsed."""
         document = self.document
         if document.spent or document.chunks.size == 1 or not self._regions:
             return None
@@ -129,7 +129,7 @@ class WorkingDocument:
         return FolderDocument(document.path, stamp, digest, data, tree, rows, tuple(order))
 
     def lost_anchors(self) -> list[str]:
-        """The names that blocks had in the text, and none has after the changes."""
+        """The names that blocks had in the text and that no block has after the changes."""
         children, chunks = self.document.tree.root.children, self.document.chunks
         old: list[str] = []
         new: set[str] = set()
@@ -140,7 +140,7 @@ class WorkingDocument:
         return [name for name in dict.fromkeys(old) if name not in new]
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
-        """A block as it is now, and the window that a change of it can affect; BlockNotFound."""
+        """A current block and the window that a change of it can affect; raises BlockNotFound."""
         if block_id == self.document.id:
             raise AssertionError("a document has no region")
         region = self._of(block_id)
@@ -155,7 +155,7 @@ class WorkingDocument:
         return region, region.by_id[block_id]
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
-        """The document, with a window of its first or its last blocks."""
+        """The document, with a window around its first or its last block."""
         size = self.document.chunks.size
         at = size - 1 if last else 0
         region = self._region(at, at + 1)
@@ -170,7 +170,7 @@ class WorkingDocument:
     def insert(
         self, region: ReparseWindow, block: Block, where: Where, markdown: str, count: int
     ) -> tuple[str, ...]:
-        """Insert so many blocks; their ids. InvalidArgs if they would merge with others."""
+        """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
         expected = _expected(block, where, count)
         edit = insertion(region.tree, block, where).edit(markdown)
         added = self._make(region, (edit,), expected)
@@ -179,7 +179,7 @@ class WorkingDocument:
         return added
 
     def update(self, region: ReparseWindow, block: Block, markdown: str) -> None:
-        """Replace the text of a block, which keeps its id. InvalidArgs as `insert`."""
+        """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
         assert block.parent is not None
         name = region.ids[block]
         text = as_stored(raw_markdown(region.tree, block), markdown)
@@ -191,7 +191,7 @@ class WorkingDocument:
             raise InvalidArgs("markdown", _RUNS_ON)
 
     def delete(self, region: ReparseWindow, block: Block) -> None:
-        """Delete a block and the containers it leaves empty; lists that then meet merge."""
+        """Delete a block and the containers that become empty; lists that then meet are merged."""
         if is_phantom(block):
             region.by_id.pop(region.ids[block])
             self._name(region, block)
@@ -221,7 +221,7 @@ class WorkingDocument:
     def _make(
         self, region: ReparseWindow, edits: Sequence[Edit], expected: Expected
     ) -> tuple[str, ...] | None:
-        """Make edits in a window; the ids of the added blocks, None if the effect is another."""
+        """Make edits in a window; return the ids of added blocks, None for an unexpected effect."""
         change = ChangeSet.of(len(region.tree.data), edits)
         tree = self._parsed(change.apply(region.tree.data), region.low)
         found = carried(region, tree, expected, self._new)
@@ -239,7 +239,7 @@ class WorkingDocument:
         region.by_id = {name: block for block, name in ids.items()}
 
     def _merge(self, region: ReparseWindow, block: Block, edit: Edit) -> None:
-        """A deletion that merges other blocks: they are re-identified by their fingerprints."""
+        """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
         name, shift = region.ids[block], edit.start - block.start
         length, by = edit.stop - edit.start, 1
         size = self.document.chunks.size
@@ -262,7 +262,7 @@ class WorkingDocument:
         self._put(wide, tree, change, ids)
 
     def _guarded(self, region: ReparseWindow, tree: Tree) -> bool:
-        """Whether the first and the last block of a window are unchanged in another tree."""
+        """Whether the first and the last block of a window are the same in another tree."""
         old, new = region.tree.root.children, tree.root.children
         pairs: list[tuple[Block, Block]] = []
         if region.low:
@@ -275,7 +275,7 @@ class WorkingDocument:
         )
 
     def _of(self, block_id: str) -> ReparseWindow:
-        """A window with the block; BlockNotFound."""
+        """A window that contains the block; raises BlockNotFound."""
         for region in self._regions:
             if block_id in region.by_id:
                 return region
@@ -287,7 +287,7 @@ class WorkingDocument:
         return self._region(max(chunk - 1, 0), min(chunk + 2, self.document.chunks.size))
 
     def _with_guards(self, region: ReparseWindow, index: int) -> ReparseWindow:
-        """The window, widened so that a block is before and behind this child."""
+        """The window, widened so that a block precedes and follows the child at this index."""
         size = self.document.chunks.size
         low, high = region.low, region.high
         if index == 0 and low > 0:
@@ -297,9 +297,9 @@ class WorkingDocument:
         return region if (low, high) == (region.low, region.high) else self._region(low, high)
 
     def _region(self, low: int, high: int) -> ReparseWindow:
-        """The window of these chunks, merged with the windows that it overlaps."""
+        """The window of these chunks, merged with the windows it overlaps."""
         met: list[ReparseWindow] = []
-        for one in self._regions:  # in order, and no two of them meet
+        for one in self._regions:  # in order and disjoint
             if one.low < high and low < one.high:
                 met.append(one)
                 low, high = min(low, one.low), max(high, one.high)
@@ -316,7 +316,7 @@ class WorkingDocument:
         return made
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
-        """A window of chunks and of windows among them; None if it would parse differently."""
+        """Join chunks and the windows among them; None if the result would parse differently."""
         document, chunks = self.document, self.document.chunks
         children = document.tree.root.children
         parts: list[bytes] = []
@@ -358,7 +358,7 @@ def _shifted(regions: Iterable[ReparseWindow], by: int) -> list[Edit]:
 
 
 def _expected(block: Block, where: Where, count: int) -> Expected:
-    """The expected effect of an insertion; it replaces an empty paragraph."""
+    """The expected effect of an insertion, which replaces an empty paragraph."""
     if where in ("before", "after"):
         parent = _parent(block)
         if is_phantom(block):
@@ -395,7 +395,7 @@ def _emptied(tree: Tree, block: Block) -> Edit:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The digest and the rows that a file will have; `working` is what leads to them."""
+    """The digest and rows that a file will have, and the working document they come from."""
 
     path: RelPath
     digest: str
@@ -405,7 +405,7 @@ class FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
-    """What `execute` needs: the planned files, the ids to return, and the names that get lost."""
+    """What `execute` needs: planned files, ids to return, and names that get lost."""
 
     plans: tuple[FilePlan, ...]
     ids: tuple[tuple[str, ...], ...]
@@ -415,7 +415,7 @@ class HeldFiles:
 def dry_run(
     documents: DocumentCache, changes: Sequence[Change], fresh: Callable[[], str]
 ) -> Prepared:
-    """Check the changes; raises the refusal of the first that cannot be made."""
+    """Check the changes; raise the refusal of the first that cannot be made."""
     trial = _FolderDryRun(documents, fresh)
     ids = tuple(trial.take(change) for change in changes)
     before: dict[str, str] = {}
@@ -449,7 +449,7 @@ def dry_run(
 
 
 def texts(path: RelPath, data: bytes) -> Mapping[str, str]:
-    """One document's text, as it is shown."""
+    """The text of one document for display, by its path."""
     return MappingProxyType({str(path): _text(data)})
 
 
@@ -464,7 +464,7 @@ class _FolderDryRun:
         self.workings: dict[RelPath, WorkingDocument] = {}
 
     def take(self, change: Change) -> tuple[str, ...]:
-        """Make one change; the ids it leaves."""
+        """Apply one change; return the ids it leaves."""
         match change:
             case InsertText():
                 return self._insert(change)
@@ -511,7 +511,7 @@ class _FolderDryRun:
         return ()
 
     def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
-        """The block to change; WrongBlockKind for a document, BlockChanged if not as in `over`."""
+        """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
         working = self._working(block_id)
         if block_id == working.document.id:
             raise WrongBlockKind(block_id, "d", "block")
@@ -537,7 +537,7 @@ def _list_subtype(parent: Block) -> str | None:
 
 
 def as_stored(old: str, new: str) -> str:
-    """The new text with unchanged lines in their old bytes; others spell out what is not UTF-8."""
+    """The new text; unchanged lines keep their old bytes, changed ones spell out non-UTF-8 ones."""
     shown = shown_text(old)
     if shown == old:
         return new
@@ -550,10 +550,10 @@ Names = Callable[[Block], str]
 
 @dataclass(eq=False)
 class ReparseWindow:
-    """The chunks [low, high) of a document as changed so far.
+    """The chunks [low, high) of a document with the changes so far.
 
-    `start` is the byte of the document where they start; `change` is made to
-    the bytes that stood there. `ids` of all blocks but front matter.
+    `start` is the byte offset of the chunks in the document; `change` applies to their original
+    bytes. `ids` covers all blocks but front matter.
     """
 
     low: int
@@ -569,7 +569,7 @@ class ReparseWindow:
         return self.ids.get(block, "")
 
     def rows(self) -> list[Fingerprint]:
-        """The rows of its blocks, without the document's."""
+        """The rows of its blocks, without that of the document."""
         made: list[Fingerprint] = []
         for child in self.tree.root.children:
             if child.kind != MATTER:
@@ -577,7 +577,7 @@ class ReparseWindow:
         return made
 
     def rows_of(self, top: Block) -> list[Fingerprint]:
-        """The rows of one block and those in it, of its depth in the document."""
+        """The rows of a block and its descendants, with their depths in the document."""
         depth = sum(1 for _ in top.ancestors())
         names = (self.ids[block] for block in top.walk() if block.kind != MATTER)
         return [
@@ -592,7 +592,7 @@ def same_blocks(
     tree: Tree,
     ids: dict[Block, str],
 ) -> bool:
-    """Whether blocks are equal byte for byte; if so, the new ones get their ids in `ids`."""
+    """Whether structures and leaf texts are equal; if so, the new blocks get their ids in `ids`."""
     if len(old) != len(new):
         return False
     waiting = [(*each, other) for each, other in zip(old, new, strict=True)]
@@ -619,8 +619,8 @@ def same_blocks(
 class Expected:
     """The expected effect of a change on the blocks in `parent`.
 
-    From index `at` on `removed` are not there any more, and `added` new ones
-    are. `kept` is the id that the first of these has, if it is not a new one.
+    From index `at` on, `removed` blocks disappear and `added` new ones take their place. `kept` is
+    the id of the first of these if it keeps one.
     """
 
     parent: Block
@@ -633,7 +633,7 @@ class Expected:
 def carried(
     region: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
 ) -> tuple[dict[Block, str], list[Block]] | None:
-    """The ids after a change, and the added blocks; None if it did not do what was expected."""
+    """The ids after a change, and the added blocks; None if its effect was not the expected one."""
     ids: dict[Block, str] = {}
 
     def same(old: Sequence[Block], new: Sequence[Block]) -> bool:

@@ -1,4 +1,4 @@
-"""Persistent knowledge of a folder's blocks: sidecar files with ids, and an SQLite index."""
+"""What is stored about a folder's blocks: sidecar files with ids, and an SQLite index."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from copydesk.store.state import StateFolder
 
 _FORMAT = 2
 _READ_FORMATS = (1, 2)
-"""The first had the fields of a row as they are."""
+"""Format 1 stores the fields of a row unencoded."""
 
 _PLAIN = len(Fingerprint._fields)
-"""The fields of a row that is spelled as it is, as in steps."""
+"""The number of fields in an unencoded row, as in a file of steps."""
 
 _DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
 _MOST_STEPS = 64
@@ -39,7 +39,7 @@ _MOST_STEP_BYTES = 1 << 20
 
 
 class Splice(NamedTuple):
-    """A replacement of rows from row `at` on (0-based, of the older text)."""
+    """A replacement of rows, starting at row `at` (0-based, in the older text)."""
 
     at: int
     old: tuple[Fingerprint, ...]
@@ -61,7 +61,7 @@ class SidecarChange(NamedTuple):
         return SidecarChange(self.after, self.before, tuple(splices))
 
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
-        """Apply to rows; None for rows that it does not fit."""
+        """Apply the change to rows; None if it does not fit them."""
         made: list[Fingerprint] = []
         at = 0
         for splice in self.splices:
@@ -76,7 +76,7 @@ class SidecarChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """The rows of a document's text with this digest, and the tombstones."""
+    """The rows of the document text with this digest, and the tombstones."""
 
     path: str
     digest: str
@@ -85,7 +85,7 @@ class Sidecar:
 
 
 class SidecarFile(NamedTuple):
-    """A file of the folder as it is now."""
+    """The current size and time of a file in the folder of sidecars."""
 
     name: str
     size: int
@@ -102,14 +102,14 @@ class Sidecars:
         self._locks = FileLocks(home.folder("locks"))
 
     def cache_path(self, of: str) -> str:
-        """The cache of this machine (SQLite is not shared) for members with the same rights."""
+        """The path of this machine's cache (SQLite is not shared) for members with equal rights."""
         return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
 
     def close(self) -> None:
         self._locks.close()
 
     def held(self) -> AbstractContextManager[None]:
-        """The lock among processes for writing sidecars."""
+        """The lock between processes that protects the writing of sidecars."""
         return self._locks.hold("ids")
 
     def notebook(self, fresh: str) -> str:
@@ -125,11 +125,11 @@ class Sidecars:
             return fresh
 
     def load(self, path: str) -> Sidecar | None:
-        """The sidecar of a document; None if there is none that can be read."""
+        """The sidecar of a document; None if it is missing or unreadable."""
         return self.load_file(f"{name_of(path)}.json")
 
     def load_file(self, name: str) -> Sidecar | None:
-        """The same by the name of the file."""
+        """The sidecar with this file name; None if it is missing or unreadable."""
         found = _json(os.path.join(self._folder, name))
         try:
             if found["format"] not in _READ_FORMATS:
@@ -148,7 +148,7 @@ class Sidecars:
         return found[0] if found is not None else None
 
     def head(self, path: str) -> tuple[str, Fingerprint] | None:
-        """The same, and the row of the document itself; None too where that cannot be read."""
+        """The digest and the row of the document itself; None if either cannot be read."""
         found = self._start(path, 3)
         if found is None:
             return None
@@ -159,7 +159,7 @@ class Sidecars:
         return (found[0], row) if is_id(row.id) else None
 
     def _start(self, path: str, lines: int) -> tuple[str, str] | None:
-        """The digest on the first of so many lines of a sidecar, and the last of them."""
+        """The digest in a sidecar's first line, and the last of its first `lines` lines."""
         try:
             with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
                 read = [file.readline() for _ in range(lines)]
@@ -169,7 +169,7 @@ class Sidecars:
         return (found[1], read[-1]) if found is not None else None
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
-        """Write a sidecar, under the lock. `flush` it if its ids could not be generated again."""
+        """Write a sidecar, under the lock; `flush` if its ids cannot be generated again."""
         rows = ",\n".join(_spelled(sidecar.rows))
         past = ",\n".join(json.dumps(each, separators=(",", ":")) for each in sidecar.past)
         path = json.dumps(sidecar.path)
@@ -183,7 +183,7 @@ class Sidecars:
         return SidecarFile(os.path.basename(name), now.st_size, now.st_mtime_ns)
 
     def drop(self, path: str) -> None:
-        """Remove the files of a document that has another path now."""
+        """Remove the files of a document whose path has changed."""
         for kind in ("json", "steps"):
             with suppress(FileNotFoundError):
                 os.unlink(self._file(path, kind))
@@ -194,7 +194,7 @@ class Sidecars:
             os.replace(self._file(old, "steps"), self._file(new, "steps"))
 
     def add(self, path: str, step: SidecarChange) -> None:
-        """Save a step, under the lock."""
+        """Save a step, under the lock; the oldest ones are dropped."""
         line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
         name = self._file(path, "steps")
         lines = [*_lines(name), line][-_MOST_STEPS:]
@@ -207,14 +207,14 @@ class Sidecars:
         _write(name, "".join(lines), flush=False)
 
     def steps(self, path: str) -> Iterator[SidecarChange]:
-        """The saved steps of a document, the latest last."""
+        """The saved steps of a document, oldest first."""
         for line in _lines(self._file(path, "steps")):
             step = _step(line)
             if step is not None:
                 yield step
 
     def way(self, path: str, before: str, after: str) -> list[SidecarChange]:
-        """The steps from the rows of one text to those of another; empty if there is no path."""
+        """The steps that lead from the rows of one text to those of another; empty if none do."""
         ways: dict[str, list[SidecarChange]] = defaultdict(list)
         for step in self.steps(path):
             ways[step.before].append(step)
@@ -231,7 +231,7 @@ class Sidecars:
         return reached.get(after, [])
 
     def files(self) -> dict[str, SidecarFile]:
-        """The existing files of sidecars and of steps, by name."""
+        """The existing sidecars and files of steps, by name."""
         found: dict[str, SidecarFile] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
@@ -246,14 +246,14 @@ class Sidecars:
 
 
 def name_of(path: str) -> str:
-    """A file name for a path."""
+    """The file name for a path: a hash."""
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def rows_as_step(
     before: str, old: Sequence[Fingerprint], after: str, new: Sequence[Fingerprint], most: int
 ) -> SidecarChange | None:
-    """The step between two texts, as one splice; None if it has more rows than `most`."""
+    """The step between two texts as one splice; None if that has more than `most` rows."""
     start, old_stop, new_stop = 0, len(old), len(new)
     while start < min(old_stop, new_stop) and old[start] == new[start]:
         start += 1
@@ -273,15 +273,15 @@ def _step(line: str) -> SidecarChange | None:
             before, after, tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices)
         )
     except (ValueError, TypeError, AttributeError):
-        return None  # a line that a crash has cut
+        return None  # a line cut off by a crash
 
 
 _DATE = 14
-"""The characters of an id that say when it was made."""
+"""The characters of an id that hold its creation time."""
 
 
 def _spelled(rows: Iterable[Fingerprint]) -> Iterator[str]:
-    """The rows as short JSON: hash and sketch in base 64, a date only where it is another."""
+    """The rows as short JSON: hash and sketch in base 64; a repeated date is left out."""
     date = ""
     for row in rows:
         name = row.id[_DATE:] if row.id[:_DATE] == date else row.id
@@ -346,7 +346,7 @@ _BUSY_SECONDS = 30.0
 _ASKED = 500
 _JOURNAL_BYTES = 1 << 16
 _LEVEL = 1
-"""Of compression: a stronger one is slower than reading the files, and saves a fifth."""
+"""Compression level; a higher one saves a fifth but is slower than reading the files."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS paths (number INTEGER PRIMARY KEY, path TEXT UNIQUE);
@@ -363,7 +363,7 @@ CREATE TABLE IF NOT EXISTS sidecars (
 
 Answer = TypeVar("Answer")
 Statement = tuple[str, Sequence[tuple[object, ...]]]
-"""An SQL statement, and the rows of values that it is run with."""
+"""An SQL statement and the rows of values to run it with."""
 
 
 class IndexedText(NamedTuple):
@@ -376,7 +376,7 @@ class IndexedText(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """The state of a file when it was indexed; `unread` is why it is no document."""
+    """The state of a file when it was indexed; `unread` is why it was not read, or empty."""
 
     stamp: tuple[int, int, int, int, int]
     settled: bool
@@ -384,7 +384,7 @@ class Indexed(NamedTuple):
     unread: str
 
     def is_of(self, stamp: Stamp) -> bool:
-        """Whether the file is as it was then."""
+        """Whether the file is certainly unchanged since then."""
         return self.settled and self.stamp == stamp_key(stamp)
 
 
@@ -394,10 +394,10 @@ def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
 
 
 class NotesIndex:
-    """A SQLite file that may be deleted at any time. Safe to use from many threads.
+    """An index in an SQLite file that may be deleted at any time. Safe to use from many threads.
 
-    It is kept small: the texts of a document are one compressed value, and an id is known by its
-    hash. So `where` and `of_others` may name a document that does not have the id.
+    To stay small, it stores the texts of a document as one compressed value and ids as hashes. So
+    `where` and `of_others` may name a document that does not have the id.
     """
 
     def __init__(self, path: str) -> None:
@@ -435,7 +435,7 @@ class NotesIndex:
         anchors: Iterable[str],
         unread: str = "",
     ) -> None:
-        """Index a document; without texts those of before stay."""
+        """Index a document; without `texts` the indexed ones stay."""
         row = (path, *stamp_key(stamp), stamp.settled, digest, unread)
         changes: list[Statement] = [
             ("REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
@@ -459,7 +459,7 @@ class NotesIndex:
         )
 
     def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """The places of texts with all of the words, which are case folded; the best first."""
+        """The places of texts that contain all these case-folded words, best first."""
         wanted = [_bytes(word) for word in words]
         found: list[tuple[int, int, str, int]] = []
         for path, marks, packed in self._rows(
@@ -472,12 +472,12 @@ class NotesIndex:
         yield from ((path, at) for _, _, path, at in found)
 
     def anchored(self, block_id: str) -> list[str]:
-        """The documents with this anchor in their text."""
+        """The documents whose text has this anchor."""
         rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
         return [path for (path,) in rows]
 
     def where(self, block_id: str) -> str | None:
-        """The document that the block is in, or was in last."""
+        """The document that contains the block, or contained it last."""
         rows = self._rows(
             "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
             (_hash(block_id),),
@@ -497,7 +497,7 @@ class NotesIndex:
             self.together(lambda: self._try(keep))
 
     def of_others(self, path: str, ids: Sequence[str]) -> frozenset[str]:
-        """The ids among these that belong, or belonged, to other documents."""
+        """Those ids that belong, or once belonged, to other documents."""
         found: set[str] = set()
         for start in range(0, len(ids), _ASKED):
             part = {_hash(block_id): block_id for block_id in ids[start : start + _ASKED]}
@@ -509,12 +509,12 @@ class NotesIndex:
         return frozenset(found)
 
     def sidecars(self) -> dict[str, tuple[str, SidecarFile]]:
-        """The indexed sidecars, by file name: the path of the document, the file."""
+        """The indexed sidecars, by file name: the path of the document, and the file."""
         rows = self._rows("SELECT name, path, size, mtime_ns FROM sidecars")
         return {name: (path, SidecarFile(name, size, mtime)) for name, path, size, mtime in rows}
 
     def keep_sidecar(self, seen: SidecarFile, path: str) -> None:
-        """Note that a sidecar is indexed."""
+        """Record that a sidecar is indexed."""
         row = (seen.name, path, seen.size, seen.mtime_ns)
         self._change(("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", [row]))
 
@@ -522,7 +522,7 @@ class NotesIndex:
         self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
 
     def together(self, work: Callable[[], Answer]) -> Answer:
-        """Do the work in one transaction, which is faster."""
+        """Run `work` in one transaction, which is faster."""
         with self._lock:
             connection = self._open()
             if connection.in_transaction:
@@ -549,7 +549,7 @@ class NotesIndex:
         self._try(change)
 
     def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Run a query; replace a broken file by a new one, or else by a database in memory."""
+        """Run a query; replace a broken file by a new one, and that by a database in memory."""
         with self._lock:
             for remove in (False, True):
                 try:
@@ -594,7 +594,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
-    """The texts of a document, compressed, and before them three numbers of each."""
+    """For each text of a document three numbers, and the texts; both compressed."""
     marks, folded = array("Q"), list[str]()
     for text in texts:
         marks.extend((text.at, text.rank, text.length))
@@ -606,7 +606,7 @@ def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
 def _places(
     path: str, packed: bytes, folded: bytes, words: Sequence[bytes]
 ) -> Iterator[tuple[int, int, str, int]]:
-    """Rank, length, path and position of the texts with all of the words."""
+    """Rank, length, path and position of each text that contains all of the words."""
     marks = array("Q")
     marks.frombytes(packed)
     for number, text in enumerate(folded.split(b"\0")):

@@ -90,7 +90,7 @@ from copydesk.store.notes.protocol import (
 
 
 def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Prepared:
-    """Check the changes; raises the refusal of the first that cannot be made or undone."""
+    """Check the changes; raise the refusal of the first that cannot be made or undone."""
     trial = _KernelDryRun(kernel, split, changes)
     before = trial.texts()
     for index, change in enumerate(changes):
@@ -101,7 +101,7 @@ def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Pr
 
 
 class _KernelDryRun:
-    """The blocks that changes name, with the containers around them read."""
+    """A simulation on the blocks that the changes name and the containers around them."""
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> None:
         self._kernel = kernel
@@ -109,7 +109,7 @@ class _KernelDryRun:
         self._nodes: dict[str, KernelNode] = {}
         self._roots: list[KernelNode] = []
         self._lost: set[str] = set()
-        self._restored: set[str] = set()  # restored ids: the blocks inside are not known
+        self._restored: set[str] = set()  # restored ids; the blocks inside are unknown
         self._marks: dict[str, str] = {}
         self._containers: dict[str, None] = {}
         self._idle: set[int] = set()
@@ -135,7 +135,7 @@ class _KernelDryRun:
                 self._paths[root.id] = kernel.home(root.id).path
 
     def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """The positions of the blocks that exist, and of all containers around them."""
+        """The positions of the existing blocks and of all containers around them."""
         found: dict[str, TreeInfo] = {}
         wanted = list(dict.fromkeys(ids))
         while wanted:
@@ -151,11 +151,11 @@ class _KernelDryRun:
                 self._open(child, opened)
 
     def texts(self) -> Mapping[str, str]:
-        """The documents as they are now, by their paths."""
+        """The current texts of the documents, by path."""
         return MappingProxyType({self._paths[root.id]: root.text() for root in self._roots})
 
     def held(self) -> HeldBlocks:
-        """The facts for `execute`."""
+        """The data that `execute` needs."""
         documents = tuple(root.id for root in self._roots)
         containers, idle = tuple(self._containers), frozenset(self._idle)
         return HeldBlocks(self._marks, containers, documents, idle, self._doms)
@@ -261,7 +261,7 @@ class _KernelDryRun:
             if anchor.kind not in CONTAINERS:
                 raise WrongBlockKind(anchor_id, anchor.kind, "container")
             parent = anchor
-            if parent.children is None:  # an earlier change wrote all of it
+            if parent.children is None:  # an earlier change rewrote it
                 raise BlockChanged(block_id=anchor_id)
             at = 0 if side == "first_in" else len(parent.children)
         else:
@@ -273,7 +273,7 @@ class _KernelDryRun:
         return parent, at
 
     def _block(self, block_id: str, over: str) -> KernelNode | None:
-        """The block to change; WrongBlockKind for a document, BlockChanged if not as in `over`."""
+        """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
         node = self._node(block_id)
         if node is None:
             return None
@@ -285,14 +285,14 @@ class _KernelDryRun:
         return node
 
     def _node(self, block_id: str) -> KernelNode | None:
-        """The node of a block; None if it was restored within another one."""
+        """The node of a block; None if it was restored inside another block."""
         node = self._nodes.get(block_id)
         if node is None and block_id not in self._restored:
             raise BlockNotFound(block_id, lost=block_id in self._lost)
         return node
 
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
-        """Check that the block can be restored, and keep its mark; one that goes `back` freely."""
+        """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
         if node.parent is not None:
             self._containers[node.parent.id] = None
         if node.id in self._marks or node.id in self._restored or node.id in self._lost:
@@ -306,11 +306,11 @@ class _KernelDryRun:
         self._marks[node.id] = mark_of(image)
 
     def _changing(self, node: KernelNode, image: str) -> str:
-        """What the kernel would not make again of the block; empty for nothing."""
+        """What would not survive a rewrite of the block by the kernel; empty if nothing."""
         pieces = self._split(image)
         kinds = ("l", "i") if node.kind == "i" else (node.kind,)
         if len(pieces) != 1 or (node.kind and pieces[0].kind not in kinds):
-            return "reads as other blocks"  # the kernel keeps what its own text cannot make
+            return "reads as other blocks"  # the kernel keeps blocks that its own text cannot make
         if node.id not in self._doms:
             self._doms |= self._kernel.doms([node.id])
         signed = self._kernel.signed(node.id) if "\u200b" in image else ""
@@ -337,7 +337,7 @@ _BREADCRUMB = "/api/block/getBlockBreadcrumb"
 _TAG = re.compile(r"<[^<>]*>")
 
 _SPARE = 4
-"""Rows asked for per block wanted: the index may name blocks that are gone."""
+"""Rows to request per wanted block: the index may name blocks that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,20 +353,20 @@ class NewDocument:
 
     @property
     def path(self) -> str:
-        """The path that it has to get."""
+        """The path that the document must get."""
         return f"{self.above}/{self.id}.sy"
 
 
 @dataclass(frozen=True, slots=True)
 class NewDailyNote:
-    """Today's note, to create if it is missing, and a text to append."""
+    """A request for today's note, which may be missing, with a text to append."""
 
     box: str
     markdown: str
 
 
 class KernelStore:
-    """The notes of a kernel, thread-safe, one execution at a time; `pause` waits seconds."""
+    """The notes of a kernel. Thread-safe, one execution at a time; `pause` waits in seconds."""
 
     def __init__(
         self, http: KernelHttp, split: SplitBlocks = split_blocks, pause: Pause = time.sleep
@@ -380,7 +380,7 @@ class KernelStore:
     def at(
         url: str, token: str, split: SplitBlocks = split_blocks, timeout_s: float = 30.0
     ) -> KernelStore:
-        """The store of the kernel at a URL; InvalidArgs for what is no URL. Nothing is sent yet."""
+        """The store for a kernel at a URL; InvalidArgs for an invalid URL. Sends nothing yet."""
         if not token or not token.isascii() or not token.isprintable():
             raise InvalidArgs("SIYUAN_TOKEN", "is no token")
         return KernelStore(KernelHttp(Address.of(url), token, timeout_s), split)
@@ -466,7 +466,7 @@ class KernelStore:
             kind = KINDS.get(text(_BREADCRUMB, of, "type"), "")
             if kind != "d":
                 crumbs.append(Crumb(crumb_id, kind, _read(text(_BREADCRUMB, of, "name"))))
-        if crumbs[-1].id != block_id:  # left out where its item stands for it
+        if crumbs[-1].id != block_id:  # left out if its list item represents it
             crumbs.append(Crumb(block_id, standing.kind, ""))
         return tuple(crumbs)
 
@@ -487,7 +487,7 @@ class KernelStore:
         return address
 
     def check_links(self, prepared: Prepared) -> None:
-        """A kernel's links are by id."""
+        """Do nothing: links in a kernel use ids."""
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         return dry_run(self._kernel, self._split, changes)
@@ -495,7 +495,7 @@ class KernelStore:
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         checked(markdown)
         name = checked_title(title)
-        name = name.removesuffix(".sy") or name  # the kernel would take the ending away
+        name = name.removesuffix(".sy") or name  # the kernel would remove the suffix
         self._check_open(box)
         above = ""
         if parent_id:
@@ -549,7 +549,7 @@ class KernelStore:
         self._kernel.close()
 
     def _make_document(self, new: NewDocument) -> ChangesDone:
-        """Create a prepared document; one that was not answered in time is waited for."""
+        """Create a prepared document; if the answer times out, wait for the document to appear."""
         problem = named = ""
         late = False
         try:
@@ -571,7 +571,7 @@ class KernelStore:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
     def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
-        """Check the new document, remove a wrong one; a `late` one that is missing is unsure."""
+        """Check the new document, remove a wrong one; NotesTorn if a `late` one is missing."""
         waits_s = LATE_WAITS_S if late else WAITS_S
         look = partial(self.blocks, [new.id])
         there = settled(self._kernel, self._pause, look, bool, waits_s=waits_s)
@@ -592,7 +592,7 @@ class KernelStore:
         except KernelRefused as refused:
             fault = f"{fault}; {refused}"
         self._kernel.flush()
-        # those above may have been made with it
+        # The kernel may have created its ancestors too.
         left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
         left += self._kernel.standings([new.id])
         if left:
@@ -600,7 +600,7 @@ class KernelStore:
         raise NotesRolledBack(0, new.id, problem or fault)
 
     def _fault(self, made: NoteBlock, markdown: str) -> str:
-        """What is wrong with the content of a new document; empty if nothing is."""
+        """The fault in the content of a new document, or empty."""
         if made.kind != "d":
             return f"it is {made.kind or 'of no kind'}"
         wanted, there = self._split(markdown), self._kernel.children(made.id)
@@ -609,7 +609,7 @@ class KernelStore:
         return differing(markdown, self._kernel.kramdown(made.id))
 
     def _make_daily_note(self, new: NewDailyNote) -> ChangesDone:
-        """Append a text to today's note, which is created if it is missing."""
+        """Append a text to today's note; create the note if it is missing."""
         note = self._daily_note(new.box)
         if not new.markdown.strip():
             return ChangesDone(((note,),))
@@ -622,7 +622,7 @@ class KernelStore:
         try:
             try:
                 document_id = self._kernel.daily_note(box)
-            except AnswerLost:  # asking again makes no second one
+            except AnswerLost:  # asking again does not create a second one
                 document_id = self._kernel.daily_note(box)
             self._kernel.flush()
             found = self.blocks([document_id])
@@ -641,7 +641,7 @@ class KernelStore:
             raise NotebookNotFound(box, closed=found is not None)
 
     def _check_document(self, block_id: str) -> None:
-        """WrongBlockKind for a block that is no document; BlockNotFound."""
+        """Raise WrongBlockKind for a block that is not a document, BlockNotFound for none."""
         kind = self._standing(block_id).kind
         if kind != "d":
             raise WrongBlockKind(block_id, kind, "document")
@@ -664,14 +664,14 @@ class KernelStore:
 
 
 class _DocumentPlaces:
-    """The places of documents, each asked for once."""
+    """The places of documents; each is requested once."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.home = cache(kernel.home)
         self.hpath = cache(kernel.hpath)
 
     def block(self, child: Child, standing: TreeInfo, attributes: Mapping[str, str]) -> NoteBlock:
-        """A block made of the answers of several calls."""
+        """Combine the answers of several calls into a block."""
         home = self.home(standing.parent_id or child.id)
         return NoteBlock(
             id=child.id,
@@ -690,7 +690,7 @@ class _DocumentPlaces:
 
 
 def _is_due(change: Change, image: str | None) -> bool:
-    """Whether there is something to undo."""
+    """Whether there is anything to undo."""
     if isinstance(change, Restore) and change.side is None:
         return image is None or not same(image, change.image)
     return (image is None) == isinstance(change, Restore)
@@ -717,7 +717,7 @@ def _document(
 
 
 def _heading(of: SqlRow, name: str, below: str) -> Heading:
-    """A row of the outline; rows at the top name the same fields differently."""
+    """Convert a row of the outline; rows at the top name the same fields differently."""
     held = of.get(below)
     return Heading(
         valid(text(_OUTLINE, of, "id")),
@@ -731,7 +731,7 @@ def _heading(of: SqlRow, name: str, below: str) -> Heading:
 
 
 def _read(markup: str) -> str:
-    """The text of some HTML, in which the kernel makes blanks of outlines unbreakable."""
+    """The text of HTML; the kernel's outlines contain no-break spaces, which become blanks."""
     return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
 
 

@@ -35,7 +35,7 @@ _BOOTING = "not been fully booted"
 
 
 class KernelRefused(Exception):
-    """The kernel answered with a code other than 0, and its words."""
+    """The kernel answered with a code other than 0 and a message."""
 
     def __init__(self, path: str, code: int, message: str) -> None:
         super().__init__(f"{path}: {message or code}")
@@ -43,11 +43,11 @@ class KernelRefused(Exception):
 
 
 class AnswerLost(NotesUnavailable):
-    """The request was sent, and its outcome is not known."""
+    """The request was sent, but its outcome is unknown."""
 
 
 class NoSuchCall(AnswerLost):
-    """The kernel knows no such call, so nothing was done."""
+    """The kernel does not have this call, so nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Address:
 
     @staticmethod
     def of(url: str) -> Address:
-        """The address of a URL; InvalidArgs(`SIYUAN_URL`) for none, or one with more than that."""
+        """Parse a URL; InvalidArgs(`SIYUAN_URL`) if invalid or with a user, query or fragment."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -77,11 +77,10 @@ class Address:
 
 
 class KernelHttp:
-    """Asks a kernel. Safe to use from many threads.
+    """Sends requests to a kernel. Safe to use from many threads.
 
-    `timeout_s` is for the connection, for each wait, and for the whole of an
-    answer. Reads share kept connections; each write has its own connection, so that no write is
-    sent twice.
+    `timeout_s` limits the connection, each wait, and the whole of an answer. Reads share kept
+    connections; each write has its own connection, so that no write is sent twice.
     """
 
     def __init__(
@@ -94,10 +93,10 @@ class KernelHttp:
         self._kept: list[HTTPConnection] = []
 
     def ask(self, path: str, body: Mapping[str, object], *, reads: bool = False) -> object:
-        """The data of the answer. `reads`: the question may be put again.
+        """Return the data of the answer. `reads`: the request may be repeated.
 
-        Raises KernelRefused for a code other than 0, and NotesUnavailable for everything that is no
-        answer of a kernel to us; AnswerLost when the request had been sent by then.
+        Raises KernelRefused for a code other than 0, and NotesUnavailable if no kernel gave us a
+        valid answer: AnswerLost if the request had been sent and may have been carried out.
         """
         status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
         if status == 401:
@@ -140,10 +139,10 @@ class KernelHttp:
         return connection
 
     def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
-        """One exchange on a connection, which is kept or closed afterwards; ConnectionError."""
+        """Make one exchange on a connection and then keep or close it; raises ConnectionError."""
         until = time.monotonic() + self._timeout_s
         keep = False
-        waiting = connection.sock  # the connection may forget it when the answer has begun
+        waiting = connection.sock  # the connection may drop it once the answer has begun
         waiting.settimeout(self._timeout_s)
         try:
             connection.request("POST", self._address.base + path, data, self._headers)
@@ -225,14 +224,14 @@ KINDS = {
     "NodeAudio": "audio",
     "NodeCallout": "callout",
 }
-"""The kinds of the tree calls by those of the blocks table; others have none."""
+"""The kinds of the blocks table by the node types of the tree calls; other types have none."""
 
 SqlRow = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class TreeInfo:
-    """A block's position in its tree: container and neighbours, empty where there is none."""
+    """A block's position in its tree: container and neighbours; empty ids if there are none."""
 
     id: str
     kind: str
@@ -257,21 +256,21 @@ class DocumentPlace:
 
 
 def row(call: str, value: object) -> SqlRow:
-    """An object."""
+    """Return the value if it is an object; raise NotesUnavailable otherwise."""
     if not isinstance(value, dict):
         raise NotesUnavailable(f"{call}: an object is missing")
     return cast(dict[str, object], value)
 
 
 def rows(call: str, value: object) -> list[SqlRow]:
-    """A list of objects."""
+    """Return the value if it is a list of objects; raise NotesUnavailable otherwise."""
     if not isinstance(value, list):
         raise NotesUnavailable(f"{call}: a list is missing")
     return [row(call, item) for item in cast(list[object], value)]
 
 
 def text(call: str, of: SqlRow, name: str) -> str:
-    """A string; empty when it is left out."""
+    """A string field; empty if it is missing."""
     value = of.get(name)
     if value is None:
         return ""
@@ -281,12 +280,12 @@ def text(call: str, of: SqlRow, name: str) -> str:
 
 
 def texts(call: str, of: SqlRow, *names: str) -> list[str]:
-    """Several strings."""
+    """Several string fields."""
     return [text(call, of, name) for name in names]
 
 
 def tree_info_of(call: str, of: SqlRow) -> TreeInfo | None:
-    """A block's position; None for one that is not in its tree. A document has no container."""
+    """A block's position; None if it is not in a tree. A document has no container."""
     node = text(call, of, "type")
     if not node:
         return None
@@ -298,14 +297,14 @@ def tree_info_of(call: str, of: SqlRow) -> TreeInfo | None:
 MOST_WORDS = 16
 
 LEAVES_OUT = ("l", "i", "b", "s", "callout")
-"""Kinds that hold what other blocks hold already."""
+"""Kinds whose text other blocks contain already."""
 
 
 def search(words: Sequence[str], most: int) -> str:
-    """The ids of blocks that may hold all the words, those changed last first.
+    """SQL for the ids of blocks that may contain all the words, latest changes first.
 
-    A notebook's own document, whose id is that of the notebook, is none of them.
-    InvalidArgs for no word, too many, or one that no literal can hold.
+    It leaves out a notebook's own document, whose id is that of the notebook. InvalidArgs for no
+    word, too many words, or a word that no literal can hold.
     """
     if not words:
         raise InvalidArgs("query", "must not be empty")
@@ -320,7 +319,7 @@ def search(words: Sequence[str], most: int) -> str:
 
 
 def documents(box: str, most: int) -> str:
-    """The documents of a notebook, with its own one, by their paths of titles."""
+    """SQL for the documents of a notebook, including its own one, by their paths of titles."""
     return (
         "SELECT id, content, box, path, hpath, ial FROM blocks "
         f"WHERE type = 'd' AND box = {literal(box)} GROUP BY id "
@@ -329,7 +328,7 @@ def documents(box: str, most: int) -> str:
 
 
 def literal(value: str) -> str:
-    """The text as an SQL literal; InvalidArgs for one with NUL or half a character."""
+    """The text as an SQL literal; InvalidArgs if it has NUL or a lone surrogate."""
     check_characters(value, "query")
     return "'" + value.replace("'", "''") + "'"
 
@@ -352,7 +351,7 @@ def _ascii_lower(text: str) -> str:
 Version = tuple[int, int, int]
 
 OLDEST: Version = (3, 1, 4)
-"""Since this version getChildBlocks returns the Markdown."""
+"""The first version whose getChildBlocks returns the Markdown."""
 
 _KRAMDOWN_MODE: Version = (3, 1, 14)
 _BATCH_UPDATE: Version = (3, 1, 25)
@@ -361,7 +360,7 @@ _READONLY_SQL: Version = (3, 7, 0)
 _HISTORY: Version = (3, 7, 0)
 
 _FEW = 6
-"""Positions that are requested one by one."""
+"""The most positions to request one by one."""
 
 _AT_ONCE = 200
 """The most ids in one request."""
@@ -373,7 +372,7 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 
 class BlockData(NamedTuple):
-    """The content to write to a block: Markdown, or the DOM that the kernel returned."""
+    """The content to write to a block: Markdown, or a DOM that the kernel returned."""
 
     data: str
     kind: Literal["markdown", "dom"] = "markdown"
@@ -393,7 +392,7 @@ class Kernel:
         self._asking = threading.Lock()
 
     def version(self) -> Version:
-        """The version, asked once; NotesUnavailable when too old or not booted."""
+        """The kernel's version, requested once; NotesUnavailable if it is too old or not booted."""
         with self._asking:
             if self._version is None:
                 self._version = self._ask_version()
@@ -415,7 +414,7 @@ class Kernel:
         return version
 
     def _asked(self, call: str, body: Mapping[str, object]) -> object:
-        """The answer to a read, sent again if lost; the kernel's refusal is NotesUnavailable."""
+        """The answer to a read, retried if lost; NotesUnavailable if the kernel refuses."""
         try:
             try:
                 return self._http.ask(call, body, reads=True)
@@ -442,10 +441,10 @@ class Kernel:
     # Read from the trees: always current.
 
     def standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """The positions of blocks; those that do not exist are left out.
+        """The positions of blocks; missing blocks are left out.
 
-        The kernel takes as long for the position of one block as for a fifth of a long document,
-        so of many blocks those that are next to the first are found in their container.
+        The kernel takes as long for the position of one block as for a fifth of a long document. So
+        if there are many, siblings of the first one are looked up in its container.
         """
         wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
@@ -482,7 +481,7 @@ class Kernel:
         return found
 
     def children(self, block_id: str) -> list[Child]:
-        """The content of a container, with memos; for a heading its section; otherwise nothing."""
+        """The children of a container or section of a heading, with memos; otherwise nothing."""
         found = self._children(block_id)
         for at, child in enumerate(found):
             if _MAY_BE_MEMO.search(child.markdown) and MEMO in (image := self.kramdown(child.id)):
@@ -500,7 +499,7 @@ class Kernel:
         return self._kramdown(block_id, "textmark")
 
     def signed(self, block_id: str) -> str:
-        """The same with its marks as Markdown has them, as far as it has any."""
+        """The same with Markdown marks where Markdown has them."""
         return self._kramdown(block_id, "md")
 
     def _kramdown(self, block_id: str, mode: str) -> str:
@@ -511,7 +510,7 @@ class Kernel:
         return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
 
     def doms(self, ids: Sequence[str]) -> dict[str, str]:
-        """The blocks as an editor gets them, with all they hold; without those that are gone."""
+        """The blocks with all they contain as an editor gets them; missing blocks are left out."""
         if self.version() < _MANY_DOMS:
             call = "/api/block/getBlockDOM"
             each = (row(call, self._read(call, {"id": valid(one)})) for one in ids)
@@ -528,10 +527,10 @@ class Kernel:
     def images(
         self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
     ) -> dict[str, str]:
-        """The kramdown of blocks; those that do not exist are left out.
+        """The kramdown of blocks; missing blocks are left out.
 
-        Of several blocks right in a document the document is read once. `standings` are their
-        positions, if those are known.
+        Several top-level blocks of a document are cut from one read of it. `standings` are the
+        positions of the blocks if they are known.
         """
         standings = self.standings(ids) if standings is None else standings
         beside: dict[str, list[TreeInfo]] = {}
@@ -553,7 +552,7 @@ class Kernel:
         return {name: text(call, told, name) for name in told}
 
     def home(self, block_id: str) -> DocumentPlace:
-        """The document of a block that is there."""
+        """The document of an existing block."""
         call = "/api/block/getBlockInfo"
         told = row(call, self._read(call, {"id": valid(block_id)}))
         return DocumentPlace(*texts(call, told, "box", "path", "rootID", "rootTitle"))
@@ -573,7 +572,7 @@ class Kernel:
         return [] if told is None else rows(call, told)
 
     def breadcrumb(self, block_id: str) -> list[SqlRow]:
-        """The way from the document to a block."""
+        """The path from the document to a block."""
         call = "/api/block/getBlockBreadcrumb"
         return rows(call, self._read(call, {"id": valid(block_id), "excludeTypes": []}))
 
@@ -588,11 +587,11 @@ class Kernel:
     # Read from the index: current after `flush`.
 
     def flush(self) -> None:
-        """Wait until all writes are done and in the index."""
+        """Wait until all writes are done and indexed."""
         self._read("/api/sqlite/flushTransaction", {})
 
     def select(self, statement: str, *names: str) -> list[list[str]]:
-        """The columns that a SELECT finds, the first an id; it is sent read-only where that is."""
+        """The columns that a SELECT finds, an id first; read-only if the kernel supports that."""
         call = "/api/query/sql"
         body: dict[str, object] = {"stmt": statement}
         if self.version() >= _READONLY_SQL:
@@ -614,7 +613,7 @@ class Kernel:
         return self._write("/api/block/insertBlock", body)
 
     def update(self, sources: Mapping[str, BlockData]) -> frozenset[str]:
-        """Replace blocks; where the kernel can, all or none. Attributes not named are lost."""
+        """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
         blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
         if len(blocks) > 1 and self.version() >= _BATCH_UPDATE:
             with suppress(NoSuchCall):
@@ -634,7 +633,7 @@ class Kernel:
     def create_document(
         self, box: str, hpath: str, markdown: str, *, parent_id: str, document_id: str
     ) -> str:
-        """A document at a path of titles, below a parent right above; its id, or empty."""
+        """Create a document at a path of titles, below `parent_id`; return its id, or empty."""
         body: dict[str, object] = {
             "notebook": valid(box),
             "path": hpath,
@@ -648,11 +647,11 @@ class Kernel:
         return told if isinstance(told, str) and is_id(told) else ""
 
     def remove_document(self, box: str, path: str) -> None:
-        """Delete a document by its path of ids, with those below it."""
+        """Delete a document and those below it, by its path of ids."""
         self._write("/api/filetree/removeDoc", {"notebook": valid(box), "path": path})
 
     def daily_note(self, box: str) -> str:
-        """Create today's note if it is missing; its id. AnswerLost without one."""
+        """Create today's note if it is missing; return its id. AnswerLost without an id."""
         call = "/api/filetree/createDailyNote"
         self.version()
         told = self._http.ask(call, {"notebook": valid(box)})
@@ -662,7 +661,7 @@ class Kernel:
         return found
 
     def keep_history(self, document_id: str) -> None:
-        """Let the kernel save the document in its history, if it can."""
+        """Ask the kernel to save the document in its history, if it can."""
         if self.version() >= _HISTORY:
             self._write("/api/history/createDocHistory", {"id": valid(document_id)})
 
@@ -672,7 +671,7 @@ class Kernel:
 
 
 def _made(answer: object) -> frozenset[str]:
-    """The ids of the blocks that an answer names as written, and of those inside them."""
+    """The ids of the blocks that an answer names as written, and of the blocks inside them."""
     found: set[str] = set()
     for transaction in _objects(answer):
         for operation in _objects(transaction.get("doOperations")):
@@ -693,10 +692,10 @@ def _objects(value: object) -> list[SqlRow]:
 Pause = Callable[[float], None]
 
 WAITS_S = (0.05, 0.2, 0.5)
-"""The waits between attempts to read a write back."""
+"""Seconds to wait between attempts to read a write back."""
 
 LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
-"""The same for what was not answered in time: the kernel may be busy with it."""
+"""The same for a write that timed out: the kernel may still be busy with it."""
 
 Seen = TypeVar("Seen")
 
@@ -710,10 +709,10 @@ def settled(
     waited: bool = True,
     waits_s: Sequence[float] = WAITS_S,
 ) -> Seen:
-    """What `look` returns; it is called a few times until `good` accepts it.
+    """Call `look` a few times until `good` accepts its result; return the last result.
 
-    `waited`: the kernel has answered when the write was done, as it does but for deletions. A
-    flush, which writes the index too, is then only asked for if what is wanted is not there.
+    `waited`: the kernel answered after the write was done, as it does except for deletions. Then a
+    flush, which also writes the index, is requested only if the result is not good.
     """
     if not waited:
         kernel.flush()

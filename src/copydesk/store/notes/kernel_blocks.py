@@ -19,7 +19,7 @@ from copydesk.store.notes.protocol import BlockText, check_characters, raw_markd
 from copydesk.text.markdown import Block, Tree, is_phantom, parse
 
 VANISHING = ("l", "b", "s")
-"""Containers that the kernel removes together with the last block in them."""
+"""Containers that the kernel removes together with their last block."""
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*(`{3,}(?=[^`]*$)|~{3,})")
 _ATTRIBUTES = re.compile(r"(?:[ \t>]|[-*+][ \t]|[0-9]{1,9}[.)][ \t])*\{::?\s.*=")
@@ -40,13 +40,13 @@ _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufe0f\ufeff]")
 _IDEOGRAPHS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(f"[{_IDEOGRAPHS}]|[^\\W_{_IDEOGRAPHS}]+")
 _TAGS = frozenset(("style", "br"))
-"""Words that the kernel may add, in the tags it writes for inline styles."""
+"""Words that the kernel may add in the tags it writes for inline styles."""
 
 _TOLD = 5
 
 
 def checked(markdown: str) -> str:
-    """The text; InvalidArgs(`markdown`) for what, outside fences, a kernel must not get."""
+    """Return the text; InvalidArgs(`markdown`) if lines outside fences must not reach a kernel."""
     check_characters(markdown, "markdown")
     for line in _outside_fences(markdown, checked=True):
         if _ATTRIBUTES.match(line):
@@ -66,7 +66,7 @@ _LINE_END = re.compile(r"[ \t]*\\?\n[ \t>]*")
 
 
 def unbroken(markdown: str) -> str:
-    """The text with lines joined within marks and links, where the kernel eats line ends."""
+    """Join lines within emphasis and links, where the kernel drops line breaks."""
     tree = parse(markdown, "siyuan")
     data = tree.data
     for block in reversed([one for one in tree.root.walk() if one.kind == "p"]):
@@ -79,7 +79,7 @@ def unbroken(markdown: str) -> str:
 
 
 def differing(written: str, read: str) -> str:
-    """Words written but not read back, or read but not written; empty for none."""
+    """Words written but not read back, or read but not written; empty if there are none."""
     given, there = _words(_EMOJI.sub(" ", _BREAK.sub(" ", written))), _words(read)
     missing = [word for word, times in given.items() if there[word] < times]
     if missing:
@@ -90,18 +90,18 @@ def differing(written: str, read: str) -> str:
 
 
 def expected(over: str, image: str) -> bool:
-    """Whether a block is what a change was made for: by its mark, or by a text that was sent."""
+    """Whether a block is what a change expects, by its mark or by a text that was sent."""
     if over.startswith(SENT):
         return bool(image) and not differing(over.removeprefix(SENT), image)
     return mark_of(image) == over
 
 
 SENT = "sent:"
-"""Before the text that was sent to a block, where its mark could not be read."""
+"""The prefix of a text that was sent to a block whose mark could not be read."""
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether two texts are the same but for blank lines around and blanks at the ends of lines."""
+    """Whether two texts differ only in outer blank lines and in blanks at ends of lines."""
     return _trimmed(one) == _trimmed(other)
 
 
@@ -111,14 +111,14 @@ def _trimmed(markdown: str) -> str:
 
 
 def _words(markdown: str) -> Counter[str]:
-    """The words of a text; of tags within lines, which have several spellings, what they name."""
+    """Count the words of a text; an inline tag counts as the values in it, however spelled."""
     shown = _MARKUP.sub(lambda tag: f" {' '.join(_TELLING.findall(tag[0]))} ", markdown)
     plain = unquote(html.unescape(_INVISIBLE.sub("", _LIST.sub(" ", shown))))
     return Counter(word.casefold() for word in _WORD.findall(_MARKERS.sub("", plain)))
 
 
 def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
-    """The lines outside fenced code; `checked`: InvalidArgs for a fence that loses words."""
+    """The lines outside fenced code; `checked`: InvalidArgs for a fence that would lose words."""
     fence = ""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, line in enumerate(lines, 1):
@@ -145,20 +145,20 @@ _MEMO = re.compile(
 )
 _BARE_END = re.compile(r"(?:\n[ >]*)+\Z")
 MEMO = "data-inline-memo-content="
-"""What shows that a text with spans has a memo."""
+"""Marks the memos in a text with spans."""
 
 _BOUND = ("custom-avs", "custom-riff-decks")
 _BOUND_PREFIX = "custom-sy-av-"
 _VIEW = 'data-type="NodeAttributeView"'
 
 _OWN = ("id", "updated", "created", "type", "data-task")
-"""Attributes that the kernel alone sets."""
+"""Attributes that only the kernel sets."""
 
 _USERS = ("name", "alias", "memo", "bookmark", "style")
 
 
 def plain(image: str) -> str:
-    """The image without times of change; its attributes, which come in any order, in one."""
+    """The image without times of change, its attributes sorted."""
     return _SETTING.sub(_sorted, image)
 
 
@@ -172,7 +172,7 @@ def _sorted(found: re.Match[str]) -> str:
 
 
 def _is_default(name: str, value: str) -> bool:
-    """Whether the kernel gives each table this attribute by itself: columns without widths."""
+    """Whether the kernel adds this attribute to every table: columns without widths."""
     return name == "colgroup" and not value.strip("|")
 
 
@@ -182,7 +182,7 @@ def mark_of(image: str) -> str:
 
 
 def attributes_of(image: str) -> dict[str, dict[str, str]]:
-    """The attributes of the blocks in an image, by id, in the order they are listed."""
+    """The attributes of the blocks in an image by id, in the order of the image."""
     found: dict[str, dict[str, str]] = {}
     for line in _IMAGE_ATTRIBUTES.findall(image):
         pairs = {
@@ -198,7 +198,7 @@ _PLACE = re.compile(r'^\{: [^\n]*\bid="([0-9]{14}-[0-9a-z]{7})"[^\n]*\}$', re.MU
 
 
 def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
-    """Images of blocks cut from the document's; `previous` blocks; unclear ones are left out."""
+    """Cut images of blocks (given with `previous` ones) from a document's; skip unclear ones."""
     ends: dict[str, tuple[int, int]] = {}
     twice: set[str] = set()
     last = ""
@@ -207,7 +207,7 @@ def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
         if found[1] in ends:
             twice.add(found[1])
         ends[found[1]] = found.span()
-    if 'type="doc"' not in last:  # a container within a document has its own prefixes
+    if 'type="doc"' not in last:  # a container within a document has prefixes of its own
         return {}
     sure = ends.keys() - twice
     return {
@@ -218,7 +218,7 @@ def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_attributes(image: str) -> str:
-    """The text of an image, as far as it can be found without parsing."""
+    """The text of an image as far as it can be found without parsing."""
     lines = (line for line in image.split("\n") if not _ONLY.fullmatch(line))
     return _IMAGE_ATTRIBUTES.sub("", "\n".join(lines)).strip("\n")
 
@@ -230,7 +230,7 @@ _INSIDE = re.compile(r'data-(?:content|id)="([^"\n]*)"')
 
 
 def markdown_of_image(image: str) -> str:
-    """The text of an image as Markdown, for a diff: what Markdown has no sign for stays a span."""
+    """The text of an image as Markdown, for a diff; a span without Markdown syntax stays one."""
     text = _SPAN.sub(_as_signs, without_attributes(image))
     return _BARE_END.sub("", _INVISIBLE.sub("", text))
 
@@ -254,7 +254,7 @@ def _as_signs(found: re.Match[str]) -> str:
 
 
 def with_memos(markdown: str, image: str) -> str:
-    """The Markdown of a block with its memos; the image's text where one cannot be placed."""
+    """The Markdown of a block with its memos; the image's text if one of them cannot be placed."""
     made, at = "", 0
     for found in _MEMO.finditer(image):
         memo, word = (html.unescape(part) for part in found.groups())
@@ -272,19 +272,19 @@ def with_memos(markdown: str, image: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two images are the same; blanks in lines and the order of attributes may differ."""
+    """Whether two images are equal apart from blanks in lines and the order of attributes."""
     return plain(one) == plain(other) or (
         same_blocks(one, other) and _kept_by_id(one) == _kept_by_id(other)
     )
 
 
 def same_blocks(one: str, other: str) -> bool:
-    """Whether two images hold the same blocks, by ids and text; attributes may differ."""
+    """Whether two images hold the same blocks by ids and text; attributes may differ."""
     return _ids(one) == _ids(other) and _signs(one) == _signs(other)
 
 
 def bound(image: str) -> str:
-    """Why a block could not be restored by writing its image; empty if it could."""
+    """Why a block cannot be restored by writing its image; empty if it can."""
     for pairs in attributes_of(image).values():
         for name in pairs:
             if name in _BOUND or name.startswith(_BOUND_PREFIX):
@@ -311,11 +311,11 @@ _BARE_HTML = re.compile(r'<protyle-html[^>]*\bdata-content="(?!&lt;div)')
 
 
 def changing(image: str, signed: str, dom: str) -> str:
-    """What the kernel would change in a block that is written as it is; empty for nothing.
+    """What the kernel would change in a block that is written back as it is; empty if nothing.
 
-    It has one form of each block for what it is sent, and others for what was imported or was
-    written by former versions. `signed` is the image with the marks of Markdown, `dom` what an
-    editor gets: of it the kernel would make the one form.
+    The kernel has one form of each block for what it receives, and others for what was imported or
+    written by former versions. `signed` is the image with Markdown marks, `dom` what an editor
+    gets; the kernel would create the first form from it.
     """
     if _Editable.of(dom).count("\u200b") != image.count("\u200b") or _LAST_BLANK.search(signed):
         return "zero-width blanks"
@@ -377,7 +377,7 @@ class _Editable(HTMLParser):
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
-    """Attributes that an update has to restore; if the kind changed, only the user's."""
+    """The attributes that an update must restore; if the kind changed, only the user's."""
     return {
         name: value
         for name, value in attributes.items()
@@ -389,7 +389,7 @@ def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
 
 
 def shown(attributes: dict[str, str]) -> dict[str, str]:
-    """Attributes that are shown: name, alias, memo, bookmark and custom ones."""
+    """The attributes to show: name, alias, memo, bookmark and custom ones."""
     return {
         name: value
         for name, value in attributes.items()
@@ -402,7 +402,7 @@ def _kept_by_id(image: str) -> dict[str, dict[str, str]]:
 
 
 def _ids(image: str) -> list[str]:
-    """The ids in an image as they come, one that comes twice too."""
+    """The ids in an image in their order, duplicates included."""
     return [
         value
         for line in _IMAGE_ATTRIBUTES.findall(image)
@@ -412,7 +412,7 @@ def _ids(image: str) -> list[str]:
 
 
 def _signs(image: str) -> str:
-    """The text of an image; the kernel adds blanks, and zero-width ones, each time it reads one."""
+    """The text of an image without the blanks that the kernel adds whenever it reads one."""
     lines = _IMAGE_ATTRIBUTES.sub("", image.replace("\u200b", "")).split("\n")
     return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
@@ -432,7 +432,7 @@ class Child:
 
 
 class KernelNode:
-    """A block; `children` is None while it is closed. A new one has no id."""
+    """A block; `children` is None until it is opened. A new block has no id."""
 
     __slots__ = ("children", "id", "kind", "markdown", "parent", "subtype")
 
@@ -445,7 +445,7 @@ class KernelNode:
         self.children: list[KernelNode] | None = None
 
     def open(self, children: Sequence[Child]) -> list[KernelNode]:
-        """Set the children to these blocks; their nodes."""
+        """Set the children to these blocks; return their nodes."""
         self.children = [
             KernelNode(child.id, child.kind, child.subtype, child.markdown) for child in children
         ]
@@ -461,16 +461,16 @@ class KernelNode:
             node.parent = self
 
     def text(self) -> str:
-        """The Markdown of the node, as the kernel lays out what is in containers."""
+        """The Markdown of the node; containers are laid out as by the kernel."""
         if self.children is None:
             return self.markdown
         return _laid_out(self.kind, self.markdown, [node.text() for node in self.children])
 
 
 def _laid_out(kind: str, source: str, inside: list[str], line: str = "", end: str = "") -> str:
-    """The text of a container of this `source` and of the texts in it, as the kernel writes it.
+    """The text of a container with this `source` and these inner texts, as the kernel writes it.
 
-    `line` are the attributes of an item; `end` goes behind what is quoted.
+    `line` is the attribute list of an item; `end` follows quoted text.
     """
     if kind == "l":
         return "\n".join(inside)
@@ -496,7 +496,7 @@ def _quoted(body: str) -> str:
 
 
 class Addressed(NamedTuple):
-    """A block's new text with ids as the kernel wants it; the ids it has `kept` and `lost`."""
+    """A block's new text with ids as the kernel wants it, and the ids that it `kept` and `lost`."""
 
     kramdown: str
     kept: frozenset[str]
@@ -506,10 +506,10 @@ class Addressed(NamedTuple):
 def addressed(
     block_id: str, markdown: str, image: str, signed: str, *, item: bool = False
 ) -> Addressed:
-    """The new text of a block, in which the blocks that are still there keep id and attributes.
+    """The new text of a block, in which the blocks that still exist keep ids and attributes.
 
-    `image` is the block as it is, `signed` the same with marks as Markdown has them: needed
-    where it holds blocks. Both are empty for a new one, which may be an `item`.
+    `image` is the current block, `signed` the same with Markdown marks, which is needed if it
+    contains blocks. Both are empty for a new block, which may be an `item`.
     """
     had = attributes_of(image)
     markdown = unbroken(markdown)
@@ -548,7 +548,7 @@ def addressed(
 
 
 def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
-    """Give new blocks the ids of those whose place they take, one for one and of one kind."""
+    """Give new blocks the ids of the old blocks they replace, one for one and of the same kind."""
     waiting = [(old, new)]
     while waiting:
         old, new = waiting.pop()
@@ -573,7 +573,7 @@ def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
 
 
 class _Lines(NamedTuple):
-    """The lines of attributes of the blocks of a new text."""
+    """The attribute lines of the blocks of a new text."""
 
     ids: Mapping[int, str]
     had: Mapping[str, dict[str, str]]
@@ -595,7 +595,7 @@ def _escaped(value: str) -> str:
 
 
 def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
-    """The kinds of blocks and of those in them; an item without a block holds an empty one."""
+    """The kinds of blocks and of those inside; an empty item counts as holding a paragraph."""
     found: list[tuple[str, list[object]]] = []
     for block in blocks:
         inside: list[object] = list(_shape(block.children))
@@ -606,7 +606,7 @@ def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
 
 
 def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
-    """The kramdown of a block, laid out as the kernel does."""
+    """The kramdown of a block, laid out as the kernel does it."""
     line = lines.of(block)
     if not block.holds_blocks:
         text = raw_markdown(tree, block)
@@ -628,9 +628,9 @@ def split_blocks(markdown: str) -> tuple[BlockText, ...]:
 class HeldBlocks:
     """The data that `execute` needs from the dry run.
 
-    `marks` are those of the blocks that are written or deleted, `doms` what an editor gets of
-    these; `containers` those in which something changes; `idle` the indices of updates to a text
-    that the block has already.
+    `marks` are those of the blocks to write or delete, `doms` what an editor gets of them;
+    `containers` are those whose contents change; `idle` are the indices of updates to a text that
+    the block already has.
     """
 
     marks: Mapping[str, str]

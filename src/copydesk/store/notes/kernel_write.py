@@ -1,4 +1,4 @@
-"""Changes of blocks in a kernel: written and read back, all or none."""
+"""Changes of blocks in a kernel: all or none are made, and each is read back."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ from copydesk.store.notes.protocol import (
 )
 
 _FOLLOWED = 64
-"""The most blocks that are followed between two neighbours."""
+"""The most blocks to follow between two neighbours."""
 
 
 class StepFailed(Exception):
-    """A change failed; the message describes the block found; `at` is its index in the request."""
+    """A change failed; the message names the fault, `at` is the index of the change."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
@@ -72,10 +72,11 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The state that a change has to bring a block to.
+    """The state to which a change has to bring a block.
 
-    `source` is sent, None if it is that already; `text` has the words; `kept` are the ids that
-    stay in it; `keep` its attributes. `exact` is the block that it has to be again.
+    `source` is what to send, None if the block has that state already; `text` has the words; `kept`
+    are the ids that stay in the block; `keep` are its attributes. `exact` is the change whose block
+    it has to become again.
     """
 
     source: BlockData | None
@@ -88,7 +89,7 @@ class _Wanted:
     exact: Restore | None
 
     def fault(self, standing: TreeInfo | None, image: str) -> str:
-        """The problem with the current state, or an empty text."""
+        """The fault in the current state, or empty."""
         if standing is None or not image:
             return f"{self.stood.id} is not there"
         if standing.around != self.stood.around:
@@ -113,7 +114,7 @@ def _seen(
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The images of the blocks that will change, and the order in their containers."""
+    """The images of the blocks that will change, and the order of blocks in their containers."""
 
     images: Mapping[str, str]
     orders: Mapping[str, tuple[str, ...]]
@@ -123,9 +124,9 @@ class KernelWriter:
     """Makes changes one after the other.
 
     `undo` has the inverse of each change, in the order they were made: the last is undone first.
-    `begun`: a request that writes was sent. `marks` are those of the blocks as this left them.
-    `astray` are blocks in a wrong place that are not certainly ours to delete. `late` are the
-    blocks of a write that was not answered in time, and is not seen: it may still be done.
+    `begun`: a write was sent. `marks` are those of the blocks as this writer left them. `astray`
+    are blocks in a wrong place that we may not have created, so we do not delete them. `late` are
+    the blocks of a write that timed out and is not visible; the kernel may still do it.
     """
 
     def __init__(
@@ -160,11 +161,11 @@ class KernelWriter:
                 return self._rewrite([change])[0]
 
     def make_all(self, changes: Sequence[Change]) -> list[tuple[str, ...]]:
-        """Make one change, or several new texts of blocks, each of another one; as `make`."""
+        """Make one change, or rewrite several different blocks together; raises as `make` does."""
         rewrites = [one for one in changes if isinstance(one, Update | Restore)]
         return self._rewrite(rewrites) if len(changes) > 1 else [self.make(changes[0])]
 
-    # New blocks.
+    # New blocks
 
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         gap = self._gap(change.side, change.anchor_id)
@@ -191,7 +192,7 @@ class KernelWriter:
     def _put(
         self, source: BlockData, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
     ) -> str:
-        """Insert one block and return its id. `wrong` says what is wrong with a block."""
+        """Insert one block and return its id. `wrong` returns the fault of a block, or empty."""
         named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
         try:
             return self._found(gap, named, problem, wrong)
@@ -233,7 +234,7 @@ class KernelWriter:
         return found[0].id
 
     def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
-        """The blocks that the answer names as written and that are outside the gap."""
+        """The blocks that the answer names as written but that are outside the gap."""
         around = {gap.parent_id, gap.previous_id, gap.next_id, *found}
         others = self._kernel.standings(sorted(named - around))
         return {
@@ -243,7 +244,7 @@ class KernelWriter:
         }
 
     def _between(self, gap: Around) -> list[TreeInfo]:
-        """The blocks in the gap now, in order."""
+        """The blocks that are now in the gap, in order."""
         if not gap.previous_id and not gap.next_id:
             ids = [child.id for child in self._kernel.children(gap.parent_id)]
             there = self._kernel.standings(ids)
@@ -260,10 +261,10 @@ class KernelWriter:
             raise StepFailed(f"{gap.previous_id} and {gap.next_id} are no neighbours")
         return found if gap.previous_id else found[::-1]
 
-    # Blocks that are there.
+    # Existing blocks
 
     def _rewrite(self, changes: Sequence[Update | Restore]) -> list[tuple[str, ...]]:
-        """Rewrite several blocks in one request if possible; all is recorded before it raises."""
+        """Rewrite blocks, in one request if possible; record all of them before raising."""
         ids = [change.id for change in changes]
         stood = self._kernel.standings(ids)
         before = self._kernel.images(ids, stood)
@@ -321,7 +322,7 @@ class KernelWriter:
     def _wanted(
         self, change: Update | Restore, stood: TreeInfo, before: str, *, in_list: bool
     ) -> _Wanted:
-        """The state that a change has to bring a block to."""
+        """The state to which a change has to bring a block."""
         had = attributes_of(before).get(change.id, {})
         if isinstance(change, Restore):
             then = attributes_of(change.image)[change.id]
@@ -340,7 +341,7 @@ class KernelWriter:
         )
 
     def _keep_attributes(self, block_id: str, wanted: _Wanted, image: str) -> None:
-        """Set the attributes that the text did not bring; an exact block has no others."""
+        """Set the attributes that the text did not bring; an exact block gets no others."""
 
         def lacking(attributes: dict[str, str]) -> dict[str, str]:
             there, keep = to_keep(attributes, same_kind=True), wanted.keep
@@ -395,10 +396,10 @@ class KernelWriter:
             raise StepFailed(f"something stands where {block_id} was")
         return ()
 
-    # What they share.
+    # Shared helpers
 
     def _doms(self, images: Mapping[str, str]) -> dict[str, str]:
-        """The DOM of blocks; the dry run has read that of those that are as they were then."""
+        """The DOM of blocks; blocks unchanged since the dry run use the DOM that it read."""
         held = self._held
         known = {
             one: held.doms[one]
@@ -411,7 +412,7 @@ class KernelWriter:
     def _write(
         self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete
     ) -> tuple[frozenset[str], str]:
-        """Send a write, its inverses kept first: the ids answered, and the kernel's objection."""
+        """Save the inverses, then send a write; return the ids answered, and the objection."""
         self._keep((*inverses, *self.way_back(fresh=False)))
         try:
             named, problem = send(), ""
@@ -457,20 +458,20 @@ class KernelWriter:
         pieces = self._split(markdown)
         try:
             return for_place(pieces, pieces[0].subtype if in_list and pieces else None)
-        except Refusal as refused:  # the container changed since this was prepared
+        except Refusal as refused:  # the container changed since `prepare`
             raise StepFailed(str(refused)) from None
 
-    # Taking back.
+    # Undo
 
     def take_back(self, before: _Before, *, blind: bool) -> tuple[str, ...]:
-        """Undo all that can be; the blocks that differ still. `blind`: an answer was lost."""
+        """Undo all that can be undone; return what still differs. `blind`: an answer got lost."""
         back = KernelWriter(self._kernel, self._split, self._pause)
         for change in reversed(self.undo):
-            with suppress(StepFailed, Refusal):  # what comes of it is read below
+            with suppress(StepFailed, Refusal):  # the result is read below
                 back.make(change)
         made = {change.id for change in self.undo if isinstance(change, Delete)}
         with suppress(StepFailed, Refusal):
-            for block_id in self._kernel.standings(sorted(made)):  # it was made more than once
+            for block_id in self._kernel.standings(sorted(made)):  # created more than once
                 with suppress(StepFailed):
                     back.make(Delete(block_id))
         ours = self.astray | back.astray | {named(change)[0] for change in self.undo}
@@ -487,7 +488,7 @@ class KernelWriter:
         return tuple(sorted(left))
 
     def is_back(self, block_id: str, image: str) -> bool:
-        """Whether a block has its former text; if not, it is restored again."""
+        """Whether a block has its former text, after one more attempt to restore it."""
         if same(self._kernel.kramdown(block_id), image):
             return True
         with suppress(StepFailed, Refusal):
@@ -495,7 +496,7 @@ class KernelWriter:
         return same(self._kernel.kramdown(block_id), image)
 
     def way_back(self, *, fresh: bool = True) -> tuple[Change, ...]:
-        """The changes that undo all, each expecting a mark, read `fresh` or that of the write."""
+        """The changes that undo all; each expects a mark, read `fresh` or saved after the write."""
         ids = [change.id for change in self.undo if _expects(change)]
         marks = self.marks
         if fresh:
@@ -514,12 +515,12 @@ class KernelWriter:
 
 
 def _expects(change: Change) -> TypeGuard[Update | Delete | Restore]:
-    """Whether the change is made for a block as it is."""
+    """Whether the change expects the block in a certain state."""
     return not isinstance(change, InsertText) and getattr(change, "side", None) is None
 
 
 def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
-    """A check of a new block against the piece that it should be."""
+    """A check of a new block against the expected piece."""
 
     def wrong(standing: TreeInfo, image: str) -> str:
         if standing.kind != piece.kind:
@@ -530,17 +531,17 @@ def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
 
 
 def _is_again(image: str, change: Restore, alike: Callable[[str, str], bool]) -> bool:
-    """Whether a block is what it was: to the sign if it was written as DOM, else much alike."""
+    """Whether a block is restored: exactly if it was written as DOM, else if it is alike."""
     return plain(image) == plain(change.image) or (not change.dom and alike(image, change.image))
 
 
 def _source_of(change: Restore) -> BlockData:
-    """The DOM of a block that comes back: as Markdown it would lose styles, and more."""
+    """The data that restores a block: its DOM, since Markdown would lose styles and more."""
     return BlockData(change.dom, "dom") if change.dom else BlockData(change.image)
 
 
 def _beside(change: Restore, stood: TreeInfo) -> Restore:
-    """The same change for a block that is gone from its place."""
+    """The same change for a block that has gone from its place."""
     if stood.previous_id:
         return replace(change, side="after", anchor_id=stood.previous_id)
     if stood.next_id:
@@ -562,7 +563,7 @@ def execute(
     kernel.flush()
     before = _read(kernel, held)
     for document_id in held.documents:
-        with suppress(KernelRefused, NotesUnavailable):  # a second net, not the first
+        with suppress(KernelRefused, NotesUnavailable):  # a second safety net, not the first
             kernel.keep_history(document_id)
     writing = KernelWriter(kernel, split, pause, keep, held)
     made: list[tuple[str, ...]] = []
@@ -594,7 +595,7 @@ def execute(
 
 
 def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[int, list[Change]]]:
-    """Changes with work to do and the index of the first; other blocks' texts share a request."""
+    """Group changes with work to do, by index; rewrites of different blocks share a request."""
     groups: list[tuple[int, list[Change]]] = []
     for index, change in enumerate(changes):
         if index in idle:
@@ -609,7 +610,7 @@ def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[in
 
 
 def _rewrites(change: Change) -> bool:
-    """Whether the change gives a text to a block that is there."""
+    """Whether the change gives a new text to an existing block."""
     return isinstance(change, Update) or (isinstance(change, Restore) and change.side is None)
 
 

@@ -1,12 +1,12 @@
-"""The protocol of every store of notes: blocks, changes, refusals, ids, and checks of texts.
+"""The protocol that every note store implements: blocks, changes, refusals, ids, and text checks.
 
-Invariant: what a store says it did can be read back from it; all changes of one call are made,
-or none is left. After each refusal the notes are as before, except for `NotesTorn`.
+Invariant: everything a store reports as done can be read back from it; a call makes all of its
+changes or none. After any refusal except `NotesTorn` the notes are as they were before.
 
-Kinds are those of SiYuan's blocks table: d document, h heading, p paragraph, l list,
-i list item, b quote, s super block, callout, c code, m math, t table, html, tb and so
-on. A document, a list, a list item, a quote, a super block and a callout are
-containers; a heading is none, but its section is read as one.
+Kinds are those of SiYuan's blocks table: d document, h heading, p paragraph, l list, i list item, b
+quote, s super block, callout, c code, m math, t table, html, tb and so on. A document, a list, a
+list item, a quote, a super block and a callout are containers. A heading is not a container, but
+its section can be read like one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from copydesk.text.unified import FileEdit
 Unavailable = Literal[
     "unreachable", "timeout", "token", "forbidden", "booting", "version", "too_large", "answer"
 ]
-"""Why a store cannot be used; `answer`: the reply makes no sense."""
+"""Why a store cannot be used; `answer`: it sent a reply that makes no sense."""
 
 
 class InvalidBlockId(Refusal, code="INVALID_BLOCK_ID"):
@@ -110,30 +110,30 @@ _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def is_id(value: str) -> bool:
-    """Whether this can be an id."""
+    """Whether the text has the form of a block id."""
     return _FORM.fullmatch(value) is not None
 
 
 def valid(value: str) -> str:
-    """Return the id; raise InvalidBlockId for a malformed one."""
+    """Return the id unchanged; raise InvalidBlockId if it is malformed."""
     if not is_id(value):
         raise InvalidBlockId(value)
     return value
 
 
 def new_id() -> str:
-    """A unique id: the current second and 36 random bits."""
+    """A new id: the current second and 36 random bits."""
     suffix = "".join(secrets.choice(_LETTERS) for _ in range(7))
     return f"{time.strftime('%Y%m%d%H%M%S')}-{suffix}"
 
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
-"""Kinds that hold blocks."""
+"""Kinds whose blocks contain other blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A notebook; `closed` ones are listed but not read."""
+    """A notebook; a `closed` one is listed but not read."""
 
     id: str
     name: str
@@ -142,7 +142,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A notebook file that is not read; `reason`: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
+    """A notebook file that was not read; `reason`: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
 
     path: str
     reason: str
@@ -150,7 +150,7 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a notebook a search saw; `waiting` of its `documents` are not indexed yet."""
+    """How much a search covered: `waiting` of the notebook's `documents` are not indexed yet."""
 
     documents: int = 0
     waiting: int = 0
@@ -161,12 +161,12 @@ class Coverage:
 class NoteBlock:
     """One block at one moment.
 
-    `markdown` is its own source without the prefixes of its containers, outer blank lines removed;
-    of a document it is empty. `content` is what a person reads (of a document its title).
-    `parent_id` is the container, empty for a document; `root_id` the document; `box` the notebook.
-    `path` is the path of ids in the notebook (of the file, in a folder), `hpath` that of titles.
-    `attributes` are name, alias, memo, bookmark and what is custom. `created` and `updated` are
-    yyyyMMddHHmmss.
+    `markdown` is the block's own source without the prefixes of its containers and without outer
+    blank lines; it is empty for a document. `content` is the text as a person reads it (the title
+    of a document). `parent_id` is the container, empty for a document; `root_id` is the document;
+    `box` is the notebook. `path` is the path of ids in the notebook (in a folder, the file path),
+    `hpath` the path of titles. `attributes` are name, alias, memo, bookmark and custom ones.
+    `created` and `updated` are yyyyMMddHHmmss.
     """
 
     id: str
@@ -184,13 +184,13 @@ class NoteBlock:
 
     @property
     def created(self) -> str:
-        """The date in its id."""
+        """The creation time that the id begins with."""
         return self.id[:14]
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The ids of a block's container and neighbours, each empty if there is none."""
+    """The ids of a block's container and neighbours; an id is empty if there is none."""
 
     parent_id: str
     previous_id: str
@@ -199,7 +199,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of an outline, with those below it."""
+    """A heading of an outline, with the lower headings that follow it."""
 
     id: str
     text: str
@@ -221,7 +221,7 @@ Side = Literal["before", "after", "first_in", "last_in"]
 
 @dataclass(frozen=True, slots=True)
 class InsertText:
-    """Insert the blocks of a text next to a block or in a container."""
+    """Insert the blocks of a text next to a block or inside a container."""
 
     markdown: str
     side: Side
@@ -230,10 +230,10 @@ class InsertText:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Replace a block's text; its id and its attributes stay.
+    """Replace a block's text; its id and attributes stay.
 
-    The text is one block of any kind; for a list item, one item of the list's subtype.
-    `over` as in `Restore`.
+    The text is one block of any kind; for a list item, it is one item of the list's subtype. `over`
+    has the same meaning as in `Restore`.
     """
 
     id: str
@@ -243,9 +243,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a block and its children; of a heading only the line. `over` as in `Restore`.
+    """Delete a block and its children, or only the heading line of a section.
 
     Deleting the last item deletes the list; in a kernel this holds for quotes and super blocks too.
+    `over` has the same meaning as in `Restore`.
     """
 
     id: str
@@ -254,12 +255,12 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Restore a block with its ids and attributes; only stores make these, in `ChangesDone.undo`.
+    """Restore a block with its ids and attributes; only stores create these, in `ChangesDone.undo`.
 
-    `image` is the store's own text of the block, `dom` the form to write if it differs. Without
-    `side` the block exists and gets its former content; with `side` it is inserted again next to
-    or in the anchor. `over` is the expected mark of the current block, or the text that was sent to
-    it; ContentChanged if the block differs.
+    `image` is the store's own text of the block; `dom` is the form to write if that differs.
+    Without `side` the block exists and gets its former content back; with `side` it is inserted
+    again next to or inside the anchor. `over` is the expected mark of the current block, or the
+    text that was sent to it; ContentChanged is raised if the block differs.
     """
 
     id: str
@@ -294,11 +295,11 @@ class NoteNotice(NamedTuple):
 class Prepared:
     """Changes that a store has checked against the current notes; nothing is written yet.
 
-    `changes` are in the order to make them, empty for a new document. `before` and `after` are the
-    texts of the affected documents by path, for a diff; a new document has no text before. Both are
-    empty if the path is not known yet (a daily note in a kernel). `files` are to be written, all or
-    none, if notes are files; it is empty for a store that writes itself. `held` is private to the
-    store.
+    `changes` are in the order to make them, and empty for a new document. `before` and `after` are
+    the texts of the affected documents by path, for a diff; a new document has no text before. Both
+    are empty if the path is not known yet (a daily note in a kernel). If notes are files, the
+    caller writes `files`, all or none; a store that writes by itself leaves it empty. `held` is
+    private to the store.
     """
 
     changes: tuple[Change, ...]
@@ -311,9 +312,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ChangesDone:
-    """Changes made and verified: for each change the ids of its blocks, none for a deletion.
+    """Changes that were made and verified: for each, the ids of its blocks (none for a deletion).
 
-    For a new document one tuple: its id, then those of its new blocks.
+    A new document has one tuple: its id, then those of its new blocks.
 
     `undo` are the inverse changes in the order to make them; they can be serialized, and made later
     through `prepare`. It is empty for files, which are undone as files, and for a new document.
@@ -328,7 +329,7 @@ KeepUndo = Callable[[tuple[Change, ...]], None]
 
 
 def kept_nowhere(undo: tuple[Change, ...]) -> None:
-    """Discard it."""
+    """Discard the inverse."""
 
 
 ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("answers", default=None)
@@ -337,7 +338,7 @@ ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("ans
 
 @contextmanager
 def one_look() -> Generator[None]:
-    """Let stores cache their answers to reads in this block, in which nothing is written."""
+    """Let stores cache the answers to their reads in this block, which must not write anything."""
     before = ANSWERS.set({})
     try:
         yield
@@ -346,7 +347,7 @@ def one_look() -> Generator[None]:
 
 
 class NoteStore(Protocol):
-    """Notes by blocks. Safe to use from many threads.
+    """Access to notes by blocks. Safe to use from many threads.
 
     Every method with an id raises BlockNotFound for a missing block and InvalidBlockId for a
     malformed id; all raise NotesUnavailable when the store cannot be reached.
@@ -357,7 +358,7 @@ class NoteStore(Protocol):
         ...
 
     def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        """The first so many documents of a notebook, by path; raises NotebookNotFound."""
+        """The first `most` documents of a notebook, by path; raises NotebookNotFound."""
         ...
 
     def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
@@ -365,7 +366,7 @@ class NoteStore(Protocol):
         ...
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        """The children of a container in order; of a heading its section; else nothing."""
+        """The children of a container in order, the section of a heading, or nothing."""
         ...
 
     def child_ids(self, block_id: str) -> tuple[str, ...]:
@@ -377,23 +378,23 @@ class NoteStore(Protocol):
         ...
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        """The headings of a document, lower ones nested; WrongBlockKind for another block."""
+        """The headings of a document, nested by level; WrongBlockKind for any other block."""
         ...
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        """The notebook, documents, headings and containers around a block, and the block."""
+        """The path to a block: notebook, documents, headings, containers, and the block itself."""
         ...
 
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Documents and leaves with all words, best first; InvalidArgs(`query`) for none."""
+        """Documents and leaves with all words, best first; InvalidArgs(`query`) without a word."""
         ...
 
     def coverage(self, box: str) -> Coverage | None:
-        """How much the last list or search saw; None without an index; NotebookNotFound."""
+        """How much the last list or search saw; None without an index. NotebookNotFound."""
         ...
 
     def located(self, address: str) -> str:
-        """The id of the block at `^name` or `note#^name`, where notes have such; an id as it is.
+        """The id of the block at `^name` or `note#^name` if the store has names; an id as it is.
 
         Raises InvalidBlockId, BlockNotFound, and InvalidArgs for a name in several documents.
         """
@@ -427,15 +428,15 @@ class NoteStore(Protocol):
         """Undo interrupted changes; raises as `prepare` and `execute` do."""
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        """A new document below another one; at the top of the notebook without `parent_id`.
+        """Create a document below another one, or at the top of the notebook without `parent_id`.
 
-        Raises NotebookNotFound, BlockNotFound, WrongBlockKind for a parent that is
-        no document, and InvalidArgs for what can be no title (a slash in it) or text.
+        Raises NotebookNotFound, BlockNotFound, WrongBlockKind if the parent is not a document, and
+        InvalidArgs for an invalid title (such as one with a slash) or text.
         """
         ...
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        """A new document next to another one (`up` 0), or next to the parent of that (`up` 1).
+        """Create a document next to another one (`up` 0) or next to its parent (`up` 1).
 
         In a folder the parent is the enclosing folder, with or without a document of its own.
         Raises as `prepare_document` does, and InvalidArgs(`location`) above the top.
@@ -458,7 +459,7 @@ _TITLE_CHARACTERS = 512
 
 
 class BlockText(NamedTuple):
-    """One block of a text, its source without the prefixes of containers; items of a list below."""
+    """One block of a text without the prefixes of its containers; `children` are a list's items."""
 
     kind: str
     subtype: str
@@ -467,11 +468,11 @@ class BlockText(NamedTuple):
 
 
 SplitBlocks = Callable[[str], Sequence[BlockText]]
-"""How the kernel splits a text in blocks at its top level."""
+"""How the kernel splits a text into top-level blocks."""
 
 
 def split_tree(tree: Tree) -> tuple[BlockText, ...]:
-    """The blocks at the top level of a text, with the items of its lists."""
+    """The top-level blocks of a text, with the items of its lists."""
     return tuple(_piece(tree, block) for block in tree.root.children if not is_phantom(block))
 
 
@@ -482,7 +483,7 @@ def _piece(tree: Tree, block: Block) -> BlockText:
 
 
 def raw_markdown(tree: Tree, block: Block) -> str:
-    """The text of a block, with a lone surrogate for a byte that is not UTF-8."""
+    """The text of a block; a byte that is not UTF-8 becomes a lone surrogate."""
     whole = block.parent is tree.root and not block.indent and not block.children
     if whole and (block.attributes is None or block.attributes[0] >= block.stop):
         source = tree.data[block.start : block.stop]
@@ -492,10 +493,10 @@ def raw_markdown(tree: Tree, block: Block) -> str:
 
 
 def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[BlockText, ...]:
-    """The blocks to put in a container; in a list, of this subtype, the items of the text's lists.
+    """The blocks to put in a container; for a list of this subtype, the items of the text's lists.
 
     Raises ContentRequired for a text without blocks, and InvalidArgs(`markdown`) if a list would
-    get other blocks than items of its own subtype (u, o or t).
+    get blocks other than items of its own subtype (u, o or t).
     """
     if not pieces:
         raise ContentRequired("markdown")
@@ -512,7 +513,7 @@ def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[Bl
 
 
 def for_update(pieces: Sequence[BlockText], list_subtype: str | None) -> BlockText:
-    """The one block that a text is; as `for_place`, and InvalidArgs when it is several."""
+    """The only block of a text; raises as `for_place` does, and InvalidArgs for several blocks."""
     first, *others = for_place(pieces, list_subtype)
     if others:
         raise InvalidArgs("markdown", "one block is wanted")
@@ -528,12 +529,12 @@ def check_characters(text: str, argument: str) -> None:
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether the text holds half a character."""
+    """Whether the text contains a lone surrogate."""
     return any(0xD800 <= ord(character) <= 0xDFFF for character in text)
 
 
 def checked_title(title: str) -> str:
-    """A title in one line; InvalidArgs(`title`)."""
+    """The title on a single line; InvalidArgs(`title`) if it cannot be a title."""
     name = " ".join(title.split())
     if not name:
         raise InvalidArgs("title", "must not be empty")
@@ -547,7 +548,7 @@ def checked_title(title: str) -> str:
 
 
 def several(stores: Sequence[NoteStore]) -> NoteStore:
-    """The stores as one; one alone as it is."""
+    """Combine several stores into one; a single store is returned as it is."""
     return stores[0] if len(stores) == 1 else _Several(tuple(stores))
 
 
@@ -559,7 +560,7 @@ class _Parts:
 
 
 class _Several:
-    """Several stores as one, each id in one of them; all prepare before any executes."""
+    """Several stores as one; each id is in one of them. All prepare before any executes."""
 
     def __init__(self, stores: tuple[NoteStore, ...]) -> None:
         self._stores = stores
@@ -610,7 +611,7 @@ class _Several:
         return _joined(tuple(changes), parts)
 
     def recover(self, undo: Sequence[Change]) -> None:
-        """Files are recovered as files are."""
+        """Do nothing: the file journal recovers files."""
 
     def located(self, address: str) -> str:
         if is_id(address):
@@ -658,7 +659,7 @@ class _Several:
             store.close()
 
     def _of(self, block_id: str) -> NoteStore:
-        """The store that has the block; BlockNotFound, with what a store knows of a lost one."""
+        """The store that has the block; BlockNotFound tells what a store knows of a lost block."""
         for store in self._stores:
             if store.blocks([block_id]):
                 return store
@@ -698,7 +699,7 @@ MOST_TOLD = 10
 
 
 def ambiguous(address: str, paths: Sequence[str]) -> str:
-    """The refusal of an address that several documents have."""
+    """The message for an address that occurs in several documents."""
     name = address.rpartition("#")[2]
     said = ", ".join(paths[:MOST_TOLD])
     return f"{address} is in several documents: {said}; write {paths[0]}#{name}"
