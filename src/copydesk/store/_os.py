@@ -1,9 +1,8 @@
 """System calls of the store, and platform differences.
 
-Invariant: no function here follows a symlink (`open_root` is the exception), and each
-raises plain OSError or does the whole of one call. Callers reach every function as an
-attribute (`_os.write(...)`), so a test can make the k-th call fail. Names are bytes: no
-locale has a say in them.
+Invariant: no function here follows a symlink (except `open_root`), and each raises plain OSError or
+completes its one call. Callers reach every function as an attribute (`_os.write(...)`), so a test
+can make the k-th call fail. Names are bytes, independent of any locale.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _UNNAMED = os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MOST_PARTS = 1024
-"""A length that every system accepts in one call."""
+"""A number of parts that every system accepts in one call."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -71,14 +70,14 @@ if _START_WRITING is not None:
     _START_WRITING.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
-# One call of the system each. `close` is for a file that was written: some network systems report a
-# full disk only then. `pread` gives fewer bytes at the end of the file, or when interrupted.
+# One system call each. `close` is for a file that was written: some network file systems report a
+# full disk only then. `pread` returns fewer bytes at the end of the file, or when interrupted.
 fstat, pread, write, truncate = os.fstat, os.pread, os.write, os.ftruncate
 chown, chmod, duplicate, close, pause = os.fchown, os.fchmod, os.dup, os.close, time.sleep
 
 
 def now_ns() -> int:
-    """The wall clock, in nanoseconds, to weigh the age of a stamp."""
+    """The wall clock in nanoseconds, to judge the age of a stamp."""
     return time.time_ns()
 
 
@@ -86,7 +85,7 @@ def now_ns() -> int:
 
 
 def open_root(path: str) -> int:
-    """A handle on a directory by its name; the one call here that follows symlinks."""
+    """Open a directory by its name; the one call here that follows symlinks."""
     return os.open(path, _SEARCH)
 
 
@@ -104,32 +103,32 @@ def has_openat2() -> bool:
 
 
 def open_dir_beneath(root_fd: int, path: bytes) -> int:
-    """A handle on a directory below the root, no symlink on the way (needs openat2)."""
+    """Open a directory below the root, no symlink on the way (needs openat2)."""
     return _openat2(root_fd, path, _SEARCH, _BENEATH)
 
 
 def open_file_beneath(root_fd: int, path: bytes) -> int:
-    """A file below the root open for reading, no symlink on the way (needs openat2)."""
+    """Open a file below the root for reading, no symlink on the way (needs openat2)."""
     return _unless_leased(lambda flags: _openat2(root_fd, path, flags, _BENEATH), _READ)
 
 
 def open_dir(dir_fd: int, name: bytes) -> int:
-    """A handle on a directory; ENOTDIR or ELOOP when a symlink has the name."""
+    """Open a directory; ENOTDIR or ELOOP if the name is a symlink."""
     return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=dir_fd)
 
 
 def open_listing(dir_fd: int) -> int:
-    """The directory itself open for listing and flushing."""
+    """Open the directory itself for listing and flushing."""
     return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
 
 
 def readlink(dir_fd: int, name: bytes) -> bytes:
-    """Where a symlink points; EINVAL when it is none."""
+    """The target of a symlink; EINVAL if the name is not one."""
     return os.readlink(name, dir_fd=dir_fd)
 
 
 def name_bytes(dir_fd: int) -> int:
-    """How many bytes a name in the directory may have."""
+    """The maximum length of a name in the directory, in bytes."""
     try:
         return os.fpathconf(dir_fd, "PC_NAME_MAX")
     except (OSError, ValueError):
@@ -137,7 +136,7 @@ def name_bytes(dir_fd: int) -> int:
 
 
 def mkdir(dir_fd: int, name: bytes) -> None:
-    """A new directory with the default mode."""
+    """Create a directory with the default mode."""
     os.mkdir(name, dir_fd=dir_fd)
 
 
@@ -170,15 +169,15 @@ def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
 
 
 def open_read(dir_fd: int, name: bytes) -> int:
-    """Open for reading without waiting for a FIFO's writer; ELOOP for a symlink."""
+    """Open for reading without waiting for the writer of a FIFO; ELOOP for a symlink."""
     return _unless_leased(lambda flags: os.open(name, flags, dir_fd=dir_fd), _READ)
 
 
 def _unless_leased(opened: Callable[[int], int], flags: int) -> int:
-    """Open at once, unless somebody holds a lease on the file: then when that is over."""
+    """Open without blocking; if somebody holds a lease on the file, wait until it ends."""
     try:
         return opened(flags)
-    except BlockingIOError:  # only a regular file can have one, and those never block for long
+    except BlockingIOError:  # only a regular file has leases, and those never block for long
         return opened(flags & ~os.O_NONBLOCK)
 
 
@@ -188,12 +187,12 @@ def open_update(dir_fd: int, name: bytes) -> int:
 
 
 def open_new(dir_fd: int, name: bytes, mode: int) -> int:
-    """A new file; EEXIST when anything has the name."""
+    """Create a file; EEXIST if the name is taken."""
     return os.open(name, _NEW, mode, dir_fd=dir_fd)
 
 
 def open_unnamed(dir_fd: int, mode: int) -> int:
-    """A new file that has no name yet; ENOTSUP where the system, or the file system, has none."""
+    """Create a file without a name; ENOTSUP if the system or file system cannot."""
     if not _has_unnamed():
         raise _os_error(errno.ENOTSUP)
     return os.open(b".", _UNNAMED, mode, dir_fd=dir_fd)
@@ -201,27 +200,27 @@ def open_unnamed(dir_fd: int, mode: int) -> int:
 
 @cache
 def _has_unnamed() -> bool:
-    """Whether a file without a name could be given one later."""
+    """Whether a file can be created without a name and get one later."""
     return bool(getattr(os, "O_TMPFILE", 0)) and os.path.exists("/proc/self/fd")
 
 
 def give_name(fd: int, dir_fd: int, name: bytes) -> None:
-    """The first name of a file that has none; EEXIST when anything has it."""
+    """Give a file without a name its first name; EEXIST if the name is taken."""
     os.link(b"/proc/self/fd/%d" % fd, name, dst_dir_fd=dir_fd, follow_symlinks=True)
 
 
 def open_append(dir_fd: int, name: bytes) -> int:
-    """Open for writing at the end, wherever that is then; ELOOP for a symlink."""
+    """Open for appending, at the end that the file has then; ELOOP for a symlink."""
     return os.open(name, _APPEND, dir_fd=dir_fd)
 
 
 def is_written_by_others(fd: int) -> bool | None:
-    """Whether others have a file (open here for reading) open for writing; None if not known."""
+    """Whether others have a file (open here for reading) open for writing; None if unknown."""
     return _lease_refused(fd, "F_RDLCK")
 
 
 def is_open_elsewhere(fd: int) -> bool | None:
-    """Whether anybody else has the file of a handle that only reads open at all, or None."""
+    """Whether anybody else has a file (open here for reading) open at all; None if unknown."""
     return _lease_refused(fd, "F_WRLCK")
 
 
@@ -233,11 +232,11 @@ def _lease_refused(fd: int, kind: str) -> bool | None:
 
 
 def lease(fd: int, kind: str) -> bool | None:
-    """Take a lease (F_RDLCK, F_WRLCK) or end it (F_UNLCK); whether granted, None without leases."""
+    """Take a lease (F_RDLCK, F_WRLCK) or end it (F_UNLCK); None where there are no leases."""
     if sys.platform != "linux":
         return None
     try:
-        if kind != "F_UNLCK":  # who waits is announced by a signal: by one that ends nobody
+        if kind != "F_UNLCK":  # the signal that announces a waiter must not end the process
             fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, getattr(fcntl, kind))
     except OSError as refused:
@@ -246,7 +245,7 @@ def lease(fd: int, kind: str) -> bool | None:
 
 
 def pread_into(fd: int, room: memoryview, offset: int) -> int:
-    """Read into the room what fits; how many bytes, fewer at the end only, or when interrupted."""
+    """Read into the buffer; return the byte count, less only at the end or when interrupted."""
     if hasattr(os, "preadv"):
         return os.preadv(fd, [room], offset)
     data = os.pread(fd, len(room), offset)
@@ -255,23 +254,23 @@ def pread_into(fd: int, room: memoryview, offset: int) -> int:
 
 
 def write_many(fd: int, parts: Sequence[bytes | memoryview]) -> int:
-    """Write some of the parts, at most `MOST_PARTS`, in their order; how many bytes."""
+    """Write some of the parts in order, at most `MOST_PARTS`; return the byte count."""
     return os.writev(fd, parts) if hasattr(os, "writev") else os.write(fd, b"".join(parts))
 
 
 def start_writing(fd: int, offset: int, count: int) -> None:
-    """Have the system write these bytes to the disk from now on; a hint, nothing is promised."""
+    """Ask the system to start writing these bytes to the disk; a hint without a guarantee."""
     if _START_WRITING is not None:
         _START_WRITING(fd, offset, count, _SYNC_FILE_RANGE_WRITE)
 
 
 def seek_start(fd: int) -> None:
-    """Write from the first byte on."""
+    """Move to the first byte of the file."""
     os.lseek(fd, 0, os.SEEK_SET)
 
 
 def copy_range(old_fd: int, new_fd: int, start: int, count: int) -> int:
-    """Copy some bytes inside the kernel to where `new_fd` stands; how many, 0 if it cannot."""
+    """Copy bytes in the kernel to the position of `new_fd`; return the count, 0 if it cannot."""
     if sys.platform != "linux":
         return 0
     try:
@@ -283,7 +282,7 @@ def copy_range(old_fd: int, new_fd: int, start: int, count: int) -> int:
 
 
 def sync(fd: int) -> None:
-    """Return when file or directory are on the disk."""
+    """Return when the file or directory is on the disk."""
     if sys.platform == "darwin":
         try:
             fcntl.fcntl(fd, _MAC_F_FULLFSYNC)
@@ -296,7 +295,7 @@ def sync(fd: int) -> None:
 
 
 def close_quietly(fd: int) -> None:
-    """Close a descriptor that was only read; errors are ignored."""
+    """Close a descriptor that was only used for reading; errors are ignored."""
     try:
         os.close(fd)
     except OSError:
@@ -307,18 +306,18 @@ def close_quietly(fd: int) -> None:
 
 
 def rename(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -> None:
-    """Give `new`, in the directory `to_fd` if one is given, to the file `old`, whatever has it."""
+    """Rename a file to `new` (in `to_fd` if given), replacing what has that name."""
     os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd if to_fd is None else to_fd)
 
 
 def rename_no_replace(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -> None:
-    """The same, unless anything has it: EEXIST then, ENOSYS if the system cannot tell."""
+    """Rename a file to a free name; EEXIST if it is taken, ENOSYS if the system cannot check."""
     fds = dir_fd, dir_fd if to_fd is None else to_fd
     _rename_with(fds, old, new, _RENAME_NOREPLACE, _MAC_RENAME_EXCL)
 
 
 def rename_exchange(dir_fd: int, one: bytes, other: bytes) -> None:
-    """Let two files change names, in one step; ENOSYS if the system cannot."""
+    """Exchange the names of two files atomically; ENOSYS if the system cannot."""
     _rename_with((dir_fd, dir_fd), one, other, _RENAME_EXCHANGE, _MAC_RENAME_SWAP)
 
 
@@ -338,7 +337,7 @@ def _rename_with(
 
 
 def link(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -> None:
-    """A second name for a file, in the directory `to_fd` if one is given; EEXIST if it is taken."""
+    """Give a file a second name (in `to_fd` if given); EEXIST if it is taken."""
     to_fd = dir_fd if to_fd is None else to_fd
     os.link(old, new, src_dir_fd=dir_fd, dst_dir_fd=to_fd, follow_symlinks=False)
 
@@ -352,7 +351,7 @@ def unlink(dir_fd: int, name: bytes) -> None:
 
 
 def list_attributes(fd: int) -> list[str]:
-    """The names of the extended attributes, ACLs among them where Linux keeps them so."""
+    """The names of the extended attributes, including ACLs if Linux stores them so."""
     return os.listxattr(fd) if sys.platform == "linux" else []
 
 
@@ -374,7 +373,7 @@ def remove_attribute(fd: int, name: str) -> None:
 
 
 def copy_attributes_at_once(old_fd: int, new_fd: int) -> None:
-    """Copy ACL and extended attributes where the system has one call for it (macOS)."""
+    """Copy ACL and extended attributes if the system has one call for it (macOS)."""
     if sys.platform == "darwin":
         flags = _MAC_COPYFILE_ACL | _MAC_COPYFILE_XATTR
         if _LIBC.fcopyfile(old_fd, new_fd, None, flags) != 0:

@@ -1,8 +1,8 @@
 """Access rights of members, by globs over paths.
 
-Deny lists win, an empty allow list allows all, and what is reserved stays so whatever the
-lists say. In a glob `*`, `?` and `[...]` never match a "/", `**` matches any number of whole
-names, and a directory covers what is below it: `src` covers `src/a`, not `src-backup`.
+Deny lists win, an empty allow list allows everything, and reserved paths stay reserved whatever the
+lists say. In a glob `*`, `?` and `[...]` never match a "/", `**` matches any number of whole names,
+and a directory covers everything below it: `src` covers `src/a`, not `src-backup`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _BELOW = r"(?:[^/]+/)*"
 
 
 def covers(pattern: str, path: RelPath, *, fold: bool = False) -> bool:
-    """Whether the path, or a directory that it is in, matches; `fold` ignores case."""
+    """Whether the pattern matches the path or a directory above it; `fold` ignores case."""
     return _compiled(pattern, fold, False).match(_spelled(path, fold)) is not None
 
 
 def reaches(pattern: str, path: RelPath) -> bool:
-    """Whether something below `path`, if that is a directory, may be covered."""
+    """Whether the pattern may cover something below `path` if that is a directory."""
     return _compiled(pattern, False, True).match(_spelled(path, False)) is not None
 
 
 def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
-    """Whether a .gitignore glob, without braces, names what `pattern` covers, or a part of it.
+    """Whether a .gitignore glob without braces names something that `pattern` covers.
 
-    The pattern's last name must be met without `*` and `?`, or be spelled the same.
+    The pattern's last name must be matched without `*` and `?`, or be spelled the same.
     """
     wanted = [name for name in pattern.split("/") if name not in ("", ".")]
     while wanted[-1:] == ["**"]:
@@ -68,7 +68,7 @@ def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
 
 
 def alternatives(glob: str) -> tuple[str, ...]:
-    """The globs without braces that one with braces stands for; raises InvalidArgs for too many."""
+    """Expand the braces of a glob; raise InvalidArgs for too many alternatives."""
     done: list[str] = []
     waiting = [glob]
     while waiting:
@@ -85,13 +85,13 @@ def alternatives(glob: str) -> tuple[str, ...]:
 
 
 def literal_end(glob: str) -> str:
-    """What every name that the glob's last part matches ends with."""
+    """The text with which every name ends that the glob's last part matches."""
     last = glob.rsplit("/", 1)[-1]
     return re.split(r"[*?\]]", last)[-1].replace("\\", "")
 
 
 def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
-    """Where the first braces stand, and the texts between their commas."""
+    """The position of the first braces, and the texts between their commas."""
     start = begun = depth = at = 0
     texts: list[str] = []
     while at < len(glob):
@@ -120,7 +120,7 @@ def _wild(name: str) -> bool:
 
 
 def _means(part: str, name: str, fold: bool) -> bool:
-    """Whether a part of a glob is as good as the name, or is spelled as the pattern is."""
+    """Whether a part of a glob stands for the name, or is spelled as the pattern is."""
     if fold:
         part, name = part.casefold(), name.casefold()
     if part == name:
@@ -134,7 +134,7 @@ def _means(part: str, name: str, fold: bool) -> bool:
 
 
 def _spelled(path: RelPath, fold: bool) -> str:
-    # Every name ends with its slash, so that a match of names is never one of their beginnings.
+    # Every name ends with a slash, so that a match of names never ends inside a name.
     text = "".join(part + "/" for part in path.parts)
     return text.casefold() if fold else text
 
@@ -154,9 +154,9 @@ def _compiled(pattern: str, fold: bool, partly: bool) -> re.Pattern[str]:
 
 
 def _of_name(glob: str) -> str:
-    """The expression of a name; between two stars the first place is taken for good.
+    """The regular expression of a name; text between two stars matches at its first place only.
 
-    Every other sign is one character, so that no later place could do better.
+    Every other symbol is one character, so no later place could do better.
     """
     runs = [""]
     at = 0
@@ -192,7 +192,7 @@ def _ranges(inside: str) -> str:
     while at < len(inside):
         if inside[at + 1 : at + 2] == "-" and at + 2 < len(inside):
             first, last = inside[at], inside[at + 2]
-            if first <= last:  # a range that runs backwards holds nothing
+            if first <= last:  # a descending range contains nothing
                 found.append(f"{re.escape(first)}-{re.escape(last)}")
             at += 3
         else:
@@ -205,15 +205,15 @@ Operation = Literal["read", "write"]
 
 TEAM_DIR = ".minds"
 CONFIG = "copydesk.toml"
-"""The configuration at the root: it holds tokens and rights."""
+"""The configuration at the root, which holds tokens and rights."""
 
 _RESERVED = (CONFIG, TEAM_DIR, ".dialogs", "**/*.tsk", f"**/{GLOB}")
-# Where the file system may fold case, `Secret` names what a rule forbids as `secret`.
+# If the file system may fold case, a rule that forbids `secret` also forbids `Secret`.
 _DENY_FOLDS = sys.platform in ("darwin", "win32")
 
 
 def guards(pattern: str, path: RelPath) -> bool:
-    """Whether a rule that forbids or asks covers the path, in any case where that may be folded."""
+    """Whether a denying or asking rule covers the path; case is ignored if it may be folded."""
     return covers(pattern, path, fold=_DENY_FOLDS)
 
 
@@ -224,10 +224,10 @@ _MOST_KNOWN = 4_096
 class Rules:
     """What one member may do with one toolset.
 
-    The directory lists hold globs of paths from the root; each covers what is below it too. The
+    The directory lists hold globs of paths from the root; each covers everything below it too. The
     extension lists hold `py`, `.py` or `tar.gz`, compared with their case; `""` stands for a name
     without extension, and `.env` has both none and the extension `env`. `state_dir` is copydesk's
-    own folder at the root. `within` is "" for the whole workspace less what is reserved, or the one
+    own folder at the root. `within` is "" for the whole workspace except reserved paths, or the one
     reserved directory at the root that these rules are for.
     """
 
@@ -249,7 +249,7 @@ class Rules:
     )
 
     def team_mgmt(self) -> Rules:
-        """The same member's rules for team_mgmt: `.minds` less what the deny lists name."""
+        """The same member's rules for team_mgmt: `.minds` without the denied paths."""
         return replace(
             self,
             read_dirs=(),
@@ -260,23 +260,23 @@ class Rules:
         )
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
-        """Raise AccessDenied, naming the rule, unless every one of the files is allowed."""
+        """Raise AccessDenied, naming the rule, unless all these files are allowed."""
         for path in paths:
             rule = self._rule_known(operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
     def check_walk(self, *paths: RelPath) -> None:
-        """Raise AccessDenied unless every one of the directories may be listed or searched."""
+        """Raise AccessDenied unless all these directories may be listed or searched."""
         for path in paths:
             rule = self._rule_against_walk(path)
             if rule:
                 raise AccessDenied("read", rule)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
-        """AccessDenied for a .gitignore glob that names, by its own words, what may not be read.
+        """Raise AccessDenied for a .gitignore glob that explicitly names what may not be read.
 
-        Wildcards wide enough for it (`**/*.py`) are allowed, and find nothing there.
+        Broad wildcards that merely match it (`**/*.py`) are allowed; they find nothing there.
         """
         if glob.startswith("!"):
             return
@@ -293,7 +293,7 @@ class Rules:
         return not self._rule_against_walk(path)
 
     def rule_against(self, operation: Operation, path: RelPath) -> str:
-        """The rule that forbids it; empty when none does."""
+        """The rule that forbids the operation; empty if none does."""
         if operation == "read":
             allowed, denied = self.read_dirs, self.no_read_dirs
         else:
@@ -308,7 +308,7 @@ class Rules:
         )
 
     def _rule_known(self, operation: Operation, path: RelPath) -> str:
-        """The same; a call asks for the same few paths again and again."""
+        """The same with a cache, since a call asks for the same few paths repeatedly."""
         key = operation, path.parts
         rule = self._known.get(key)
         if rule is None:
@@ -353,7 +353,7 @@ class Rules:
         if self.within and path.parts[:1] != (self.within,):
             return f"outside: {self.within}/**"
         for pattern in (*_RESERVED, self.state_dir):
-            # The own directory of a toolset is not reserved for itself.
+            # A toolset's own directory is not reserved for itself.
             if pattern != self.within and covers(pattern, path, fold=True):
                 return _reserved_rule(pattern)
         return ""

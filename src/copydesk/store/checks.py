@@ -1,8 +1,8 @@
-"""Checks of a text before it is written: parsers, and commands of the configuration.
+"""Checks of a text before it is written: parsers, and commands from the configuration.
 
 Invariants: a command gets the text on its standard input or as a copy, and starts without a shell
-in a scratch folder; when it has been run its process group is gone. A command runs only where the
-person who uses this machine has allowed it. A check that cannot be run is `NotRun`.
+in a scratch folder; after the run its process group is gone. A command runs only if the person who
+uses this machine has allowed it. A check that cannot be run raises `NotRun`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from copydesk.store.access import guards
 from copydesk.text.relpath import RelPath
 
 SYNTAX = "syntax"
-"""The check that is built in."""
+"""The built-in check."""
 
 Mode = Literal["tell", "ask", "refuse", "off"]
 """The effect of new findings: report, require acceptance, or refuse the edit."""
 
 MOST_BYTES = 512 << 10
-"""A larger text is not checked."""
+"""Larger texts are not checked."""
 
 MOST_OUTPUT = 1 << 20
-"""Bytes that a command may print."""
+"""The most bytes that a command may print."""
 
 _MOST_PROBLEMS = 1_000
 _MOST_LINES = 10
@@ -53,7 +53,7 @@ _LOOK_AGAIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check of a glob's files, built in without `command`; `required`: not run is a finding."""
+    """A check of a glob's files, built in without `command`. `required`: NotRun is a finding."""
 
     glob: str
     name: str = SYNTAX
@@ -63,7 +63,7 @@ class Rule:
     seconds: int = 10
 
     def applies(self, path: RelPath) -> bool:
-        """Whether it is for the file; a bare name matches at any depth."""
+        """Whether the rule is for the file; a bare name matches at any depth."""
         return guards(self.glob if "/" in self.glob else f"**/{self.glob}", path)
 
     @property
@@ -74,7 +74,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something that a check found; `line` is 1-based, 0 where none was told."""
+    """A finding of a check; `line` is 1-based, 0 if the check gave none."""
 
     path: str
     line: int
@@ -84,8 +84,8 @@ class Diagnostic:
 class NotRun(Exception):
     """A check gave no answer.
 
-    `reason` is one of untrusted, missing, timeout, output, died, failed and large; `detail` is
-    what the system or the command said. `passes`: it may be otherwise the next time.
+    `reason` is one of untrusted, missing, timeout, output, died, failed and large; `detail` is what
+    the system or the command said. `passes`: the next attempt may succeed.
     """
 
     def __init__(self, reason: str, detail: str = "", *, passes: bool = False) -> None:
@@ -94,23 +94,23 @@ class NotRun(Exception):
 
 
 _Parser = Callable[[bytes], tuple[int, str] | None]
-"""Where a text cannot be read on, from 1, and why; None when all of it can be."""
+"""Returns where parsing fails (line, 1-based) and why; None for a valid text."""
 
 _UNREADABLE = (ValueError, RecursionError, MemoryError, LookupError)
-"""Exceptions of a parser that are no finding."""
+"""Exceptions of a parser that are not findings."""
 
 _MOST_STEPS = 2_000_000
-"""More of these would block a parser for seconds."""
+"""More steps would block a parser for seconds."""
 
 _MOST_QUICK_STEPS = 200_000_000
 """The same for the compiler of Python, which is written in C."""
 
 _MOST_CALLS = 60_000
-"""So often a parser by tree-sitter says that it goes on; a large text needs half of that."""
+"""The most progress calls of a tree-sitter parser; a large text needs half of that."""
 
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _NAME = "<copydesk-check>"
-warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of ours
+warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of our code
 
 
 _FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
@@ -145,7 +145,7 @@ def _square_of_dots(lines: Iterable[bytes]) -> int:
 def _toml(data: bytes) -> tuple[int, str] | None:
     lines = data.split(b"\n")
     parts = max((line.count(b".") for line in lines if line.lstrip().startswith(b"[")), default=0)
-    if _square_of_dots(lines) + parts * len(lines) > _MOST_STEPS:  # each key has its table's parts
+    if _square_of_dots(lines) + parts * len(lines) > _MOST_STEPS:  # keys have their table's parts
         raise ValueError("keys of so many parts take the square of them")
     try:
         tomllib.loads(data.decode("utf-8-sig"))
@@ -193,7 +193,7 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
 
 
 def _by_grammar(name: str, language: str = "language") -> _Parser:
-    """A parser by tree-sitter, where its grammar is installed."""
+    """A tree-sitter parser, for machines with its grammar installed."""
 
     def parse(data: bytes) -> tuple[int, str] | None:
         grammar = _grammar(name, language)
@@ -202,7 +202,7 @@ def _by_grammar(name: str, language: str = "language") -> _Parser:
         calls = count()
 
         def stop(offset: int, has_error: bool) -> bool:
-            return next(calls) > _MOST_CALLS  # looking for a way on from faults takes the square
+            return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
 
         def read(offset: int, point: object) -> bytes:
             return data[offset : offset + _CHUNK]
@@ -224,7 +224,7 @@ def _by_grammar(name: str, language: str = "language") -> _Parser:
 
 @cache
 def _extra(name: str) -> Any:
-    """A module that need not be installed; None where it is not, or cannot be loaded."""
+    """An optional module; None if it is not installed or cannot be loaded."""
     try:
         return importlib.import_module(name)
     except (ImportError, OSError):
@@ -238,7 +238,7 @@ def _grammar(name: str, language: str) -> Any:
         return None
     try:
         return library.Language(getattr(grammar, language)())
-    except (AttributeError, TypeError, ValueError):  # of another generation
+    except (AttributeError, TypeError, ValueError):  # another generation of the library
         return None
 
 
@@ -272,12 +272,12 @@ def suffix_of(path: RelPath) -> str:
 
 
 def parses(suffix: str) -> bool:
-    """Whether there is a parser for such files."""
+    """Whether there is a parser for files with this suffix."""
     return suffix in _PARSERS
 
 
 def syntax(suffix: str, data: bytes) -> tuple[int, str] | None:
-    """Where the text cannot be parsed, and why; None when it can be; NotRun if not known."""
+    """Where and why the text cannot be parsed; None if it can; NotRun if that is unknown."""
     try:
         return _PARSERS[suffix](data)
     except _UNREADABLE as error:
@@ -285,7 +285,7 @@ def syntax(suffix: str, data: bytes) -> tuple[int, str] | None:
 
 
 def may_be_other(suffix: str, data: bytes) -> bool:
-    """Whether a new file may be of a language like that of its name: JSON with comments."""
+    """Whether a new file may be in a variant of its language: JSON with comments."""
     return _PARSERS[suffix] is _json and _COMMENTS.search(data) is not None
 
 
@@ -306,11 +306,11 @@ _PASSED_ON = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV"),
     *("GOPATH", "GOROOT", "GOCACHE", "CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME"),
 )
-"""Of the environment a command gets only these: others may be secrets."""
+"""The only environment variables that a command gets: others may be secrets."""
 
 _PLACEHOLDER = re.compile(r"\{(path|root)\}")
 _PLAIN = re.compile(r"[\w.]")
-"""Prefixes of paths that no program reads as an option, argument file or command."""
+"""Matches the start of a path that no program reads as an option, argument file or command."""
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _POSITION = re.compile(
@@ -327,7 +327,7 @@ class Commands:
         self._root, self._trusted = os.path.realpath(root), trusted
 
     def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Diagnostic]:
-        """What the command finds in the texts, by path; raises NotRun, Cancelled."""
+        """Run the command on the texts; return its findings. Raises NotRun, Cancelled."""
         if not self._trusted():
             raise NotRun("untrusted", passes=True)
         try:
@@ -371,12 +371,12 @@ class Commands:
 
 
 def _filled(word: str, known: Mapping[str, str]) -> str:
-    """A word of a command with its placeholders filled in."""
+    """Fill in the placeholders in a word of a command."""
     return _PLACEHOLDER.sub(lambda at: known[at[1]], word)
 
 
 def program_of(rule: Rule, root: str) -> str | None:
-    """The program of a command, or None; not from this folder, which holds what is checked."""
+    """The program of a command, or None; never from the scratch folder with the checked files."""
     program = _filled(rule.command[0], {"root": os.path.realpath(root), "path": ""})
     if os.path.sep in program:
         is_there = os.path.isabs(program) and os.access(program, os.X_OK)
@@ -385,15 +385,15 @@ def program_of(rule: Rule, root: str) -> str | None:
 
 
 def _search_path() -> str:
-    """The absolute folders of PATH: others would be sought in the folder at hand."""
+    """The absolute folders of PATH: relative ones would be searched in the current folder."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(filter(os.path.isabs, folders))
 
 
 def _output(argv: Sequence[str], folder: str, given: int, seconds: int) -> tuple[int, bytes]:
-    """The exit status of a command, and what it printed; raises NotRun and Cancelled."""
+    """Run a command; return its exit status and output. Raises NotRun and Cancelled."""
     environ = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    # The folder may hold a module that is checked, which is not to be imported.
+    # The folder may contain a checked module, which must not be imported.
     environ |= {"PATH": _search_path(), "TMPDIR": folder}
     environ |= {"NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"}
     deadline = time.monotonic() + seconds
@@ -415,14 +415,14 @@ def _output(argv: Sequence[str], folder: str, given: int, seconds: int) -> tuple
                 check_cancelled()
                 if time.monotonic() >= deadline:
                     raise NotRun("timeout", str(seconds))
-                ended = _has_ended(process)  # asked first: what it wrote is there by then
+                ended = _has_ended(process)  # asked first: then all its output is in the pipe
                 if is_open and pipe.select(0 if ended else _LOOK_AGAIN_S):
                     chunk = os.read(stream.fileno(), 1 << 16)
                     output += chunk
                     is_open = bool(chunk)
                     if len(output) > MOST_OUTPUT:
                         raise NotRun("output", str(MOST_OUTPUT))
-                elif ended:  # whoever has its output still is of its group
+                elif ended:  # whoever still has its output is in its process group
                     break
                 elif not is_open:
                     time.sleep(_LOOK_AGAIN_S / 10)
@@ -443,7 +443,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagnostic]:
-    """Places or names in the output; else each line if status is 1; a higher one is a failure."""
+    """Places or names in the output; else its lines for status 1; a higher status is NotRun."""
     lines = [_CONTROL.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
     found: list[Diagnostic] = []
     for index, line in enumerate(lines):
@@ -480,28 +480,28 @@ class Trust:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the file is in the workspace, where agents may write; it does not count then."""
+        """Whether the file is in the workspace, where agents may write; then it does not count."""
         real = os.path.realpath(self.path)
         return os.path.commonpath([real, self._root]) == self._root
 
     def is_given(self) -> bool:
-        """Whether these very commands are allowed, with the programs of the workspace they run."""
+        """Whether exactly these commands, and the workspace programs they run, are allowed."""
         return not self.is_inside and self._kept().get(self._root) == self._digest()
 
     def give(self) -> None:
-        """Allow them; raises OSError."""
+        """Allow the commands; raises OSError."""
         self._keep({**self._kept(), self._root: self._digest()})
 
     def take_back(self) -> None:
-        """Allow none of this workspace any more; raises OSError."""
+        """Revoke all permissions of this workspace; raises OSError."""
         kept = self._kept()
         if kept.pop(self._root, None) is not None:
             self._keep(kept)
 
     def _digest(self) -> str:
-        """What is allowed: the commands, and the content of the files below the root that they run.
+        """The digest of what is allowed: the commands, and the contents of the files they run.
 
-        An agent may write those.
+        Only files below the root count, since agents may write those.
         """
         commands = sorted((one.name, one.glob, *one.command) for one in self._rules)
         files = {name: self._content(name) for one in self._rules for name in self._files_of(one)}
@@ -509,7 +509,7 @@ class Trust:
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _files_of(self, rule: Rule) -> Iterable[str]:
-        """The files below the root that a command names, but for plain settings."""
+        """The files below the root that a command names, except plain settings."""
         program = program_of(rule, self._root)
         for word in (os.path.realpath(program) if program else "", *rule.command[1:]):
             text = _filled(word, {"root": self._root, "path": ""})
@@ -520,7 +520,7 @@ class Trust:
                 yield real
 
     def _content(self, path: str) -> str:
-        """The digest of a file, made again when the file has changed; empty where it is gone."""
+        """The digest of a file, cached while the file is unchanged; empty if it is gone."""
         try:
             with open(path, "rb") as file:
                 found = os.fstat(file.fileno())
@@ -550,6 +550,6 @@ class Trust:
             with open(handle, "w", encoding="utf-8") as file:
                 json.dump(kept, file, indent=1)
             os.replace(beside, self.path)
-        except BaseException:  # whatever stops it, Ctrl-C too, leaves no file next to
+        except BaseException:  # an interrupted write, by Ctrl-C too, leaves no file behind
             os.unlink(beside)
             raise

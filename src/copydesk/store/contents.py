@@ -1,10 +1,10 @@
 """The bytes of files: written in pieces, read in blocks, digested in threads; large files as text.
 
-hashlib and zlib release the GIL, so a digest in another thread costs a core and no time.
-Invariants: all pieces are written, in their order, or something is raised; a task of the pool waits
-for no other task; a forked process has a pool of its own. What `LargeFile` returns was read from
-the file in one state, the state of its stamp, or TargetMoved is raised; its memory is bounded
-unless a whole text is asked for.
+hashlib and zlib release the GIL, so a digest in another thread costs a core but no time.
+Invariants: all pieces are written in order, or an exception is raised; a task of the pool waits for
+no other task; a forked process has its own pool. What `LargeFile` returns was read from the file in
+one state, that of its stamp, or TargetMoved is raised; its memory is bounded unless a whole text is
+requested.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Pool:
         self.renew()
 
     def renew(self) -> None:
-        """Start with new threads: those of a parent do not exist in a forked child."""
+        """Start with new threads: a forked child does not have those of its parent."""
         self.threads = ThreadPoolExecutor(_THREADS, "copydesk-store")
         self.going: deque[Future[None]] = deque()
 
@@ -100,11 +100,11 @@ _GATHERED = 16 << 20
 
 
 def write_pieces(fd: int, pieces: Iterable[Piece], old_fd: int, *, start: bool = False) -> None:
-    """Write the pieces from where `fd` stands, at its first byte; `Kept` comes from `old_fd`.
+    """Write the pieces at the position of `fd`, its first byte; `Kept` comes from `old_fd`.
 
-    Pieces are gathered: they are written in few calls. `start`: the system may
-    bring to the disk what is written while the rest is. Raises TargetMoved when
-    the old file has become shorter than a kept range.
+    Pieces are gathered to be written in few calls. `start`: the system may flush what is written
+    while the rest is being written. Raises TargetMoved if the old file has become shorter than a
+    kept range.
     """
     out = _Out(fd, start=start)
     for piece in pieces:
@@ -125,7 +125,7 @@ class _Out:
         self._gathered: list[bytes | memoryview] = []
 
     def take(self, piece: bytes | memoryview) -> None:
-        """Write the piece soon."""
+        """Queue the piece for writing."""
         self._gathered.append(piece)
         self._size += len(piece)
         if self._size >= _GATHERED or len(self._gathered) == _os.MOST_PARTS:
@@ -166,7 +166,7 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
 
 
 def read_at(fd: int, count: int, offset: int) -> bytes:
-    """`count` bytes from `offset` (0-based) on, or what there is of them; raises OSError."""
+    """`count` bytes from `offset` (0-based) on, fewer at the end of the file; raises OSError."""
     data = _os.pread(fd, count, offset)
     if len(data) == count or not data:
         return data
@@ -195,7 +195,7 @@ def sha256_of(fd: int, size: int) -> str:
 
 
 def from_memory(pieces: Iterable[Piece], old: bytes) -> list[bytes | memoryview]:
-    """The pieces with the old bytes in the place of `Kept`."""
+    """The pieces with the old bytes in place of `Kept`."""
     view = memoryview(old)
     return [
         view[_checked(piece, len(old))] if isinstance(piece, Kept) else piece for piece in pieces
@@ -226,15 +226,15 @@ def _copy(old_fd: int, out: _Out, start: int, stop: int) -> None:
         out.wrote(len(data))
 
 
-_LEAST = 8  # bytes: a byte order mark and a code unit are in one block
+_LEAST = 8  # bytes: a byte order mark and a code unit fit in one block
 
 
 _TAIL = 1 << 14
-"""The end of a line is looked for in so many bytes before a block is read."""
+"""How many bytes at the end of a block are searched for a line end before it is read."""
 
 
 def blocks(fd: int, size: int, encoding: Encoding) -> Iterator[tuple[int, bytes]]:
-    """The blocks, with byte order mark, and their first bytes; ends early if the file shrank."""
+    """The blocks, including a byte order mark, with their offsets; fewer if the file shrank."""
     at, unit = 0, encoding.unit
     most = max(sizes.BLOCK, _LEAST)
     newline = encoding.encode("\n")
@@ -254,7 +254,7 @@ def blocks(fd: int, size: int, encoding: Encoding) -> Iterator[tuple[int, bytes]
 
 
 def after_last(block: bytes, newline: bytes) -> int:
-    """The offset just after the last line feed of the block; 0 when there is none."""
+    """The offset just after the last line feed of the block; 0 if there is none."""
     at = len(block)
     while (at := block.rfind(newline, 0, at)) >= 0:
         if at % len(newline) == 0:
@@ -264,7 +264,7 @@ def after_last(block: bytes, newline: bytes) -> int:
 
 
 def after_nth(block: bytes, newline: bytes, nth: int) -> int:
-    """The offset just after the nth line feed of the block, nth from 1, which is there."""
+    """The offset just after the nth line feed (nth from 1), which must exist."""
     if len(newline) == 1:
         return _skip(block, nth)
     offset = 0
@@ -279,7 +279,7 @@ def after_nth(block: bytes, newline: bytes, nth: int) -> int:
 
 
 def _skip(block: bytes, nth: int) -> int:
-    """The offset just after the nth LF, by halving the stretch that must hold it."""
+    """The offset just after the nth LF; halves the range that must contain it."""
     low, high = 0, len(block)
     while nth and high - low > 4096:
         middle = (low + high) // 2
@@ -300,7 +300,7 @@ _free_rooms: list[memoryview] = []
 
 @contextmanager
 def _room() -> Generator[memoryview]:
-    """`_STEP` bytes to read into; a few are kept, since the system is slow to give new memory."""
+    """A buffer of `_STEP` bytes; a few are kept, since the system is slow to give new memory."""
     try:
         room = _free_rooms.pop()
     except IndexError:
@@ -313,17 +313,17 @@ def _room() -> Generator[memoryview]:
 
 
 _APART = 64 << 10
-"""Of so many bytes or more, a piece is digested where it is; smaller ones are put together."""
+"""Pieces of at least so many bytes are digested in place; smaller ones are gathered."""
 
 
 class State(Protocol):
-    """A digest under way."""
+    """A digest in progress."""
 
     def update(self, data: bytes | memoryview, /) -> None:
         """Take the next bytes."""
 
     def copy(self) -> State:
-        """The same state again."""
+        """A copy of the state."""
         ...
 
     def hexdigest(self) -> str:
@@ -332,11 +332,11 @@ class State(Protocol):
 
 
 States = Sequence[tuple[int, State]]
-"""The digest of the first so many bytes of a file, for some places in it, in order."""
+"""The digests of prefixes of a file, each with the length of its prefix, in order."""
 
 
 def digest_in_thread(data: bytes) -> Callable[[], str]:
-    """Start to digest the data in a thread; the result gives the SHA-256 in hex."""
+    """Start to digest the data in a thread; the returned function gives the SHA-256 in hex."""
     return in_thread(_sha256, data).result
 
 
@@ -345,13 +345,13 @@ def _sha256(data: bytes) -> str:
 
 
 class _InThread(Closing, Generic[T]):
-    """A result made in a thread; the context ends when the thread has."""
+    """A result computed in a thread; the context ends when the thread has ended."""
 
     _future: Future[T]
     _stopped = False
 
     def close(self) -> None:
-        """Stop it, and wait until its thread has ended."""
+        """Stop the job and wait until its thread has ended."""
         self._stopped = True
         if not self._future.cancel():
             wait((self._future,))
@@ -362,9 +362,9 @@ class _InThread(Closing, Generic[T]):
 
 
 class DigestOfFile(_InThread[tuple[str, States]]):
-    """The digest in hex of an open file, and its states; of what there was, if it became shorter.
+    """The digest in hex of an open file and its states; if it became shorter, of what there was.
 
-    It reads by itself, since blocks that are handed over one by one wait for Python's lock.
+    It reads the file itself, since blocks handed over one by one would wait for the GIL.
     """
 
     def __init__(self, fd: int, size: int) -> None:
@@ -386,7 +386,7 @@ class DigestOfFile(_InThread[tuple[str, States]]):
 
 
 class DigestOfPieces(_InThread[str]):
-    """The digest of pieces, made while others work; `states` are those of the old file."""
+    """The digest of pieces, computed in the background; `states` are those of the old file."""
 
     def __init__(self, pieces: Sequence[Piece], old_fd: int, states: States) -> None:
         self._future = in_thread(self._digest, pieces, old_fd, states)
@@ -396,7 +396,7 @@ class DigestOfPieces(_InThread[str]):
         done, first = 0, pieces[0] if pieces else b""
         if isinstance(first, Kept) and first.start == 0:
             index = bisect_right(states, first.stop, key=lambda known: known[0])
-            if index:  # the last state that is one of the new content too
+            if index:  # the last state that the new content shares
                 done, known = states[index - 1]
                 state = known.copy()
         with _room() as room:
@@ -410,7 +410,7 @@ class DigestOfPieces(_InThread[str]):
 def _bytes_from(
     pieces: Sequence[Piece], old_fd: int, done: int, room: memoryview
 ) -> Iterator[bytes | memoryview]:
-    """The bytes of the pieces after the first `done`; each value is valid until the next."""
+    """The bytes of the pieces after the first `done`; each value is valid until the next one."""
     size = 0
     for piece in pieces:
         count = 0 if isinstance(piece, Kept) or len(piece) >= _APART else len(piece)
@@ -440,13 +440,13 @@ def _kept(piece: Kept, old_fd: int, done: int, room: memoryview) -> Iterator[mem
 
 
 class OpenContent:
-    """`Content` of the open file `fd`, which it closes."""
+    """The `Content` of the open file `fd`, which it closes."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def packed(self, digest: str, most_bytes: int) -> bytes | None:
-        # zlib and SHA-256 let Python's lock go: this takes a core, and no turn of others
+        # zlib and SHA-256 release the GIL: this takes a core, and no turn of others
         state, packer = hashlib.sha256(), zlib.compressobj(1)
         parts: list[bytes] = []
         at = size = 0
@@ -470,7 +470,7 @@ class OpenContent:
 
 
 def close_of_size(fd: int, size: int) -> None:
-    """Close a file, in a thread where that may free many blocks: it is large, and has no name."""
+    """Close a file; in a thread if it is large and has no name, which may free many blocks."""
     if size < sizes.BESIDE or _has_name(fd):
         _os.close_quietly(fd)
     else:
@@ -486,19 +486,19 @@ def _has_name(fd: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile(Closing):
-    """A regular file open for reading, by its real path, until its context ends."""
+    """A regular file open for reading, with its real path, until its context ends."""
 
     real: RelPath
     stamp: Stamp
     fd: int
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         close_of_size(self.fd, self.stamp.size)
 
 
 def stamp_of_open(fd: int) -> Stamp:
-    """The stamp of a regular file that is open; raises NotAFile, Failed."""
+    """The stamp of an open regular file; raises NotAFile, Failed."""
     now_ns = _os.now_ns()
     try:
         found = _os.fstat(fd)
@@ -508,7 +508,7 @@ def stamp_of_open(fd: int) -> Stamp:
 
 
 def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
-    """The stamp of a `stat` made no earlier than `now_ns`; NotAFile for what is no regular file."""
+    """The stamp of a `stat` made no earlier than `now_ns`; NotAFile if it is not a regular file."""
     if not stat.S_ISREG(found.st_mode):
         raise NotAFile(kind_of(found.st_mode))
     return Stamp.of(found, now_ns)
@@ -517,7 +517,7 @@ def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
 _MARGIN = 4
 _HEAD = 4
 _BLOCKS = 3  # blocks kept in memory: requested places lie close together
-_HELD = 4  # windows read of one text where several places are requested
+_HELD = 4  # windows read of one text if several places are requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,9 +531,9 @@ class Surveyed:
 class LargeFile:
     """A `Source` over an open file; it lives as long as `fd` does.
 
-    `known` is what an earlier pass told of the same stamp, and `keep` is given
-    what this one tells. `sought` is what will be sought, so that the one pass
-    finds it too. A file of more than `whole_bytes` is never read as a whole.
+    `known` is the result of an earlier pass over the same stamp, and `keep` receives that of this
+    pass. `sought` is what will be searched for, so that one pass finds it too. A file of more than
+    `whole_bytes` is never read as a whole.
     """
 
     def __init__(
@@ -569,7 +569,7 @@ class LargeFile:
 
     @property
     def survey(self) -> Survey:
-        """The result of the pass over the file, made when it is first needed."""
+        """The result of the pass over the file, which is made when first needed."""
         if self._known is None:
             with self._reading():
                 self._known = self._pass()
@@ -615,9 +615,9 @@ class LargeFile:
         return self._with(lines)
 
     def _with(self, lines: Sequence[tuple[int, int]]) -> Text:
-        """The text with these runs of lines [start, stop) loaded, as far as there are lines."""
+        """The text with these ranges of lines [start, stop) loaded, as far as they exist."""
         if self._stamp.nlink > 1:
-            return self.whole()  # it will be written in place, from all that it holds
+            return self.whole()  # it will be written in place, from its whole content
         survey = self.survey
         total = survey.facts.line_count
         pieces: list[tuple[int, int, bytes]] = []
@@ -637,7 +637,7 @@ class LargeFile:
         return Excerpt.of(survey.encoding, survey.facts, pieces)
 
     def whole(self) -> Snapshot:
-        """The text with all its lines; raises FileTooLarge when that is too much."""
+        """The text with all its lines; raises FileTooLarge if it is too large."""
         if self.size > self._whole_bytes:
             raise FileTooLarge(self.size, self._whole_bytes, "whole_bytes")
         with self._reading():
@@ -674,7 +674,7 @@ class LargeFile:
         return known
 
     def byte(self, line: int) -> int:
-        """The byte where a line starts; the size for the end and what is beyond."""
+        """The byte offset where a line starts; the size for the end and beyond."""
         survey = self.survey
         if line == 0:
             return len(survey.encoding.bom)
@@ -689,7 +689,7 @@ class LargeFile:
         return begin + self._blocks[begin].start(nth)
 
     def line_of(self, byte: int) -> int:
-        """The line that holds a byte, as `Text.line_at` tells it."""
+        """The line that contains a byte, as `Text.line_at` numbers it."""
         survey = self.survey
         index = bisect_right(survey.steps, byte, key=lambda mark: mark[0]) - 1
         begin, before = survey.steps[max(index, 0)]
@@ -699,7 +699,7 @@ class LargeFile:
         return before + survey.encoding.decode(block).count("\n")
 
     def _grown(self, survey: Survey, start: int, stop: int) -> tuple[int, int]:
-        """Lines [start, stop) with a few around, and the blank lines next to them in the window."""
+        """Lines [start, stop) with a few around them, and adjacent blank lines in the window."""
         total, step = survey.facts.line_count, _MARGIN
         first, last = max(start - step, 0), min(stop + step, total)
         low, high = first > 0, last < total
@@ -725,7 +725,7 @@ class LargeFile:
 
 
 class _Joined:
-    """Blocks as whole lines; pieces longer than the window are not joined (`too_long`)."""
+    """Joins blocks to whole lines; pieces longer than the window are not joined (`too_long`)."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._newline = encoding.encode("\n")
@@ -734,7 +734,7 @@ class _Joined:
         self.too_long = False
 
     def take(self, block: bytes, line: int, *, last: bool) -> Iterator[tuple[int, bytes]]:
-        """The lines that end in the next block, and the first's number; `line` ended before it."""
+        """The lines that end in the next block, and their first number; `line` ended before it."""
         block, self._mark = block[self._mark :] if self._mark else block, 0
         if not self._begun:
             self._line = line
@@ -754,7 +754,7 @@ class _Search:
         self._joined = _Joined(encoding)
 
     def take(self, block: bytes, line: int, *, last: bool) -> None:
-        """The next block; `line` is how many lines have ended before it."""
+        """Search the next block; `line` is the number of lines that ended before it."""
         if not self._hits or self._joined.too_long:
             return
         for first, lines in self._joined.take(block, line, last=last):
@@ -762,7 +762,7 @@ class _Search:
                 hits.take(lines, self._encoding, first)
 
     def finish(self) -> tuple[Hits, ...] | None:
-        """The hits; None when a line was too long to be searched."""
+        """The hits; None if a line was too long to be searched."""
         return None if self._joined.too_long else self._hits
 
 
@@ -780,7 +780,7 @@ def from_line(file: LargeFile, fd: int, stamp: Stamp, first_line: int, most_byte
 
 
 def last_lines(fd: int, stamp: Stamp, lines: int, most_bytes: int, named: str | None) -> Window:
-    """The last so many lines within `most_bytes`; raises OSError, BinaryFile."""
+    """The last `lines` lines within `most_bytes`; raises OSError, BinaryFile."""
     encoding = detect_head(read_at(fd, _LONGEST_CHARACTER, 0), named)
     start = _start_of_last(fd, stamp.size, encoding, lines)
     data = read_at(fd, most_bytes, start)
@@ -793,7 +793,7 @@ def last_lines(fd: int, stamp: Stamp, lines: int, most_bytes: int, named: str | 
 
 
 def _decodes(data: bytes) -> bool:
-    """Whether the window is UTF-8, but for a character that is cut at its end."""
+    """Whether the window is UTF-8, except for a character cut off at its end."""
     for cut in range(_LONGEST_CHARACTER):
         try:
             data[: len(data) - cut].decode("utf-8")
@@ -806,7 +806,7 @@ def _decodes(data: bytes) -> bool:
 
 
 def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
-    """The byte where the last `lines` lines start, read from the end."""
+    """The byte offset where the last `lines` lines start, found from the end."""
     newline, begin = encoding.encode("\n"), len(encoding.bom)
     wanted = lines + (read_at(fd, len(newline), max(size - len(newline), begin)) == newline)
     at = size

@@ -1,14 +1,14 @@
 """What `.gitignore` files leave out, and the charset that `.editorconfig` files set.
 
-`.gitignore` is read by the rules of git: a later line decides before an earlier one, a file deeper
-down before one above it, and nothing comes back below a directory that is left out. Files above
-the root, and git's own lists, do not count.
+`.gitignore` follows the rules of git: a later line wins over an earlier one, a deeper file over one
+above it, and nothing below an excluded directory can be included again. Files above the root, and
+git's own lists, do not count.
 
 Of `.editorconfig` only `charset` is used. Its globs are those of the specification: `*`, `**`, `?`,
-`[abc]`, `[!a-z]`, `{a,b}` (nested too), `{1..3}`, and a backslash before any of them; what is not
-closed, or has no comma, is literal. Invariants: nothing above the root is read; a match takes the
-length of the glob times the length of the path, since globs come from the files of a workspace
-(`docs/decisions/0016-globs-of-editorconfig.md`).
+`[abc]`, `[!a-z]`, `{a,b}` (nested too), `{1..3}`, and a backslash before any of them; an unclosed
+bracket, or a brace without a comma, is literal. Invariants: nothing above the root is read; a match
+takes time proportional to the length of the glob times that of the path, since globs come from the
+files of a workspace (`docs/decisions/0016-globs-of-editorconfig.md`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of a file. `whole`: it is for the path from the file on, not for a name alone."""
+    """One line of a file. `whole`: it matches the path below the file, not just a name."""
 
     glob: Glob
     whole: bool
     directories: bool
     again: bool
-    """It begins with `!`: what it names is not left out."""
+    """The line begins with `!`: it includes what it matches again."""
 
 
 class GitIgnore:
-    """The ignore files below a root, read once until `forget`; `lines` decide before them.
+    """The ignore files below a root, read once until `forget`; `lines` take precedence.
 
-    Without `in_files` they alone count; with them `node_modules` is left out too.
+    Without `in_files` only `lines` count; with it, `node_modules` is left out too.
     """
 
     def __init__(self, files: Files, lines: Iterable[str] = (), *, in_files: bool = True) -> None:
@@ -79,7 +79,7 @@ class GitIgnore:
         return bool(said)
 
     def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
-        """The lines of the files in a directory and above it, the deepest first, with its depth."""
+        """The lines of the files in a directory and above, deepest first, each with its depth."""
         found = self._lines.get(folder)
         if found is None:
             own = self._of(RelPath(folder))
@@ -101,7 +101,7 @@ class GitIgnore:
 
 
 def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
-    """The parsed lines, the last one first."""
+    """The parsed lines in reverse order."""
     found = [line for line in map(_line, texts) if line is not None]
     return tuple(reversed(found))
 
@@ -119,7 +119,7 @@ def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> 
 
 
 def _line(text: str) -> _Line | None:
-    """One parsed line; None for a comment, a blank line, and an invalid glob."""
+    """Parse one line; None for a comment, a blank line or an invalid glob."""
     while text.endswith(" ") and not text.endswith("\\ "):
         text = text[:-1]
     again = text.startswith("!")
@@ -130,7 +130,7 @@ def _line(text: str) -> _Line | None:
     text = text.removesuffix("/")
     whole = "/" in text
     try:
-        names = text.removeprefix("/").split("/")  # `*` and `?` are within a name, `**` over names
+        names = text.removeprefix("/").split("/")  # `*` and `?` match within a name, `**` across
         glob = Glob(tuple(None if name == "**" else _name(name) for name in names))
         return _Line(glob, whole, directories, again)
     except re.error:
@@ -138,7 +138,7 @@ def _line(text: str) -> _Line | None:
 
 
 def _name(glob: str) -> re.Pattern[str]:
-    """The pattern of a name; a text between two `*` is matched once, at its first place."""
+    """The pattern of a name; text between two `*` matches at its first place only."""
     found = [""]
     at = 0
     while at < len(glob):
@@ -174,7 +174,7 @@ _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,8})", re.ASCII)
 
 @lru_cache(maxsize=1_024)
 def matches(glob: str, path: str) -> bool:
-    """Whether the path, below the file's folder, is of the section `[glob]`; no slash: any folder.
+    """Whether the section `[glob]` covers a path below the file; no slash: in any folder.
 
     A glob of over 1,000 characters, 20 nested braces or four ranges matches nothing.
     """
@@ -188,7 +188,7 @@ def matches(glob: str, path: str) -> bool:
 
 
 class _Matcher:
-    """Matches globs with a path. Bit `i` of a set is the place before character `i`."""
+    """Matches globs with a path. Bit `i` of a set is the position before character `i`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -199,7 +199,7 @@ class _Matcher:
         self._plain = ((1 << len(path)) - 1) & ~self._slashes
 
     def ends(self, glob: str, starts: int, depth: int = 0) -> int:
-        """Where the glob may end when it begins at one of `starts`."""
+        """The positions where the glob can end if it begins at one of `starts`."""
         if depth > _DEEPEST:
             raise RecursionError
         choices = _choices(glob)
@@ -213,8 +213,8 @@ class _Matcher:
             elif glob.startswith("**", at):
                 starts, length = self._from_first(starts), 2
             elif character == "*":
-                # Adding at the low end of a run of ones carries through to its end: what
-                # the sum changes is the way from each start to the next slash.
+                # Adding at the low end of a run of ones carries through to its end: the bits that
+                # the sum changes are the way from each start to the next slash.
                 starts |= (self._plain + (starts & self._plain)) ^ self._plain
             elif character == "?":
                 starts = (starts & self._plain) << 1
@@ -233,11 +233,11 @@ class _Matcher:
         return starts
 
     def _from_first(self, starts: int) -> int:
-        """All places from the first of these on."""
+        """All positions from the first of these on."""
         return (1 << (len(self._path) + 1)) - (starts & -starts)
 
     def _members(self, named: re.Match[str]) -> int:
-        """The characters that are of a class, or none of them; never a slash."""
+        """The positions of characters in a class, or outside it if negated; never a slash."""
         ranges = [(one[1], one[2] or one[1]) for one in _MEMBER.finditer(named[2])]
         found = 0
         for character, places in self._places.items():
@@ -247,7 +247,7 @@ class _Matcher:
         return found & self._plain
 
     def _numbers(self, starts: int, low: int, high: int) -> int:
-        """Where a whole number may end that is within the range, whichever end comes first."""
+        """The positions where a whole number in the range can end; the bounds come in any order."""
         low, high = sorted((low, high))
         found = 0
         for start in range(len(self._path)):
@@ -261,7 +261,7 @@ class _Matcher:
 
 
 def _choices(glob: str) -> dict[int, list[int]]:
-    """By the offset of each brace pair with a comma: its start, its commas and its end."""
+    """The start, commas and end of each brace pair with a comma, by the offset of its start."""
     found: dict[int, list[int]] = {}
     opened: list[list[int]] = []
     at = 0
@@ -302,7 +302,7 @@ class EditorConfig:
         self._read: dict[RelPath, tuple[float, _ConfigFile]] = {}
 
     def charset(self, path: RelPath) -> str | None:
-        """The codec that the nearest `.editorconfig` section names; None for none, or `unset`."""
+        """The codec that the nearest matching section names; None for none, or for `unset`."""
         folder = path.parent
         while True:
             found = self._file(folder)
@@ -331,7 +331,7 @@ class EditorConfig:
 
 
 def _parsed(text: str) -> _ConfigFile:
-    """The parsed file: root and charsets; of very many charsets the first ones."""
+    """Parse a file; only the first `_MOST_SECTIONS` charsets count."""
     is_root, glob = False, ""
     charsets: list[tuple[str, str]] = []
     for raw in text.removeprefix("\ufeff").split("\n"):

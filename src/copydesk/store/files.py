@@ -1,7 +1,7 @@
 """The files below one root directory, read and written; OSError becomes a refusal here.
 
-Invariant: no handle outlives the call or the context that opened it, but the root's (that
-of a large file is closed in a thread as the call ends).
+Invariant: no handle except the root's outlives the call or the context that opened it (a large file
+is closed in a thread as the call ends).
 """
 
 from __future__ import annotations
@@ -118,16 +118,16 @@ class Files(Closing):
     """The files below the directory `root`.
 
     Every method raises InvalidPath for a path that leads out of the root and Failed for what the
-    operating system refuses. Methods that need a file raise FileNotFound when there is none and
-    NotAFile(kind) when it is not a regular one. Each does the whole of what it says or raises with
-    nothing changed; `NotPutBack` is the one exception. Safe to call from many threads until
-    `close`; nothing here excludes two writers of one file, that is the lock of the layer above.
+    operating system refuses. Methods that need a file raise FileNotFound if there is none and
+    NotAFile(kind) if it is not a regular one. Each does all of its work or raises with nothing
+    changed; `NotPutBack` is the one exception. Safe to call from many threads until `close`; two
+    writers of one file are not excluded here, that is the job of the lock of the layer above.
 
-    `limit_bytes` is the largest file that is edited, `whole_bytes` the largest that is loaded
-    whole. `may_write` raises a refusal when a writer has lost the right to write; it is asked right
-    before each step that changes what a name leads to, or what is in a file, and `may_return`
-    right before that is undone. `keep` records what another program wrote to a file at the
-    moment that it was replaced.
+    `limit_bytes` is the size of the largest file to edit, `whole_bytes` that of the largest to load
+    whole. `may_write` raises a refusal if a writer has lost the right to write; it is called right
+    before each step that changes what a name leads to or what a file contains, and `may_return`
+    right before that is undone. `keep` records what another program wrote to a file at the moment
+    when it was replaced.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class Files(Closing):
 
     @property
     def root(self) -> str:
-        """The root's real path when it was opened, for showing and for other programs."""
+        """The root's real path when it was opened, to show and for other programs."""
         return self._root.path
 
     def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
-        """The real path, a missing end as written; `via` gets each link first and may refuse."""
+        """The real path, a missing end as written; `via` gets each link before and may refuse."""
         with self._root.place(path, via=via) as place:
             return place.real
 
@@ -180,7 +180,7 @@ class Files(Closing):
             return place.real, stamp_of_regular(found, now_ns)
 
     def kind(self, path: RelPath) -> str:
-        """What is at the path, in the words of NotAFile; a link at its end is a "symlink"."""
+        """The kind of file at the path, in the terms of NotAFile; a final link is a "symlink"."""
         with self._root.place(path, follow=False) as place:
             place.require_parent()
             if not place.name:
@@ -199,19 +199,19 @@ class Files(Closing):
             return info_of(place)
 
     def make_dir(self, path: RelPath) -> None:
-        """The directory, and those above it that are missing; NotAFile where a file has a name."""
+        """Create a directory and its missing parents; NotAFile if a file has one of the names."""
         with refusing("mkdir"), self._root.place(path / "in it") as place:
             self._check_name(place)
             with MadeParents(place, flush=self._durability == "full") as parents:
                 parents.keep()
 
     def remove_dir(self, path: RelPath) -> None:
-        """Remove a directory if it is empty."""
+        """Remove a directory if it is empty; errors are ignored."""
         with refusing("rmdir"), self._root.place(path, follow=False) as place:
             remove_if_empty(place.dir_fd, place.name)
 
     def open_names(self, names: Sequence[bytes]) -> int:
-        """A regular file by names without links, for reading; FileNotFound, NotAFile, Failed."""
+        """Open a regular file by its names, without links; FileNotFound, NotAFile, Failed."""
         try:
             fd = self._root.open_names(names)
         except OSError as refused:
@@ -238,10 +238,10 @@ class Files(Closing):
     def window(
         self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
     ) -> Window:
-        """Some lines of a file of any size, in bounded memory.
+        """Read some lines of a file of any size, in bounded memory.
 
-        From line `first_line` (0-based) on, or with `last` the last so many lines.
-        `named` is the encoding that configuration names. Raises BinaryFile.
+        They start at line `first_line` (0-based), or with `last` are that many lines at the end.
+        `named` is the encoding that the configuration names. Raises BinaryFile.
         """
         with self.open_for_reading(path) as file:
             fd, stamp = file.fd, file.stamp
@@ -255,7 +255,7 @@ class Files(Closing):
                 raise Failed("read", _CHANGING) from None
 
     def text(self, path: RelPath, named: Named, sought: Sequence[Sought] = ()) -> OpenText:
-        """The file as a text, a large one in parts; FileTooLarge. `sought` is found on the way."""
+        """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
         for _ in range(_READS_TRIED):
             file = self.open_for_reading(path)
             if file.stamp.size > sizes.LARGE:
@@ -269,7 +269,7 @@ class Files(Closing):
         raise Failed("read", _CHANGING)
 
     def _in_parts(self, file: OpenFile, named: Named, sought: Sequence[Sought]) -> OpenText:
-        """A large file as a text, which closes it."""
+        """Open a large file as a text that closes it."""
         try:
             if file.stamp.size > self._limit_bytes:
                 raise FileTooLarge(file.stamp.size, self._limit_bytes)
@@ -281,7 +281,7 @@ class Files(Closing):
 
     @contextmanager
     def any_content(self, path: RelPath, named: Named) -> Generator[OpenText]:
-        """The same of any file: one that is no text is shown as bytes. FileTooLarge."""
+        """Open any file; one that is not text is shown as bytes. Raises FileTooLarge."""
         try:
             with self.text(path, named) as opened:
                 opened.source.whole()
@@ -295,12 +295,12 @@ class Files(Closing):
 
     @contextmanager
     def unread(self, path: RelPath) -> Generator[OpenText]:
-        """A file of any size and kind of content, of which only size and digest are known."""
+        """Open a file of any size and content, of which only size and digest are known."""
         real, stamp, digest = self.digest(path)
         yield OpenText(real, stamp, Unread(stamp.size, digest))
 
     def open_for_reading(self, path: RelPath) -> OpenFile:
-        """The file open for reading, of any size; whoever asks closes it."""
+        """Open the file for reading, whatever its size; the caller closes it."""
         fd, real = self._root.open_file(path)
         try:
             return OpenFile(real, stamp_of_open(fd), fd)
@@ -309,17 +309,17 @@ class Files(Closing):
             raise
 
     def content(self, path: RelPath) -> OpenContent:
-        """The bytes of a file of any size, to be read later; whoever asks closes it."""
+        """The bytes of a file of any size, to be read later; the caller closes it."""
         fd, _ = self._root.open_file(path)
         return OpenContent(fd)
 
     def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[DirEntry, ...]]:
-        """A directory's real path and its entries by name, without our temporary files."""
+        """A directory's real path and its entries by name, without copydesk's temporary files."""
         with self._root.open_dir(path) as place, refusing("list"):
             return place.real, entries(place.dir_fd)
 
     def similar(self, path: RelPath) -> tuple[str, ...]:
-        """Up to three names next to a missing one that are close to it, closest first."""
+        """Up to three existing names close to a missing one, closest first."""
         with self._root.place(path) as place:
             if place.missing or place.blocked:
                 return ()
@@ -349,16 +349,16 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         digest: str = "",
     ) -> Stamp:
-        """Put `pieces` in the place of the file's bytes; give the new stamp.
+        """Replace the file's bytes by `pieces`; return the new stamp.
 
-        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content) are
-        what was read; TargetMoved when that is not what is there any more, or when the path
-        does not lead to `expected_real`. `pieces` is iterated at most once; `digest` is the SHA-256
-        of them, where it is known. `before_rename` is called before anything changes, with what
-        gives the SHA-256 of the new content when it is ready (a TargetMoved may still follow the
-        call; it is not called for a write in place). A file with several links is written in place,
-        and `before_in_place` gets its old bytes first (a TargetMoved may still follow the call).
-        NotPutBack when such a write broke off and the old bytes could not be put back.
+        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content)
+        describe what was read; TargetMoved is raised if the file has changed since, or if the path
+        does not lead to `expected_real`. `pieces` is iterated at most once; `digest` is its SHA-256
+        if known. `before_rename` is called before anything changes, with a function that returns
+        the SHA-256 of the new content once it is ready (a TargetMoved may still follow the call; it
+        is not called for a write in place). A file with several links is written in place, and
+        `before_in_place` gets its old bytes first (a TargetMoved may still follow the call).
+        NotPutBack is raised if a write failed and the old bytes could not be restored.
         """
         ready = self.stage(
             path,
@@ -390,9 +390,9 @@ class Files(Closing):
         revocable: bool = True,
         allow_appends: bool = False,
     ) -> StagedWrite:
-        """The same as `replace`, ready and not yet done; what was not committed is gone after.
+        """Prepare what `replace` does; without `commit` the context ends with nothing changed.
 
-        `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
+        `commit` calls `before_in_place`. `digested`: compute the digest of the new content.
         `allow_appends`: what another program appends meanwhile is no reason for TargetMoved.
         """
         durability = self._durability
@@ -447,24 +447,24 @@ class Files(Closing):
         make_parents: bool = True,
         expected_real: RelPath | None = None,
     ) -> tuple[RelPath, Stamp]:
-        """A new file; FileExists, NotAFile for anything of its name, FileNotFound for no parent."""
+        """Create a file; FileExists, NotAFile for a taken name, FileNotFound without parent."""
         with self.stage_new(
             path, data, make_parents=make_parents, expected_real=expected_real
         ) as staged:
             return staged.real, staged.commit()
 
     def check_new(self, path: RelPath, own: Stamp | None = None) -> None:
-        """Raise what `create` would now; the file `own` may have the name in another case."""
+        """Raise what `create` would raise; the file `own` may have the name in another case."""
         with refusing("create"), self._new(path, None, own) as place:
             place.require_way()
 
     def missing_parents(self, path: RelPath) -> int:
-        """How many directories would be made for a new file."""
+        """The number of directories that a new file would need created."""
         with self._root.place(path, follow=False) as place:
             return len(place.missing)
 
     def remove_parents(self, path: RelPath, count: int) -> None:
-        """Remove so many directories above a path, the lowest first, as far as they are empty."""
+        """Remove up to `count` empty directories above a path, the lowest first."""
         for _ in range(count):
             path = path.parent
             with refusing("remove"), self._root.place(path, follow=False) as place:
@@ -479,7 +479,7 @@ class Files(Closing):
                         raise
 
     def attributes(self, real: RelPath) -> Removed:
-        """What a removal of the file would take away next to its bytes."""
+        """What a removal of the file would delete besides its bytes."""
         with refusing("read"), self.open_for_reading(real) as file:
             found = attributes_of(file.fd)
             if file.stamp.nlink == 1:
@@ -496,10 +496,10 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         removed: Removed | None = None,
     ) -> Generator[StagedWrite]:
-        """The same as `create`, ready and not yet done; what was not committed is gone after.
+        """Prepare what `create` does; without `commit` the context ends with nothing changed.
 
-        The missing parents are there meanwhile. With what a `removed` file had next to its
-        bytes: it is another name of the same file again, if that has these bytes.
+        The missing parents exist meanwhile. With `removed`, the file gets the attributes of that
+        file, and becomes another name of the same file again if that has these bytes.
         """
         durability, hooks = self._durability, self._hooks
         with (
@@ -519,7 +519,7 @@ class Files(Closing):
 
     @contextmanager
     def _other(self, removed: Removed | None) -> Generator[tuple[int, bytes] | None]:
-        """Directory and name of a file that a removed one was another name of."""
+        """The directory and name of the file that the removed one was another name of."""
         if removed is None or not removed.other_name:
             yield None
             return
@@ -545,7 +545,7 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         expected_to: RelPath | None = None,
     ) -> Generator[StagedWrite]:
-        """A move to a free name, ready and not yet done; parents are made. FileExists, NotAFile."""
+        """Prepare a move to a free name; parents are created. FileExists, NotAFile."""
         durability, hooks = self._durability, self._hooks
         with (
             refusing("move"),
@@ -566,7 +566,7 @@ class Files(Closing):
         *,
         expected_real: RelPath | None = None,
     ) -> Generator[StagedWrite]:
-        """Other permission bits for a file, ready and not yet given."""
+        """Prepare a change of the permission bits of a file."""
         hooks, target = self._hooks, self._target(path, expected_real, expected.size)
         with refusing("change the mode"), target as (place, fd):
             known = expected, expected_sha256
@@ -581,7 +581,7 @@ class Files(Closing):
         *,
         expected_real: RelPath | None = None,
     ) -> None:
-        """Remove a file that is still what was read; else TargetMoved."""
+        """Remove a file that is unchanged since it was read; else TargetMoved."""
         with self.stage_removal(path, expected, expected_sha256, expected_real=expected_real) as s:
             s.commit()
 
@@ -594,7 +594,7 @@ class Files(Closing):
         *,
         expected_real: RelPath | None = None,
     ) -> Generator[StagedWrite]:
-        """The same as `remove`, ready and not yet done."""
+        """Prepare what `remove` does; without `commit` nothing changes."""
         with (
             refusing("remove"),
             self._target(path, expected_real, expected.size) as (place, old_fd),
@@ -610,7 +610,7 @@ class Files(Closing):
     def restore(
         self, path: RelPath, sha256: str, data: Callable[[], bytes], removed: Removed | None
     ) -> None:
-        """Bring back a removed file with digest `sha256`; FileExists, NotAFile for a taken name."""
+        """Restore a removed file with digest `sha256`; FileExists, NotAFile for a taken name."""
         with refusing("put back"), self._new(path, path) as place:
             if not place.missing and not place.blocked:
                 for name in temps_of(place.dir_fd, place.name):
@@ -626,11 +626,12 @@ class Files(Closing):
     def sweep(
         self, path: RelPath, before_ns: int, known: Mapping[RelPath, Collection[str]]
     ) -> tuple[int, tuple[RelPath, ...]]:
-        """Remove temporary files of copydesk in a directory that a killed process left.
+        """Remove copydesk's temporary files that a killed process left in a directory.
 
-        Those last written before `before_ns` (since the epoch); how many. `known` are the
-        digests in hex of what copydesk has recorded of files; what has another one is
-        recorded first, as another program's. Those that cannot be recorded stay; given too.
+        Only those last touched before `before_ns` (since the epoch); returns their number. `known`
+        are the hex digests of what copydesk recorded of files; a file with another digest is
+        recorded first, as another program's. Those that cannot be recorded stay and are returned
+        too.
         """
         removed, kept = 0, list[RelPath]()
         with refusing("sweep"), self._root.open_dir(path) as place:
@@ -646,7 +647,7 @@ class Files(Closing):
     def _swept(
         self, folder: RelPath, name: bytes, target: bytes, known: Mapping[RelPath, Collection[str]]
     ) -> bool:
-        """Whether a temporary file that was made for `target`, if that is known, is removed."""
+        """Remove a temporary file made for `target` (if known); return whether it was removed."""
         try:
             of = RelPath((*folder.parts, (target or name).decode()))
             with self._root.place(of, follow=False) as place:
@@ -657,7 +658,7 @@ class Files(Closing):
         return False
 
     def sweep_for(self, path: RelPath, known: Collection[str]) -> int:
-        """Remove a file's broken-off writes, unknown content recorded first; how many."""
+        """Remove a file's unfinished writes, recording unknown content; return their number."""
         with refusing("sweep"), self._root.place(path, follow=False) as place:
             if place.missing or place.blocked or not place.name:
                 return 0
@@ -677,7 +678,7 @@ class Files(Closing):
         return LargeFile(file.fd, file.stamp, named, self._whole_bytes, sought, known, keep)
 
     def _states_of(self, stamp: Stamp, sha256: str) -> States:
-        """The states of the digest of a file, where a pass over it has left any."""
+        """The states of the digest of a file, if a pass over it has saved any."""
         for (known_stamp, _), known in list(self._surveyed.items()):
             if known_stamp == stamp and known.survey.facts.digest == sha256:
                 return known.states
@@ -697,7 +698,7 @@ class Files(Closing):
         return data if len(data) == size and file.stamp.stands_in(found) else None
 
     def _removed(self, place: ResolvedPath, name: bytes, known: Collection[str]) -> bool:
-        """Remove a temporary file, its content recorded if unknown; False for no file; OSError."""
+        """Remove a temporary file, recording unknown content; False if not a file. OSError."""
         if not is_unfinished(name):
             with ExitStack() as held:
                 fd = opened(place, name, held)
@@ -710,7 +711,7 @@ class Files(Closing):
         return True
 
     def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
-        """The callback, and after it whether one may write."""
+        """Call the callback, and then check whether one may still write."""
 
         def before(old: bytes) -> None:
             before_in_place(old)
@@ -732,10 +733,10 @@ class Files(Closing):
     def _open_target(
         self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
     ) -> tuple[ResolvedPath, int]:
-        """The same, for who closes both; -1 for the file unless it is to be `held` open."""
+        """The same for callers that close both; -1 for the file unless it is `held` open."""
         place, fd = self._root.open_target(path)
         try:
-            if not held:  # a lease is given to who alone has the file open
+            if not held:  # a lease requires that nobody else has the file open
                 _os.close_quietly(fd)
                 fd = -1
             _require_real(place, expected_real)
@@ -748,7 +749,7 @@ class Files(Closing):
     def _new(
         self, path: RelPath, expected_real: RelPath | None, own: Stamp | None = None
     ) -> Generator[ResolvedPath]:
-        """The place of a file that does not exist, but perhaps as `own` in another case."""
+        """The place of a file that does not exist, except perhaps as `own` in another case."""
         with self._root.place(path, follow=False) as place:
             self._check_name(place)
             if not place.missing and not place.blocked:

@@ -1,15 +1,15 @@
-"""Exclusion: fair locks for each file among threads, and lock files among processes.
+"""Mutual exclusion: fair locks per file among threads, and lock files among processes.
 
-The files that are locked are not the documents: a rename would swap the inode and the
-lock with it. Invariants: a lock is given to the smallest ticket that waits when it falls free, and
-who waits for too long is told who holds it; a process that dies lets go of its locks at that
-moment, and a child that it forked never had them; who waits gets the lock in the order of
-arrival, is woken, and leaves nothing behind.
+Lock files are separate from the documents: a rename would swap the inode and the lock with it.
+Invariants: a free lock goes to the smallest waiting ticket, and a caller that waits too long is
+told who holds it; a process that dies releases its locks at that moment, and a child that it forked
+never has them; processes get the lock in order of arrival, are woken for it, and leave nothing
+behind.
 
-Who waits has a named pipe in a folder next to the lock file, named so that the names
-sort by arrival. Who lets go writes into the first one. A pipe that nobody has open is
-of one who died, and is removed by whoever comes upon it; so is that of a process that
-does not take a free lock, because it was stopped: it joins the queue again at its end.
+Each waiter has a named pipe in a folder next to the lock file; the names sort by arrival. The
+releasing process writes into the first pipe. A pipe that nobody has open belongs to a dead process
+and is removed by whoever finds it; so is the pipe of a process that does not take a free lock
+because it was stopped: it joins the queue again at the end.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ else:
 
 
 _KEPT = 64
-"""Open lock files that are kept, for the most recently used keys."""
+"""Lock files that stay open, for the most recently used keys."""
 
 _KNOWN = 1_024
 """Cached paths of lock files."""
@@ -68,13 +68,13 @@ _LOOK_SECONDS = 0.1
 """A waiter retries after this time, in case the process that should wake it died."""
 
 _STALLED_SECONDS = 1.0
-"""The first waiter loses its place if it leaves the lock free this long, or a quarter of a wait."""
+"""The first waiter loses its place after leaving a free lock so long, or a quarter of its wait."""
 
 _UNQUEUED_SECONDS = 0.002
-"""How often one looks where the system has no named pipes."""
+"""The polling interval on systems without named pipes."""
 
 DATABASE = "\0database "
-"""The prefix of a database's key; no document path contains a NUL."""
+"""The prefix of the keys of databases; no document path contains a NUL."""
 
 _LONG_NS = 50_000_000
 _RECORD_BYTES = 1_024
@@ -85,7 +85,7 @@ Inode = tuple[int, int]
 """Device and inode."""
 
 Handle = tuple[int, tuple[str, Inode]]
-"""An open lock file: its descriptor, its path, and what that led to."""
+"""An open lock file: its descriptor, its path, and the inode that the path led to."""
 
 
 class _Held(local):
@@ -96,10 +96,10 @@ class _Held(local):
 
 
 class FileLocks:
-    """Locks by key, among all processes that use the folder, and all threads of this one.
+    """Locks by key among all processes that use the folder and all threads of this one.
 
-    `make` makes the folder, or refuses; it is asked first, and when the folder was removed
-    while it was in use. A lock is waited for so many `seconds`, unless other are given.
+    `make` creates the folder or refuses; it is called first, and again if the folder is removed
+    while in use. `seconds` is the default time to wait for a lock.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class FileLocks:
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """Wait until nobody else holds the key, and hold it; raises Busy after so long."""
+        """Wait until nobody else holds the key, then hold it; raises Busy after `seconds`."""
         return _Hold(self, key, self._seconds if seconds is None else seconds, caller)
 
     def are_held(self) -> bool:
-        """Whether all files this thread has locked have their paths, so nobody locks another.
+        """Whether all lock files of this thread still have their paths, so nobody locks others.
 
-        False in a child that was forked within a lock: its parent holds that.
+        False in a child that was forked while the lock was held: the parent holds it.
         """
         return all(
             self._open.get(fd) == inode and _is_at(path, inode)
@@ -133,14 +133,14 @@ class FileLocks:
         )
 
     def close(self) -> None:
-        """Let the handles go that are not in use."""
+        """Close the handles that are not in use."""
         with self._lock:
             kept, self._kept = self._kept, {}
         for fd in kept.values():
             self._close(fd)
 
     def take(self, key: str, seconds: float, caller: Caller) -> Handle:
-        """A handle of the key's file, locked; no other thread has the same one."""
+        """Lock a handle of the key's file that no other thread uses, and return it."""
         path, queue = self._paths(key)
         deadline: Deadline | None = None
         while True:
@@ -161,12 +161,12 @@ class FileLocks:
             except BaseException:
                 self._close(fd)
                 raise
-            self._close(fd)  # somebody removed or replaced the file: others lock another one
+            self._close(fd)  # somebody removed or replaced the file: others lock a new one
 
     def release(self, key: str, handle: Handle, *, keep: bool, forked: bool) -> None:
-        """Unlock a handle, wake the first that waits, and keep the handle open for the next time.
+        """Unlock a handle, wake the first waiter, and keep the handle open for reuse.
 
-        `forked`: this is a child of the process that took it, and has no handle any more.
+        `forked`: this is a child of the process that took the lock, and the handle is closed here.
         """
         fd = handle[0]
         try:
@@ -190,7 +190,7 @@ class FileLocks:
             self._close(gone)
 
     def _wait(self, key: str, fd: int, deadline: Deadline) -> None:
-        """Lock it when all have had it that came before; raises Busy."""
+        """Lock the file after all that came before; raises Busy."""
         queue = self._paths(key)[1]
         own, pipe = self._enqueued(queue)
         first, taken = own, False
@@ -212,7 +212,7 @@ class FileLocks:
                     if stalled.is_over:
                         with suppress(OSError):
                             os.unlink(os.path.join(queue, first))
-                    _wake(queue)  # the first may have tried at the moment of this look
+                    _wake(queue)  # the first may have tried while this one probed the lock
                     if stalled.is_over:
                         continue
                 left = deadline.left
@@ -228,11 +228,11 @@ class FileLocks:
                     _wake(queue)  # it may have been this one's turn
 
     def _lost_place(self, queue: str, own: str) -> bool:
-        """Whether others have passed over this process, which was stopped for a while."""
+        """Whether others removed this process from the queue because it was stopped for a while."""
         return not os.path.lexists(os.path.join(queue, own)) and os.path.isdir(self._folder)
 
     def _enqueued(self, queue: str) -> tuple[str, int]:
-        """The name of an own pipe in the queue and its handle; empty where there are no pipes."""
+        """Create a pipe in the queue; return its name and handle, an empty name without pipes."""
         if not hasattr(os, "mkfifo"):
             return "", -1
         with self._lock:
@@ -250,12 +250,12 @@ class FileLocks:
             try:
                 os.mkfifo(hidden, 0o600)
                 pipe = self._open_handle(hidden, os.O_RDWR | os.O_NONBLOCK)
-                os.rename(hidden, shown)  # it is seen only when it is open
+                os.rename(hidden, shown)  # visible only once it is open
             except OSError as error:
                 if pipe >= 0:
                     self._close(pipe)
                 if error.errno == errno.ENOENT:
-                    continue  # the last one of the queue has removed it
+                    continue  # the last waiter has removed the queue
                 with suppress(OSError):
                     os.unlink(hidden)
                 with suppress(OSError):
@@ -271,9 +271,9 @@ class FileLocks:
         self._close(pipe)
         with suppress(OSError):
             for name in os.listdir(queue):
-                if name[0] == "~":  # of one who died, or is about to try again
+                if name[0] == "~":  # the process died, or is about to try again
                     _drop_if_dead(os.path.join(queue, name))
-            os.rmdir(queue)  # unless others wait
+            os.rmdir(queue)  # fails if others wait
 
     def _opened(self, path: str) -> int:
         flags = os.O_RDWR | os.O_CREAT
@@ -300,7 +300,7 @@ class FileLocks:
             os.close(fd)
 
     def _paths(self, key: str) -> tuple[str, str]:
-        """The key's lock file, and the folder of its waiters."""
+        """The key's lock file and the folder of its waiters."""
         found = self._known.get(key)
         if found is None:
             path = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
@@ -311,7 +311,7 @@ class FileLocks:
         return found
 
     def forget(self) -> None:
-        """Close all handles, in a child that was forked: what they lock is the parent's."""
+        """Close all handles in a forked child: their locks are the parent's."""
         for fd in self._open:
             with suppress(OSError):
                 os.close(fd)
@@ -319,7 +319,7 @@ class FileLocks:
 
 
 class _Hold:
-    """One key, held within a `with`; a child that is forked within it does not hold it."""
+    """One key, held within a `with`; a child forked within it does not hold it."""
 
     __slots__ = ("_caller", "_forks", "_handle", "_key", "_locks", "_seconds")
 
@@ -336,7 +336,7 @@ class _Hold:
 
 
 class Stalled:
-    """Finds that the first in a queue leaves a free lock free for so many seconds."""
+    """Detects that the first in a queue leaves a free lock untaken for `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -344,7 +344,7 @@ class Stalled:
         self.is_over = False
 
     def sees_free(self, fd: int, first: str) -> bool:
-        """Whether the lock is free and was when `first` was seen; see `is_over`."""
+        """Whether the lock is free while `first` still leads the queue; sets `is_over`."""
         now = time.monotonic()
         if first == self._first and _try_lock(fd):
             _unlock(fd)
@@ -360,7 +360,7 @@ _forking = Lock()
 
 
 _forks = 0
-"""How often this process, or a parent of it, was forked before it began."""
+"""The number of forks between the first process and this one."""
 
 
 def _after_fork() -> None:
@@ -387,7 +387,7 @@ _G = TypeVar("_G", bound=_Guard)
 
 
 class _Guards(local):
-    """The locks that the thread at hand holds while it forks."""
+    """The locks that the current thread holds while it forks."""
 
     all: ClassVar[WeakSet[_Guard]] = WeakSet()
     adding: ClassVar[Lock] = Lock()
@@ -404,12 +404,12 @@ class _Guards(local):
                 rest = [guard for guard in guards if guard not in self._held]
                 self._held += [guard for guard in rest if guard.acquire(timeout=0)]
                 return
-            self.release()  # whoever has it may wait for one of these
+            self.release()  # their holder may wait for one of these
             guards.remove(missed)
             guards.insert(0, missed)
 
     def _take(self, guards: Sequence[_Guard], seconds: float) -> _Guard | None:
-        """Take all, waiting for the first one alone; which of them cannot be had."""
+        """Acquire all, waiting only for the first; return the first that is not available."""
         for guard in guards:
             if not guard.acquire(timeout=max(seconds, 0.0)):
                 return guard
@@ -426,17 +426,17 @@ _guards = _Guards()
 
 
 def held_at_fork(lock: _G) -> _G:
-    """The lock, which a thread that forks holds meanwhile, so that the child gets it free.
+    """Register a lock that a forking thread holds during the fork, so the child gets it free.
 
-    What another thread holds at that moment stays locked in the child for ever: this lock, and
-    what is locked within it by others, such as SQLite.
+    A lock that another thread holds at that moment stays locked in the child for ever: this lock
+    and those that others take within it, such as SQLite's.
     """
     with _guards.adding:
         _guards.all.add(lock)
     return lock
 
 
-if hasattr(os, "register_at_fork"):  # what is registered last is called first before a fork
+if hasattr(os, "register_at_fork"):  # handlers registered last are called first before a fork
     os.register_at_fork(
         before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_after_fork
     )
@@ -446,7 +446,7 @@ if hasattr(os, "register_at_fork"):  # what is registered last is called first b
 
 
 def _is_at(path: str, inode: Inode) -> bool:
-    """Whether an open file is the one that has the path now."""
+    """Whether the path still leads to this inode."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -455,8 +455,8 @@ def _is_at(path: str, inode: Inode) -> bool:
 
 
 def _is_open_to_all(key: str, queue: str) -> bool:
-    """Whether one who comes now may pass the queue: a database's counts only after long waits."""
-    if not os.access(queue, os.F_OK):  # unlike `exists` it raises nothing within
+    """Whether a newcomer may pass the queue; for a database until somebody has waited long."""
+    if not os.access(queue, os.F_OK):  # unlike `exists` it raises no exception internally
         return True
     if not key.startswith(DATABASE):
         return False
@@ -479,7 +479,7 @@ def _wake(queue: str) -> None:
 
 
 def _drop_if_dead(path: str, *, wake: bool = False) -> bool:
-    """Remove a pipe that nobody has open, or else perhaps wake who has; whether it was removed."""
+    """Remove a pipe that nobody has open, else optionally wake its owner; return if removed."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -489,7 +489,7 @@ def _drop_if_dead(path: str, *, wake: bool = False) -> bool:
         return error.errno in (errno.ENXIO, errno.ENOENT)
     try:
         if wake:
-            with suppress(OSError):  # it is full of such bytes, or its reader left just now
+            with suppress(OSError):  # the pipe is full, or its reader left just now
                 os.write(fd, b"\n")
     finally:
         os.close(fd)
@@ -497,7 +497,7 @@ def _drop_if_dead(path: str, *, wake: bool = False) -> bool:
 
 
 def _sleep(pipe: int, seconds: float) -> None:
-    """Wait until somebody writes into the pipe, at most so long."""
+    """Wait until somebody writes into the pipe, at most `seconds`."""
     if pipe < 0:
         time.sleep(seconds)
         return
@@ -509,9 +509,9 @@ def _sleep(pipe: int, seconds: float) -> None:
 
 
 def _record(fd: int, caller: Caller) -> None:
-    """Say in the first line of a lock file who holds it; what follows is of an earlier holder."""
+    """Write the holder to the first line of a lock file; the rest is from earlier holders."""
     text = Holder.here(caller).text if caller != NOBODY else ""
-    with suppress(OSError):  # of a full disk: it only says who it is
+    with suppress(OSError):  # such as a full disk: it is only information
         os.pwrite(fd, text.encode()[:_RECORD_BYTES] + b"\n", 0)
 
 
@@ -527,8 +527,8 @@ Ticket = tuple[int, str]
 
 
 def inode_key(dev: int, ino: int) -> str:
-    """The key of the lane of a file with several names, besides those of the names."""
-    return f"\0inode {dev} {ino}"  # no path holds a NUL
+    """The key for the inode of a file with several names, locked in addition to the names."""
+    return f"\0inode {dev} {ino}"  # no path contains a NUL
 
 
 class Exclusion(Protocol):
@@ -537,12 +537,12 @@ class Exclusion(Protocol):
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """Wait for the key, and hold it for the caller across processes; Busy after `seconds`."""
+        """Wait for the key and hold it for the caller across processes; Busy after `seconds`."""
         ...
 
 
 class NoExclusion:
-    """For one process alone."""
+    """Exclusion for a single process: none."""
 
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
@@ -558,7 +558,7 @@ class _Lane:
 
 
 class Lanes:
-    """The lanes of all files. A turn is waited for so many `seconds`."""
+    """The queues of waiting threads for all files. A turn is waited for `seconds` at most."""
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
@@ -568,19 +568,19 @@ class Lanes:
         self._count = 0
 
     def deadline(self) -> Deadline:
-        """The deadline of a wait for several locks that begins now."""
+        """The deadline of a wait that begins now, for several locks."""
         return Deadline(self._seconds)
 
     def turn(
         self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
     ) -> AbstractContextManager[None]:
-        """Hold the lock of `key` in the order of tickets; after `until` Busy names its holder."""
+        """Hold the lock of `key` in the order of tickets; after `until`, Busy names its holder."""
         return _Turn(self, key, ticket, caller, until)
 
     def take(
         self, key: str, ticket: Ticket, caller: Caller, until: Deadline | None
     ) -> AbstractContextManager[None]:
-        """Wait for the lock among the threads of this process; what excludes other processes."""
+        """Wait among the threads of this process; return the lock against other processes."""
         deadline = self.deadline() if until is None else until
         with self._lock:
             lane = self._lanes.get(key)
@@ -598,7 +598,7 @@ class Lanes:
                     check_cancelled()
                 held = self._exclusion.hold(key, deadline.left, caller)
                 holder = Holder.here(caller)
-            except BaseException:  # cancelled, Ctrl-C: nobody must wait for one who has gone
+            except BaseException:  # cancelled, Ctrl-C: nobody must wait for one that has gone
                 if mine in lane.waiting:
                     lane.waiting.remove(mine)
                     heapq.heapify(lane.waiting)
@@ -609,7 +609,7 @@ class Lanes:
         return held
 
     def give(self, key: str) -> None:
-        """Give the lock to the thread of this process that waits with the smallest ticket."""
+        """Hand the lock to the waiting thread of this process with the smallest ticket."""
         with self._lock:
             lane = self._lanes[key]
             lane.holder = None
@@ -624,7 +624,7 @@ class Lanes:
 
 
 class _Turn:
-    """One lock, held within a `with`: of this process first, then across processes."""
+    """One lock, held within a `with`: first in this process, then across processes."""
 
     __slots__ = ("_caller", "_held", "_key", "_lanes", "_ticket", "_until")
 

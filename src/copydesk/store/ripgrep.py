@@ -1,24 +1,23 @@
-"""The searches: ripgrep, asked for one workspace and one caller.
+"""Searches with ripgrep, for one workspace and one caller.
 
-Invariant: what comes out was read from a file that was opened beneath the root and that the caller
+Invariant: every result was read from a file that was opened beneath the root and that the caller
 may read by the path it was opened by. Only such files count towards a limit, a total or the
 progress; no search reads standard input, runs another program or writes.
 
-A name means what it leads to at the moment, and another process may exchange a directory for a
-symlink between two looks. So the first ripgrep walks the tree and says only which files may match.
-Each of them is opened by the workspace, beneath its root, and a second ripgrep is given the open
-descriptors in the place of names: it searches the folder of its own descriptors, the standard ones
-not being files.
+What a name leads to can change between two looks: another process may exchange a directory for a
+symlink. So the first ripgrep walks the tree and only reports which files may match. The workspace
+opens each of them beneath its root, and a second ripgrep gets the open descriptors in place of
+names: it searches the folder of its own descriptors (the standard ones are not files).
 
-Order and matching are rg's: paths sorted by their parts, `.gitignore` respected, files with NUL
-bytes searched up to the first, UTF-16 with a BOM searched as text. `.gitignore` counts also where
-there is no git repository; then those above the root do not. A file that is the search path itself
-is searched whatever globs and ignore files say. Hidden files are searched only when asked for, even
-where a glob names one; `.git` never, unless the search path itself leads into it.
+Order and matching are those of rg: paths sorted by their parts, `.gitignore` respected, files with
+NUL bytes searched up to the first one, UTF-16 with a BOM searched as text. `.gitignore` also counts
+outside of git repositories; then those above the root do not. If the search path itself is a file,
+it is searched whatever globs and ignore files say. Hidden files are searched only on request, even
+if a glob names one; `.git` never, unless the search path itself leads into it.
 
-Links are not followed unless asked for, the search path excepted, which is resolved first. When
-they are, links out of the workspace are found by a walk of our own and rg is told to leave them
-out, so that it does not search behind them.
+Links are not followed unless requested, except for the search path, which is resolved first. If
+they are, a walk of our own finds the links out of the workspace, and rg is told to exclude them, so
+that it does not search behind them.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ from copydesk.text.snapshot import Snapshot
 
 MAX_PATTERN_BYTES = 1 << 16
 MAX_WARNINGS = 20
-VERSION_BYTES = 16 << 20  # a version takes reading the whole file
-MOST_VERSION_BYTES = 32 << 20  # bytes read for the versions of one search
+VERSION_BYTES = 16 << 20  # a version requires reading the whole file
+MOST_VERSION_BYTES = 32 << 20  # the most bytes read for the versions of one search
 FIRST_BATCH, BATCH = 64, 512
 
 _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 _SPARE = 16  # descriptors left for the pipes of ripgrep and for other threads
 _CANDIDATES = ("--files-with-matches", "--null", "--no-line-number")
-# The last that matches decides, and --iglob is weighed after every --glob: the numbers
-# are searched whatever globs, types and ignore files say of the names they stand for.
+# The last glob that matches decides, and every --iglob comes after all --glob: the numbers are
+# searched whatever globs, types and ignore files say about their names.
 _OPENED = (
     "--json",
     "--line-number",
@@ -77,10 +76,10 @@ _OPENED = (
 class Search:
     """The workspace and the caller of a search.
 
-    `readable` says whether the caller may read a file, and is asked before the file
-    counts for anything. `progress` gets the number of files with a match so far, of
-    those the caller may read. `cancelled` is asked about twenty times a second.
-    `named` gives the encoding that configuration names for a file.
+    `readable` says whether the caller may read a file; it is called before the file counts for
+    anything. `progress` gets the number of files with a match so far, of those the caller may read.
+    `cancelled` is called about twenty times a second. `named` returns the encoding that the
+    configuration names for a file.
     """
 
     rg: rg_process.Rg | None
@@ -94,7 +93,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file that is open: its path as it is shown, and its real path if that is UTF-8."""
+    """An open file: the path to show, and its real path if that is UTF-8."""
 
     path: str
     real: RelPath | None
@@ -104,21 +103,21 @@ class _Opened:
 class _Searched:
     """The file whose lines rg currently reports.
 
-    `base` is its text as long as each line told so far is in it: a version is
-    that of bytes in which every line that is shown was found, whoever writes meanwhile.
+    `base` is its text as long as it contains each line reported so far: the version is that of
+    bytes in which every shown line was found, whoever writes meanwhile.
     """
 
     at: _Opened
     base: Snapshot | None
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
-        """The line, whole if the text is known, and how its bytes are shown."""
+        """The line, whole if the text is known, and the function to show its bytes."""
         base, number = self.base, found.number - 1
         if base is None:
             return found, rg_process.shown
         if 0 <= number < base.line_count:
             data, encoding = base.key(number), base.encoding
-            if encoding.unit > 1:  # rg tells it in UTF-8
+            if encoding.unit > 1:  # rg reports it in UTF-8
                 data = encoding.text(data).encode("utf-8", "surrogatepass")
             if data == found.data if found.whole else data.startswith(found.data):
                 decode = encoding.decode if encoding.unit == 1 else rg_process.shown
@@ -132,7 +131,7 @@ Item = TypeVar("Item")
 
 
 class SearchSession:
-    """A running search; `searching` makes it. `flags` are rg's own and safe."""
+    """A running search, created by `searching`. `flags` are rg's own and safe."""
 
     def __init__(
         self,
@@ -154,7 +153,7 @@ class SearchSession:
         self.timed_out = False
 
     def packets(self) -> Iterator[tuple[str, Packet]]:
-        """Messages on files that may be shown, each with its path: `begin`, lines, `end`."""
+        """The messages on files that may be shown, each with its path: `begin`, lines, `end`."""
         found = 0
         for numbers, paths in self._batches():
             with self._running(_DESCRIPTORS, ".", _OPENED, numbers) as run:
@@ -181,7 +180,7 @@ class SearchSession:
                 return
 
     def warnings(self) -> tuple[Warned, ...]:
-        """The first MAX_WARNINGS files that were not wholly searched."""
+        """The first MAX_WARNINGS files that were not completely searched."""
         warned = self._warned[:MAX_WARNINGS]
         for spelled, why in self._complaints:
             if len(warned) == MAX_WARNINGS:
@@ -193,7 +192,7 @@ class SearchSession:
         return tuple(warned)
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
-        """A line of the file that the last packet was about, and how its bytes are shown."""
+        """A line of the file of the last packet, and the function to show its bytes."""
         assert self._open is not None
         number, at = self._open
         if not self._searched or self._searched[-1].at is not at:
@@ -201,7 +200,7 @@ class SearchSession:
         return self._searched[-1].line(found)
 
     def _text(self, number: int, at: _Opened) -> Snapshot | None:
-        """The text of an open file, if it is small enough to report its version."""
+        """The text of an open file if it is small enough to report its version."""
         if at.real is None:
             return None
         try:
@@ -223,7 +222,7 @@ class SearchSession:
         return replace(found, timed_out=self.timed_out, warnings=self.warnings(), searched=searched)
 
     def _batches(self) -> Iterator[tuple[list[int], dict[int, _Opened]]]:
-        """Open the candidates in batches, a small one first, so that results come soon."""
+        """Open the candidates in batches; the first one is small, so that results come soon."""
         candidates = self._candidates()
         for size in chain((FIRST_BATCH,), repeat(BATCH)):
             with _reserved(size) as numbers:
@@ -275,7 +274,7 @@ class SearchSession:
             self.timed_out |= run.timed_out
 
     def _open_as(self, number: int, names: tuple[bytes, ...]) -> _Opened | None:
-        """Open a file as this descriptor; None if it is not to be searched."""
+        """Open a file as this descriptor; None if it must not be searched."""
         path = self._path_shown(names)
         if path is None:
             return None
@@ -288,7 +287,7 @@ class SearchSession:
             self._warned.append(Warned(path, "unreadable", refused.reason))
             return None
         except Refusal:
-            return None  # it is gone, or a symlink has come into its way
+            return None  # it is gone, or a symlink got in its way
         os.dup2(fd, number, inheritable=False)
         os.close(fd)
         try:
@@ -297,7 +296,7 @@ class SearchSession:
             return _Opened(path, None)
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The names with links followed, if the query follows them; raises a refusal."""
+        """The names with links resolved if the query follows links; raises a refusal."""
         if not self._query.follow_symlinks:
             return names
         try:
@@ -313,7 +312,7 @@ class SearchSession:
             raise errors.AccessDenied("read", "")
 
     def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
-        """The path shown to the caller; None if a rule forbids the file."""
+        """The path to show to the caller; None if a rule forbids the file."""
         start = len(self._real.parts)
         if names[:start] != tuple(part.encode() for part in self._real.parts):
             return None
@@ -321,7 +320,7 @@ class SearchSession:
         spelled = tuple(name.decode("utf-8", "backslashreplace") for name in below)
         if not self._may_read(spelled):
             return None
-        # A rule is asked about both spellings of a name that is not UTF-8: it can name neither.
+        # Rules see both spellings of a name that is not UTF-8, since they can name neither.
         replaced = tuple(name.decode("utf-8", "replace") for name in below)
         if replaced != spelled and not self._may_read(replaced):
             return None
@@ -332,14 +331,14 @@ class SearchSession:
         return all(self._search.readable(RelPath((*start, *below))) for start in starts)
 
     def _is_unreadable(self, names: tuple[bytes, ...]) -> bool:
-        """Whether the file or directory is there, beneath the root, and cannot be opened."""
+        """Whether the file or directory exists beneath the root but cannot be opened."""
         real = names
         try:
             real = self._real_names(names)
             os.close(self._search.files.open_names(real))
         except errors.Failed:
             return True
-        except errors.FileNotFound:  # a link that leads to nothing
+        except errors.FileNotFound:  # a dangling link
             return real != names
         except Refusal:
             return False
@@ -348,7 +347,7 @@ class SearchSession:
 
 @contextmanager
 def _reserved(size: int) -> Generator[list[int]]:
-    """Descriptor numbers in rg's order of names, reserved before files open; maybe fewer."""
+    """Reserve descriptor numbers, sorted like rg's names, before files open; maybe fewer."""
     numbers: list[int] = []
     try:
         empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -373,7 +372,7 @@ def _reserved(size: int) -> Generator[list[int]]:
 def searching(
     search: Search, query: Query, flags: Sequence[str], globs_argument: str = "globs"
 ) -> Generator[SearchSession]:
-    """A session for the query; raises FileNotFound, NotAFile, InvalidPath, Failed."""
+    """Start a search session; raises FileNotFound, NotAFile, InvalidPath, Failed."""
     if search.rg is None:
         raise errors.Failed(rg_process.OPERATION, rg_process.RG_MISSING)
     blame = rg_process.Blame(query.pattern_argument, globs_argument)
@@ -390,7 +389,7 @@ def searching(
 
 
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
-    """InvalidArgs(argument) for a pattern empty, too long, not text, or with lines unasked."""
+    """Raise InvalidArgs(argument) if empty, too long, not text, or of several lines unasked."""
     if not pattern:
         raise errors.InvalidArgs(argument, "empty: it would match every line")
     if "\0" in pattern:
@@ -406,7 +405,7 @@ def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
 
 
 def _names(spelled: bytes) -> tuple[bytes, ...]:
-    """The names of a path as rg spells it, such as `./a/b`."""
+    """The names in a path as rg spells it, such as `./a/b`."""
     return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))
 
 
@@ -447,7 +446,7 @@ def _counts(session: SearchSession, most: int) -> rg_process.MatchCounts:
 
 
 def _snippets(session: SearchSession, most: int, before: int, after: int) -> rg_process.Snippets:
-    """The first `most` lines with a match; rg was asked for the same context."""
+    """The first `most` matching lines; rg was run with the same context."""
     results: list[tuple[FoundLine, list[FoundLine]]] = []  # each with the lines after it
     recent: deque[FoundLine] = deque(maxlen=before)
     waiting = results[:]
@@ -514,9 +513,9 @@ MAX_ROWS = 10_000  # files, results or rows of one search
 def search_files(search: Search, query: Query, max_files: int) -> rg_process.FoundFiles:
     """The first `max_files` files with a match.
 
-    Raises, as every search here: InvalidArgs for pattern, globs and limits, FileNotFound and
-    NotAFile for the search path, Failed without rg, when it breaks down or when the caller cancels.
-    When the time is up, what was found so far is returned with `timed_out`.
+    Like every search here, it raises InvalidArgs for pattern, globs and limits, FileNotFound and
+    NotAFile for the search path, and Failed without rg, if rg breaks down or if the caller cancels.
+    If the time is up, the results so far are returned with `timed_out`.
     """
     _check_number(max_files, "max_files")
     with searching(search, query, _flags(query, "--max-count=1")) as session:
@@ -524,7 +523,7 @@ def search_files(search: Search, query: Query, max_files: int) -> rg_process.Fou
 
 
 def count_matches(search: Search, query: Query, max_files: int) -> rg_process.MatchCounts:
-    """Lines and matches per file; `rows` has the first `max_files` files."""
+    """The matching lines and matches per file; `rows` has the first `max_files` files."""
     _check_number(max_files, "max_files")
     with searching(search, query, _flags(query)) as session:
         return _counts(session, max_files)
@@ -533,7 +532,7 @@ def count_matches(search: Search, query: Query, max_files: int) -> rg_process.Ma
 def search_snippets(
     search: Search, query: Query, max_results: int, before: int, after: int
 ) -> rg_process.Snippets:
-    """The first `max_results` matching lines, with lines around (at most MAX_CONTEXT), shared."""
+    """The first `max_results` matching lines with context, at most MAX_CONTEXT; it may overlap."""
     _check_number(max_results, "max_results")
     _check_number(before, "context_before", 0, MAX_CONTEXT)
     _check_number(after, "context_after", 0, MAX_CONTEXT)
@@ -545,7 +544,7 @@ def search_snippets(
 def search_raw(
     search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max_rows: int
 ) -> rg_process.Raw:
-    """What rg finds, at most `max_rows`: Files for `-l`, Counts for `-c`, else Lines."""
+    """At most `max_rows` results: FoundFiles for `-l`, MatchCounts for `-c`, else Lines."""
     _check_number(max_rows, "max_rows")
     check_pattern(pattern, "pattern", across_lines=rg_args.multiline)
     is_sorted = any(flag.startswith("--sort") for flag in rg_args.flags)

@@ -1,8 +1,9 @@
-"""Beside a file that is replaced: temporary names, the attributes of the old file, flushes.
+"""Temporary files next to a file to be replaced: names, attributes of the old file, flushes.
 
-Invariants: a temporary name is copydesk's alone and never anybody's document; what has the name of
-a file under construction holds bytes of copydesk alone, any other may be what another program
-saved; a new file never grants more than the old one did, also when not everything can be copied.
+Invariants: a temporary name belongs to copydesk and is never that of a user's document; a file
+named as under construction holds only copydesk's bytes, while any other temporary file may hold
+what another program saved; a new file never grants more than the old one did, even if not
+everything can be copied.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ GLOB = ".copydesk-????????????*.tmp"
 
 
 def open_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
-    """A new file for `target`, open for writing, and its temporary name; raises OSError."""
+    """Create a temporary file for `target` and open it for writing; raises OSError."""
     while True:
         name = _new_name(target, _NEW)
         try:
@@ -47,7 +48,7 @@ def open_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
 
 
 def open_unnamed_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
-    """The same without a name where possible, so nothing is left by a kill; see `name_temp`."""
+    """The same, without a name if possible, so that a kill leaves nothing; see `name_temp`."""
     try:
         return _os.open_unnamed(dir_fd, mode), b""
     except OSError as refused:
@@ -57,7 +58,7 @@ def open_unnamed_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes
 
 
 def name_temp(fd: int, dir_fd: int, target: bytes) -> bytes:
-    """The name that a file without one has from now on."""
+    """Give a file without a name a temporary one; return it."""
     while True:
         name = _new_name(target)
         try:
@@ -68,7 +69,7 @@ def name_temp(fd: int, dir_fd: int, target: bytes) -> bytes:
 
 
 def link_temp(from_fd: int, name: bytes, dir_fd: int, target: bytes) -> bytes:
-    """A temporary name next to `target` for the file of another name; raises OSError."""
+    """Link a file to a temporary name next to `target`; raises OSError."""
     while True:
         temp = _new_name(target)
         try:
@@ -79,7 +80,7 @@ def link_temp(from_fd: int, name: bytes, dir_fd: int, target: bytes) -> bytes:
 
 
 def finished(dir_fd: int, name: bytes, target: bytes) -> bytes:
-    """The name of a complete file from now on, which another file may have next; raises OSError."""
+    """Mark a temporary file as complete; return its new name. Raises OSError."""
     if not is_unfinished(name):
         return name
     done = _new_name(target)
@@ -88,54 +89,54 @@ def finished(dir_fd: int, name: bytes, target: bytes) -> bytes:
 
 
 def move_away(dir_fd: int, target: bytes) -> bytes:
-    """Take the file of this name out of the way; its new name. Raises OSError."""
+    """Rename a file to a temporary name and return that; raises OSError."""
     name = _new_name(target)
     _os.rename(dir_fd, target, name)
     return name
 
 
 def is_temp(name: bytes) -> bool:
-    """Whether the name is one of ours."""
+    """Whether the name is one of copydesk's temporary names."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_unfinished(name: bytes) -> bool:
-    """Whether it is the name of a file under construction: nobody else has written to it."""
+    """Whether the name is that of a file under construction, which nobody else has written to."""
     return name.endswith(_NEW)
 
 
 def discard(dir_fd: int, name: bytes) -> None:
-    """Remove a temporary file, if it is still there; never raises OSError."""
-    for _ in range(2):  # a fault that passes shall not leave it behind
+    """Remove a temporary file if it still exists; never raises OSError."""
+    for _ in range(2):  # a passing fault must not leave it behind
         try:
             _os.unlink(dir_fd, name)
         except FileNotFoundError:
             return
         except OSError:
-            continue  # what failed before is what the caller must hear of
+            continue  # the caller must hear of the earlier failure instead
         return
 
 
 def stale_temps(dir_fd: int, before_ns: int) -> list[bytes]:
-    """Temporary files last touched before `before_ns` that no process has open; OSError."""
+    """Temporary files not touched since `before_ns` that no process has open; raises OSError."""
     stale = [name for name in _temps(dir_fd) if _touched(dir_fd, name) < before_ns]
     return [name for name in stale if not _is_in_use(dir_fd, name)]
 
 
 def temps_of(dir_fd: int, target: bytes) -> list[bytes]:
-    """The names of the temporary files that were made for `target`; raises OSError."""
+    """The names of temporary files that were created for `target`; raises OSError."""
     return [name for name in _temps(dir_fd) if is_temp_of(name, target)]
 
 
 def is_temp_of(name: bytes, target: bytes) -> bool:
-    """Whether a temporary name was made for `target`, as far as the name tells."""
+    """Whether a temporary name was created for `target`, as far as the name tells."""
     return name.startswith(_start(target))
 
 
 def _is_in_use(dir_fd: int, name: bytes) -> bool:
     try:
         fd = _os.open_read(dir_fd, name)
-    except OSError:  # it is gone, or no file that anybody writes
+    except OSError:  # it is gone, or not a file that anybody writes
         return False
     try:
         return bool(_os.is_open_elsewhere(fd))
@@ -148,7 +149,7 @@ def _new_name(target: bytes, end: bytes = b".tmp") -> bytes:
 
 
 def _start(target: bytes) -> bytes:
-    """How the names of the temporary files of one target begin."""
+    """The prefix of all temporary names of a target."""
     return b".copydesk-%s" % hashlib.sha256(target).hexdigest()[:6].encode()
 
 
@@ -161,7 +162,7 @@ def _temps(dir_fd: int) -> list[bytes]:
 
 
 def _touched(dir_fd: int, name: bytes) -> int:
-    """When it was last written, or renamed: what was taken out of the way is as old as it was."""
+    """The last time it was written or renamed; a file moved away keeps its old mtime."""
     try:
         found = _os.lstat(dir_fd, name)
     except FileNotFoundError:
@@ -174,29 +175,29 @@ _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 
 def copy_attributes(old_fd: int, old: os.stat_result, new_fd: int, new: os.stat_result) -> None:
-    """Make owner, extended attributes, ACL and mode of the new file those of the old one.
+    """Copy owner, extended attributes, ACL and mode of the old file to the new one.
 
-    What the caller is not allowed to set is left out; a set-id bit goes with
-    the owner it stands for, and a group that is not the old one gets no more
-    than others had. Raises OSError for what is not a matter of permission.
+    What the caller is not allowed to set is left out. If the owner cannot be kept, set-user-id is
+    dropped; if the group cannot, set-group-id is dropped and the group gets no more rights than
+    others. Raises OSError for errors other than missing permission.
     """
     owner = old.st_uid, old.st_gid
     _set_attributes(new_fd, new, owner, old.st_mode, lambda: _copy_extended(old_fd, new_fd))
 
 
 def attributes_of(fd: int) -> Removed:
-    """What a removal of the open file takes away next to its bytes; raises OSError."""
+    """What a removal of the open file deletes besides its bytes; raises OSError."""
     found = _os.fstat(fd)
     pairs: list[tuple[str, bytes]] = []
     for name in _names(fd):
-        with suppress(OSError):  # it went, or may not be read
+        with suppress(OSError):  # it was removed, or may not be read
             pairs.append((name, _os.get_attribute(fd, name)))
     owner = found.st_uid, found.st_gid
     return Removed(found.st_mode, tuple(pairs), (found.st_dev, found.st_ino), "", owner)
 
 
 def restore_attributes(fd: int, removed: Removed) -> None:
-    """Give a new file what a removed one had, as `copy_attributes` does; raises OSError."""
+    """Give a new file the attributes of a removed one, as `copy_attributes` does; OSError."""
     if removed == EXECUTABLE:
         mode = stat.S_IMODE(_os.fstat(fd).st_mode)
         _os.chmod(fd, mode | (mode & 0o444) >> 2)
@@ -231,8 +232,8 @@ def _copy_extended(old_fd: int, new_fd: int) -> None:
     _allowed(_os.copy_attributes_at_once, old_fd, new_fd)
     wanted = _names(old_fd)
     for name in _names(new_fd):
-        # A default ACL of the directory would open the new file to others;
-        # the labels of a security system are its own business.
+        # A default ACL of the directory could open the new file to others; labels of a security
+        # system are left to that system.
         if name not in wanted and not name.startswith("security."):
             _allowed(_os.remove_attribute, new_fd, name)
     for name in wanted:
@@ -263,14 +264,14 @@ def _allowed(call: Callable[[*Args], None], *args: *Args) -> bool:
 
 
 class DirFlush(Closing):
-    """A directory that will be flushed, if that is wanted; raises OSError when it is made."""
+    """A directory to flush if that is `wanted`; the constructor raises OSError."""
 
     def __init__(self, dir_fd: int, *, wanted: bool) -> None:
         self._dir_fd = dir_fd
         self._wanted = wanted
         self._fd = -1
         if wanted:
-            with suppress(PermissionError):  # one may write where one may not list
+            with suppress(PermissionError):  # a directory may be writable but not listable
                 self._fd = _os.open_listing(dir_fd)
 
     def close(self) -> None:
@@ -279,7 +280,7 @@ class DirFlush(Closing):
             _os.close_quietly(self._fd)
 
     def now(self, name: bytes) -> None:
-        """Flush the directory after `name` changed, or that file if not listable; OSError."""
+        """Flush the directory after `name` changed, or the file if it is not listable; OSError."""
         if self._fd >= 0:
             _sync_if_possible(self._fd)
         elif self._wanted:
@@ -294,18 +295,18 @@ _HAND_OVER_SECONDS = 0.001
 
 
 class FileFlush(Closing):
-    """A new file that is flushed in a thread; a context, it ends when that has."""
+    """Flushes a new file in a thread; the context waits for the thread to end."""
 
     def __init__(self) -> None:
         self._done: Future[None] | None = None
 
     def close(self) -> None:
-        """Wait until it is flushed."""
+        """Wait until the flush ends."""
         if self._done is not None:
             wait((self._done,))
 
     def take(self, fd: int) -> None:
-        """Begin; the handle stays the caller's."""
+        """Start the flush; the caller keeps the handle."""
         begun = Event()
 
         def flush() -> None:
@@ -313,10 +314,10 @@ class FileFlush(Closing):
             _os.sync(fd)
 
         self._done = in_thread(flush)
-        begun.wait(_HAND_OVER_SECONDS)  # else it waits until the caller lets go of Python's lock
+        begun.wait(_HAND_OVER_SECONDS)  # otherwise it waits until the caller releases the GIL
 
     def wait(self) -> None:
-        """Return when the file that was taken, if any was, is on the disk; raises OSError."""
+        """Wait until the file, if one was taken, is on the disk; raises OSError."""
         if self._done is not None:
             self._done.result()
 
@@ -325,20 +326,20 @@ def _sync_if_possible(fd: int) -> None:
     try:
         _os.sync(fd)
     except OSError as refused:
-        if refused.errno not in (errno.EINVAL, errno.ENOTSUP):  # some systems flush no directory
+        if refused.errno not in (errno.EINVAL, errno.ENOTSUP):  # some cannot flush directories
             raise
 
 
 @dataclass(slots=True)
 class NewFile:
-    """A finished new file next to its target; it may have no name yet, and `fd` then."""
+    """A finished new file next to its target; without a name it is open as `fd`."""
 
     name: bytes
     fd: int
     stat: os.stat_result
 
     def named(self, dir_fd: int, target: bytes) -> bytes:
-        """Its name from now on; raises OSError."""
+        """Make sure that it has a name, and return it; raises OSError."""
         if self.fd >= 0:
             if not self.name:
                 self.name = name_temp(self.fd, dir_fd, target)
@@ -366,7 +367,7 @@ def copy_beside(
     durability: Durability,
     flush: FileFlush | None = None,
 ) -> NewFile:
-    """A finished new file with pieces and attributes, nameless if possible; raises OSError."""
+    """Create a finished file with these pieces and the old attributes, nameless if possible."""
     fd, name = open_unnamed_temp(dir_fd, 0o600, target)
     try:
         write_pieces(fd, pieces, old_fd, start=durability == "full")

@@ -1,11 +1,11 @@
-"""The state folder, for plans, texts, locks and the journal; work that is put off for a moment.
+"""The state folder, for plans, texts, locks and the journal; work that is deferred for a moment.
 
-Invariant: the folder and what is asked of it are real files and folders, no links
-to others (a workspace may come from elsewhere, its state folder with it).
+Invariant: the folder and the entries in it are real files and folders, not links to others (a
+workspace may come from elsewhere, and its state folder with it).
 
-A thread that is woken wants Python's lock, and a core, in the middle of the call that woke it: a
-tenth of a small edit was spent so. While there is work now and then the thread of `Soon` looks for
-it by itself; an idle process is left in peace. What several calls leave is done together.
+A thread that is woken competes for the GIL and a core in the middle of the call that woke it; this
+took a tenth of the time of a small edit. While work comes now and then, the thread of `Soon` polls
+for it; in an idle process it sleeps. The work of several calls is done together.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from copydesk.store.contents import Closing
 from copydesk.store.locks import held_at_fork
 
 SOON_SECONDS = 0.03
-"""So long work waits: a call of an agent is over then, and it has not asked for the next one."""
+"""The delay of deferred work: the agent's call is over, and the next one has not started."""
 
 _log = logging.getLogger("copydesk")
 
 _IDLE_SECONDS = 5.0
-"""When the thread has found nothing for so long it has to be woken."""
+"""After this time without work the thread sleeps until it is woken."""
 
 
 class Soon(Closing):
@@ -46,16 +46,16 @@ class Soon(Closing):
         self._asleep = self._closed = False
 
     def do(self, work: Callable[[], None]) -> None:
-        """Do the work soon, once, however often it is given until then; it raises nothing."""
+        """Run the job soon, only once even if it is given again before; raises nothing."""
         with self._changed:
             if work not in self._left:
                 if not self._left:
                     self._due = time.monotonic() + self._seconds
                 self._left.append(work)
-            if self._pid != os.getpid() and not self._closed:  # it is the thread of a parent
+            if self._pid != os.getpid() and not self._closed:  # it is the parent's thread
                 self._asleep = False
                 self._thread = Thread(target=self._run, name="copydesk-soon", daemon=True)
-                with suppress(RuntimeError):  # no thread can be had: `now` does it
+                with suppress(RuntimeError):  # no thread is available: `now` runs it
                     self._thread.start()
                     self._pid = os.getpid()
             elif self._asleep:
@@ -69,7 +69,7 @@ class Soon(Closing):
             for work in works:
                 try:
                     work()
-                except Exception:  # a bug in one must end neither the others nor the thread
+                except Exception:  # a bug in one job must not end the others or the thread
                     _log.exception("work after a call")
 
     def close(self) -> None:
@@ -106,11 +106,11 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
 _MOST_LINE = 64
 _SURELY_NS = 100_000_000
-"""A file that was marked longer ago cannot have been marked again with the same time."""
+"""A file marked longer ago cannot be marked again with the same time."""
 
 
 class StateFolder:
-    """The folder `name` in the root, made when something in it is first asked for."""
+    """The folder `name` in the root, created when something in it is first requested."""
 
     def __init__(self, root: str, name: str) -> None:
         self._path = Path(root) / name
@@ -124,13 +124,13 @@ class StateFolder:
         return StateFile(self.path(name), self.make)
 
     def folder(self, name: str) -> str:
-        """The path of a folder in it, made when it is missing; raises StateFailed."""
+        """Create a subfolder if missing and return its path; raises StateFailed."""
         self.make()
         _make(self._path / name)
         return str(self._path / name)
 
     def make(self) -> None:
-        """Make the folder itself when it is missing; raises StateFailed."""
+        """Create the folder itself if it is missing; raises StateFailed."""
         _make(self._path)
         self._ignore()
 
@@ -147,14 +147,14 @@ class StateFolder:
 
 
 class StateFile:
-    """A file that holds a database; `make_folder` makes its folder and raises StateFailed."""
+    """A database file; `make_folder` creates its folder and raises StateFailed."""
 
     def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
         self.path, self._log = path, f"{path}-wal"
         self._make_folder = make_folder
 
     def prepare(self) -> None:
-        """Make the folder; raise StateFailed if what has the path is not a regular file."""
+        """Create the folder; raise StateFailed if the path exists but is not a regular file."""
         self._make_folder()
         try:
             kind = os.lstat(self.path).st_mode
@@ -170,11 +170,11 @@ class StateFile:
         return _identity(self.path)
 
     def log_identity(self) -> tuple[int, int] | None:
-        """The same of its write-ahead log."""
+        """Device and inode of the write-ahead log; None if it does not exist."""
         return _identity(self._log)
 
     def identities(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """Both at once."""
+        """The identities of the file and of its log, together."""
         try:
             file, log = os.lstat(self.path), os.lstat(self._log)
         except OSError:
@@ -182,7 +182,7 @@ class StateFile:
         return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino)
 
     def is_empty(self) -> bool:
-        """Whether it is a file of no bytes."""
+        """Whether it is a regular file without bytes."""
         try:
             found = os.lstat(self.path)
         except OSError:
@@ -190,7 +190,7 @@ class StateFile:
         return stat.S_ISREG(found.st_mode) and found.st_size == 0
 
     def allow(self) -> bool:
-        """Restore the owner's read and write permission; whether it worked."""
+        """Restore the owner's read and write permission; return whether that changed anything."""
         try:
             found = os.lstat(self.path)
             if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o600 == 0o600:
@@ -201,19 +201,19 @@ class StateFile:
         return True
 
     def discard_log(self) -> None:
-        """Remove its write-ahead log, and the index of that; they may be gone."""
+        """Remove the write-ahead log, its index and the rollback journal, if they exist."""
         for path in (self._log, f"{self.path}-shm", f"{self.path}-journal"):
             with suppress(OSError):
                 os.unlink(path)
 
     def discard(self) -> None:
-        """Remove it and its log; they may be gone."""
+        """Remove the file and its logs, if they exist."""
         self.discard_log()
         with suppress(OSError):
             os.unlink(self.path)
 
     def set_aside(self) -> str:
-        """Rename it, and its log with it, to a name that is free; the new path."""
+        """Rename the file and its logs to a free name; return the new path."""
         stem, count = f"{self.path}.damaged", 1
         while os.path.lexists(f"{stem}-{count}"):
             count += 1
@@ -256,11 +256,11 @@ def _failed(path: Path | str, error: OSError) -> StateFailed:
 
 
 class EditIds:
-    """The highest edit id that was ever given, in a file next to the journal that gave it.
+    """The highest edit id ever given, stored in a file next to the journal that gave it.
 
-    With it stands a token of the history that the ids belong to. What this process has
-    seen counts also when the file is gone; without a path it is all there is, for a journal that
-    ends with its process. Who writes holds the journal's lock.
+    The file also has a token of the history that the ids belong to. What this process has seen
+    counts even if the file is gone; without a path that is all there is, for a journal that ends
+    with its process. The writer holds the journal's lock.
     """
 
     def __init__(self, path: str = "", make_folder: Callable[[], None] = lambda: None) -> None:
@@ -268,7 +268,7 @@ class EditIds:
         self._known = (0, "")
 
     def read(self) -> tuple[int, str] | None:
-        """The id and the history; 0 and nothing when there is none yet, None when unreadable."""
+        """The id and the history; 0 and "" if there is none yet, None if unreadable."""
         if not self._path:
             return self._known
         try:
@@ -314,7 +314,7 @@ class Mark:
         self._path, self._make_folder = path, make_folder
 
     def set(self) -> None:
-        """It happens now. Raises StateFailed."""
+        """Record that it happens now; raises StateFailed."""
         self._make_folder()
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
         try:
@@ -327,7 +327,7 @@ class Mark:
             raise _failed(self._path, error) from None
 
     def stamp(self) -> tuple[int, int] | None:
-        """Inode and time (ns since 1970): others when it happened again. None: nothing is known."""
+        """Inode and time (ns since 1970), which change when it happens again; None if unknown."""
         try:
             found = os.lstat(self._path)
         except OSError:
