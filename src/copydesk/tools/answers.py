@@ -1,6 +1,6 @@
-"""Answers that are no report, the Standard Envelope v1.0 and those of notes; what is added to any.
+"""Answers other than reports: the Standard Envelope v1.0 and those of notes; notices on any answer.
 
-Invariant: an envelope has no other top-level key, and no lone surrogate.
+Invariant: an envelope has no other top-level key and no lone surrogate.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ _TEXTS = (
     *("file_text", "old_str", "new_str", "insert_text"),
 )
 _LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), 100_000)
-"""Characters of a text to write or to replace that a program is given back; LONGEST of others."""
+"""The most characters of a text to write or replace that data gives back; LONGEST for others."""
 
 _SHOWN = 48
-"""Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
+"""The most characters of an argument repeated to a model; a third of that beyond ASCII."""
 
 _SHOWN_ITEMS = 2  # items of one list among the arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """An answer in the form of the program that a compat tool stands in for.
+    """An answer in the form of the program that a compat tool stands for.
 
-    `content` are its content blocks and `structured` its structured content, as MCP has them;
-    `remarks` are told after them. `only_text`: that one has no structured content, and who asks
-    for it is given the envelope.
+    `content` are its content blocks and `structured` its structured content, as in MCP; `remarks`
+    follow them. `only_text`: that program has no structured content, so whoever requests it gets
+    the envelope.
     """
 
     content: tuple[Fields, ...]
@@ -86,14 +86,14 @@ class Original:
 class CallContext:
     """The arguments of a call, and the path that it resolved, if any.
 
-    They are made fit for JSON when an answer is read: those of a large batch take a while.
+    They are converted for JSON when an answer is read, since those of a large batch take a while.
     """
 
     arguments: object
     path: str | None
 
     def fields(self, *, brief: bool = False) -> Fields:
-        """As the envelope has them; `brief`: without long texts and lists."""
+        """The fields for the envelope; `brief`: without long texts and lists."""
         is_object = isinstance(self.arguments, Mapping)
         given: Value = _clean(self.arguments, brief=brief) if is_object else {}
         found: Fields = {"cwd": ".", "params_input": given}
@@ -102,10 +102,10 @@ class CallContext:
 
 @dataclass(frozen=True)
 class Envelope:
-    """One answer. `data` is always an object, `stats` always holds `time_ms`.
+    """One answer. `data` is always an object; `stats` always has `time_ms`.
 
-    `line` is what a model is told instead, with what `data_fields` warn of, if it asked for a
-    brief answer. `original`: it is told in the form of another program, whole.
+    `line` is the text for a model that asked for a brief answer, with the warnings in
+    `data_fields`. `original`: the answer in the form of another program, complete.
     """
 
     status: Status
@@ -119,7 +119,7 @@ class Envelope:
     original: Original | None = None
 
     def timed(self, milliseconds: int) -> Envelope:
-        """The envelope with the time that the call took."""
+        """The envelope with the duration of the call."""
         return replace(self, stats={"time_ms": milliseconds, **self.stats})
 
     @property
@@ -143,7 +143,7 @@ class Envelope:
 
     @computed_once
     def text(self) -> str:
-        """The envelope as JSON, without long arguments just written; lists cut to the budget."""
+        """The envelope as JSON, without long texts just written; lists are cut to the budget."""
         if self.original is not None:
             return self.original.text
         if self.line:
@@ -159,7 +159,7 @@ class Envelope:
 
     @property
     def diff(self) -> str:
-        """The diff is in the data."""
+        """Empty: the diff is in the data."""
         return ""
 
 
@@ -172,9 +172,9 @@ def refused(
     writes: bool,
     voices: Sequence[str] = ("batch",),
 ) -> Envelope:
-    """A refusal in its envelope; `path` as it was given, `writes`: of a tool that would write.
+    """The envelope of a refusal; `path` as given, `writes`: the tool would have written.
 
-    It is told in the words of `voices`.
+    The message uses the wording of `voices`.
     """
     applied: Fields = {"applied": False} if writes else {}
     words = refusal_words(refusal, lang, voices)
@@ -184,7 +184,7 @@ def refused(
 
 
 def code_of(refusal: Refusal) -> str:
-    """The envelope's code for a refusal, one of the few that the envelope has."""
+    """The envelope's code for a refusal; the envelope has only a few."""
     if isinstance(refusal, errors.Crashed):
         return "INTERNAL_ERROR"
     if isinstance(refusal, errors.NotAFile):
@@ -202,7 +202,7 @@ def code_of(refusal: Refusal) -> str:
 
 
 def _resolved(refusal: Refusal, path: str | None) -> str | None:
-    """The path as a success would show it; None if it is not in the workspace."""
+    """The path as a success would show it; None if it is outside the workspace."""
     if not path or isinstance(refusal, errors.InvalidPath):
         return None
     if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "path":
@@ -216,10 +216,10 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
 def _clean(
     value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2, *, brief: bool = False
 ) -> Value:
-    """The value as JSON has it, with every text fit for output and cut where it is too long.
+    """Convert a value for JSON; texts become valid for output, and too long ones are cut.
 
-    Numbers that are too long are cut too, and values nested deeper than `depth`. `brief`: every
-    text is cut to some words, and every list to its first items.
+    Numbers that are too long are cut too, and values nested deeper than `depth`. `brief`: texts are
+    cut to a few words and lists to their first items.
     """
     if isinstance(value, str):
         text = value
@@ -256,7 +256,7 @@ _UNBOUNDED = 1 << 62
 
 
 def _shortened(data: Fields, most: int) -> Fields:
-    """The data with the first `most` items of each list, and how many are left out."""
+    """The data with the first `most` items of each list, and the numbers of those left out."""
     found: Fields = {}
     for key, value in data.items():
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > most:
@@ -274,7 +274,7 @@ MOST_CHARACTERS = 32 << 20  # of all texts together; the oldest are dropped firs
 
 
 class LongTexts:
-    """Texts by name. Safe to use from many threads. `length` None: nothing is cut."""
+    """Texts by name. Safe to use from many threads. With `length` None nothing is cut."""
 
     def __init__(self, length: int | None = LENGTH) -> None:
         self.length = length
@@ -288,7 +288,7 @@ class LongTexts:
         return self.length is not None and len(text) > self.length
 
     def keep(self, member: str, tool: str, text: str) -> str:
-        """Keep a text; its name."""
+        """Save a text; return its name."""
         with self._lock:
             self._count += 1
             name = f"{tool}_{self._count}"
@@ -301,7 +301,7 @@ class LongTexts:
             return name
 
     def find(self, member: str, name: str) -> str | None:
-        """The text of that name, if it is still kept."""
+        """The text with this name, if it is still stored."""
         with self._lock:
             return self._texts.get((member, name))
 
@@ -316,7 +316,7 @@ _NOT_FOUND = ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")
 
 @dataclass(frozen=True, slots=True)
 class NoteAnswer:
-    """One answer; its `status` is success, not_found or error."""
+    """An answer about notes; its `status` is success, not_found or error."""
 
     fields: Fields
     text: str
@@ -359,7 +359,7 @@ def note_shown(
 def note_refused(
     name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
 ) -> NoteAnswer:
-    """A refusal of this toolset."""
+    """The answer for a refusal of this toolset."""
     status = "not_found" if refusal.code in _NOT_FOUND else "error"
     words = refusals.refusal_words(refusal, lang, ("notes",))
     fields: Fields = {"status": status, "mode": name, "error": refusal.code}
@@ -369,14 +369,14 @@ def note_refused(
 
 
 FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
-"""The code of a write of another program that was saved as an edit."""
+"""The code for a write of another program that was saved as an edit."""
 
 _LONGEST_REASON = 300  # characters of a reason in words; the data has more
 MOST_NEWS = 5  # decisions reported with one answer; the others with the next ones
 
 
 def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Report:
-    """The report of an apply that a person has to approve first: the plan stays pending."""
+    """The report of an apply that waits for approval; the plan stays pending."""
     return Report(
         {
             "status": "pending",
@@ -398,10 +398,10 @@ def with_news(
     lang: Lang,
     apply: Callable[[str], str],
 ) -> Answer:
-    """The answer with decisions made meanwhile; True: the plan was already written.
+    """The answer with new decisions; True: the plan has been written already.
 
-    A report has `decisions` as its last field, an envelope among its data. `apply` is how a
-    plan is written, in words.
+    A report has `decisions` as its last field, an envelope among its data. `apply` returns the
+    words for how to write a plan.
     """
     told = [one for one in news if not _says(answer.fields, one[0])]
     if not told:
@@ -412,7 +412,7 @@ def with_news(
 
 
 def with_notices(answer: Answer, name: str, value: list[Value], words: Sequence[str]) -> Answer:
-    """The answer with one more field, and its words."""
+    """The answer with one more field, and the words for it."""
     if isinstance(answer, Envelope):
         data: Fields = {**answer.data_fields, name: value}
         line = answer.line and "".join((answer.line, *(f"{one}\n" for one in words)))
@@ -436,8 +436,8 @@ def with_saved(
 ) -> Answer:
     """The answer with writes of other programs that were saved in the journal.
 
-    A report has `foreign_writes` as its last field, an envelope among its data. `undo` is how
-    an edit is undone, in words.
+    A report has `foreign_writes` as its last field, an envelope among its data. `undo` returns the
+    words for how to undo an edit.
     """
     rows: list[Value] = [saved_data(one) for one in saved]
     words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in saved]
@@ -445,7 +445,7 @@ def with_saved(
 
 
 def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang) -> Answer:
-    """The answer with new findings of checks in what it wrote or planned; else a line in full."""
+    """Add new findings of checks to the answer; a successful report may get an empty list."""
     if not checked:
         return answer
     found = [one for findings in checked.values() for one in findings]
@@ -466,12 +466,12 @@ def saved_data(saved: Saved) -> Fields:
 
 
 def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
-    """A saved write of another program in words; `undo` is how to undo the edit."""
+    """A saved write of another program in words; `undo` says how to undo the edit."""
     return say(FOREIGN_WRITE, lang, {"path": path, "edit_id": edit_id, "undo": undo})
 
 
 def with_decision(report: Report, decision: Decision | None) -> Report:
-    """The report of a plan with the decision that is on it, as its last field."""
+    """The report of a plan with the decision on it, as its last field."""
     if decision is None:
         return report
     fields: Fields = {**report.fields, "decision": _row(decision, written=False)}

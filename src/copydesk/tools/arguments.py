@@ -1,7 +1,7 @@
-"""Arguments of tools: one typed class for each tool; its JSON Schema, checks and values follow.
+"""Arguments of tools: a typed class per tool defines its JSON Schema, checks and values.
 
-Invariants: past `read` there is no lone surrogate, no NUL in a text, no number that cannot be
-written, no unknown argument; a value that means "not given" is the default.
+Invariants: after `read` there is no lone surrogate, no NUL in a text, no number too large to print
+and no unknown argument; a value that means "not given" is replaced by the default.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Schema = Mapping[str, Any]
 
 Property = dict[str, Any]
 
-MOST_BITS = 1 << 13  # of an integer: Python refuses to print much larger ones
+MOST_BITS = 1 << 13  # of an integer; Python refuses to print much larger ones
 MOST_DEPTH = 32  # nesting of values; no tool needs more than a few levels
 
 
 class Arguments:
-    """The arguments of a call as attributes. A class attribute is the default of an optional one.
+    """The arguments of a call as attributes; a class attribute is the default of an optional one.
 
-    The type of an attribute says what is taken: `str`, `bool`, `Count`, `int`, a `Literal`, a tuple
-    of them or of a TypedDict of texts, or `int | str`; with `| None` what has no other default.
-    `raw` are all of them as they came, those that mean "not given" too. `open`: one that is not
-    known means nothing.
+    The type of an attribute says what is accepted: `str`, `bool`, `Count`, `int`, a `Literal`, a
+    tuple of them or of a TypedDict of texts, or `int | str`; add `| None` if there is no other
+    default. `raw` has all arguments as they arrived, even those that mean "not given". `open`:
+    unknown arguments are ignored.
     """
 
     open: ClassVar[bool] = False
@@ -59,12 +59,12 @@ class Arguments:
 A = TypeVar("A", bound=Arguments)
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # hashed, as a note of a type
+@dataclass(frozen=True, slots=True, eq=False)  # hashed, since it annotates a type
 class _Form:
-    """A kind of values: its schema, and how one is read.
+    """A kind of values: its schema, and how to read one.
 
-    What is in `empty` stands for "not given" in an optional argument. `read` raises InvalidArgs
-    that names the place in the value, "" for the whole of it.
+    A value in `empty` means "not given" in an optional argument. `read` raises InvalidArgs with the
+    place inside the value, "" for the whole.
     """
 
     schema: Schema
@@ -85,7 +85,7 @@ def _read_text(value: object) -> str:
 
 
 def _read_path(value: object) -> str:
-    """A path as text; a NUL is left to RelPath, which refuses it as INVALID_PATH."""
+    """Read a path as text; RelPath will refuse a NUL as INVALID_PATH."""
     text = value if isinstance(value, str) else _read_text(value)
     if not text.isascii():
         check_text("", text.replace("\0", ""))
@@ -151,7 +151,7 @@ def _word(words: tuple[str, ...]) -> _Form:
 
 
 def _list(item: _Form, *, least: int | None = None) -> _Form:
-    """A list; of objects, at least one, and also the JSON text of such a list."""
+    """A list; a list of objects has at least one, and may be given as JSON text."""
     of_objects = item.schema["type"] == "object"
     least = int(of_objects) if least is None else least
 
@@ -184,13 +184,13 @@ def list_of(kind: type) -> _Form:
 
 
 def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
-    """An object of texts; it stays a dictionary. Of an optional one null and "" are left out."""
+    """An object of texts, read as a dictionary; null and "" are dropped for optional keys."""
 
     def read(value: object) -> Mapping[str, object]:
         if not isinstance(value, dict):
             raise InvalidArgs("", "must be of type object")
         given = cast("dict[str, object]", value)
-        for name in required:  # of very many objects nearly all are as they should be
+        for name in required:  # of very many objects nearly all are valid
             text = given.get(name)
             if not isinstance(text, str) or not text.isascii() or "\0" in text:
                 break
@@ -216,7 +216,7 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
 
 
 def _read_at(place: str, read: Callable[[object], object], value: object) -> object:
-    """Read a value; a refusal names its place too."""
+    """Read a value; a refusal also names its place."""
     try:
         return read(value)
     except InvalidArgs as wrong:
@@ -235,16 +235,16 @@ class _Argument:
             self.schema["default"] = default
 
     def is_given(self, value: object) -> bool:
-        """Whether the value is not what a strict client sends for "not given"."""
+        """Whether the value differs from those that strict clients send for "not given"."""
         return value is False or (value is not None and value not in self.empty)
 
 
 def read(kind: type[A], arguments: object) -> A:
-    """The arguments of a call.
+    """Read the arguments of a call.
 
-    Raises InvalidArgs, naming the argument; PathRequired for a missing path.
-    In an optional argument null and the sentinel of its type ("", 0, []) mean "not
-    given": a strict client has to send them all. A number is taken where a text is meant.
+    Raises InvalidArgs, naming the argument; PathRequired for a missing path. In an optional
+    argument null and the sentinel of its type ("", 0, []) mean "not given": a strict client has to
+    send them all. A number is accepted in place of a text.
     """
     if not isinstance(arguments, Mapping):
         raise InvalidArgs("arguments", "must be an object")
@@ -270,12 +270,12 @@ def read(kind: type[A], arguments: object) -> A:
 
 
 def schema_of(kind: type[Arguments]) -> Schema:
-    """The JSON Schema of a tool's arguments; not to be changed."""
+    """The JSON Schema of a tool's arguments; do not modify it."""
     return _signature_of(kind).schema
 
 
 class _Signature:
-    """The arguments of a tool: those of the class first, then those of its bases."""
+    """The arguments of a tool: first those of the class, then those of its bases."""
 
     def __init__(self, kind: type[Arguments]) -> None:
         hints = get_type_hints(kind, include_extras=True)
@@ -308,7 +308,7 @@ def _signature_of(kind: type[Arguments]) -> _Signature:
 
 
 def _form_of(name: str, hint: Any) -> _Form:
-    """The form of values of a type."""
+    """The form of the values of a type."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is str:
         return _PATH if name == "path" else _TEXT
@@ -345,7 +345,7 @@ def described(schema: Schema, texts: Mapping[str, str]) -> Property:
 
 
 def with_null(schema: Schema) -> Property:
-    """The schema, with every optional argument null too; descriptions stay outside the choice."""
+    """The schema with null allowed for optional arguments; descriptions stay outside `anyOf`."""
     found = within(schema, with_null)
     needed: list[str] = found.get("required", [])
     forms: dict[str, Property] = found.get("properties", {})
@@ -358,16 +358,17 @@ def with_null(schema: Schema) -> Property:
 
 
 _UNLISTED = ("additionalProperties", "minimum", "minItems")
-"""Keywords that calls are checked by and clients are not sent: each request pays for them, and
-`additionalProperties` makes google-genai's conversion of MCP tools fail."""
+"""Keywords that calls are checked by but clients do not get, since each request pays for them.
+
+`additionalProperties` would also make google-genai's conversion of MCP tools fail.
+"""
 
 
 def listed(schema: Schema) -> Property:
-    """The schema with null as MCP clients are sent it, which every request pays for.
+    """The schema with null as MCP clients get it, kept short because every request pays for it.
 
-    Left out: the default of a choice, which is its first word, that of a number, where 0 is
-    as good, the words of a choice that its description tells, and what calls are checked by
-    all the same.
+    It leaves out the default of a choice (its first word) and of a number (where 0 is as good), the
+    words of a choice that its description lists, and keywords that calls are checked by anyway.
     """
     found = within(schema, listed)
     kinds: list[dict[str, Any]] = found.get("anyOf", [])
@@ -382,7 +383,7 @@ def listed(schema: Schema) -> Property:
 
 
 def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:
-    """A copy of the schema with those in it converted."""
+    """A copy of the schema with its inner schemas converted."""
     found = dict(schema)
     if "properties" in found:
         named = cast("Mapping[str, Schema]", found["properties"])

@@ -1,4 +1,4 @@
-"""The tools of the batch toolset, and answers about text read or written at once."""
+"""The tools of the batch toolset, and answers about text that is read or written directly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _was_on = False
 
 @contextmanager
 def put_off() -> Generator[None]:
-    """Pause garbage collection; after the last of several callers it is as before the first."""
+    """Pause garbage collection; when the last concurrent caller ends, restore its state."""
     global _inside, _was_on
     with _lock:
         if not _inside:
@@ -51,11 +51,11 @@ def put_off() -> Generator[None]:
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 10 << 10
 READ_LINES = 500
-MANY = 500  # edits: with so many, garbage collection is paused
+MANY = 500  # edits: from this number on, garbage collection is paused
 
 
 def content_of(found: Reading) -> str:
-    """The lines that were read, as they are in the file, with LF alone."""
+    """The lines read, as they are in the file but with LF line ends."""
     content = "".join(f"{line}\n" for line in found.lines)
     more = found.cut_by_lines or found.cut_by_characters
     if found.cut_in_line or not (more or found.ends_with_newline):
@@ -64,7 +64,7 @@ def content_of(found: Reading) -> str:
 
 
 def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Envelope:
-    """The envelope of lines that were read, `start` the first, from 1."""
+    """The envelope of lines that were read; `start` is the first one (1-based)."""
     truncated = found.cut_by_lines or found.cut_by_characters
     stats: Fields = {"lines_read": len(found.lines), "file_mtime_ms": found.mtime_ms}
     stats["file_size_bytes"] = found.size_bytes
@@ -98,7 +98,7 @@ def written(
     saying: str = "batch.done",
     dry_saying: str = "batch.dry",
 ) -> Envelope:
-    """The envelope of a file that was written, or would be; `bad`: U+FFFD is new in it."""
+    """The envelope of a file that was or would be written; `bad`: it has new U+FFFD."""
     lang = context.lang
     preview, was_cut = _preview(done)
     added, removed = done.line_counts
@@ -153,10 +153,10 @@ def written(
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
-    """The diff, cut at so many lines or bytes, after a whole line if there is one."""
+    """The diff, cut at PREVIEW_LINES or PREVIEW_BYTES, after a whole line if possible."""
     diff, was_cut = done.diff, not done.is_whole_diff
     if was_cut and len(done.change.edits) < PREVIEW_LINES:
-        diff = done.whole_diff()  # it is one of long lines, of which the start says nothing
+        diff = done.whole_diff()  # it has long lines, whose start says nothing
     whole, is_long = cut_diff(shown_diff(diff, done.base.encoding)[0])
     if len(whole) > PREVIEW_BYTES:
         whole, full = short_lines(whole), whole
@@ -189,7 +189,7 @@ class _DryRunCall(ToolCall):
 
 
 class ReadCall(ToolCall):
-    """Lines of a file, with the expectations for Edit and BatchEdit."""
+    """Read lines of a file, with the preconditions for Edit and BatchEdit."""
 
     path: str
     start_line: Count = 1
@@ -207,7 +207,7 @@ class ReadCall(ToolCall):
 
 
 class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
-    """One replacement, or the same one everywhere (from the start, none overlapping)."""
+    """Make one replacement, or the same one everywhere (from the start, without overlaps)."""
 
     path: str
     old_string: str
@@ -228,7 +228,7 @@ class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
 
 
 class WriteCall(_ExpectedCall, EditingCall):
-    """A whole file."""
+    """Write a whole file."""
 
     path: str
     content: str
@@ -269,7 +269,7 @@ class _BatchCall(_ExpectedCall, _DryRunCall):
 
 
 class BatchEditCall(_BatchCall, EditingCall):
-    """Several replacements, all or none."""
+    """Make several replacements, all or none."""
 
     def run(self, context: Context, name: str) -> Answer:
         with put_off() if len(self.edits) >= MANY else nullcontext():
@@ -310,8 +310,8 @@ def batch() -> tuple[Tool, ...]:
 def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
     """The result of `make`; if a person has to approve it first, that of its plan.
 
-    `make` is called with true for what it would write. The plan is made by the first call; the same
-    call on the same text applies it. Until it is approved, raises ApprovalRequired with its id.
+    `make(True)` returns what would be written. The first call creates the plan; the same call on
+    the same text applies it. Until it is approved, ApprovalRequired with its id is raised.
     """
     try:
         return make(False)
@@ -329,7 +329,7 @@ def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) 
         planned = desk.prepare(member, name, request)
         assert isinstance(planned, Planned), "it was not to be written"
         hunk_id = planned.plan.id
-        if planned.draft.after.digest != wanted.after.digest:  # it cannot be told as lines
+        if planned.draft.after.digest != wanted.after.digest:  # it cannot be expressed as lines
             desk.discard(member, hunk_id)
             raise refused
     outcome = desk.apply(member, name, hunk_id)

@@ -1,7 +1,7 @@
-"""The one table of tools: name, toolset, arguments, hints, and how a tool is called.
+"""The one table of tools: name, toolset, arguments, hints, and how to call a tool.
 
-Invariants: every surface reads this table and no other; a call answers with a report,
-whatever happens in it.
+Invariants: every interface reads this table and no other; a call returns an answer, whatever
+happens in it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ _log = logging.getLogger("copydesk")
 class Context:
     """The context of a call: the desk, the member, the language of the answer.
 
-    `member` has the permission of the tool's own toolset. `progress` is told
-    how many files a long search has seen; `cancelled` whether to stop. `kept`
-    are the long results of the session. `roots` are the paths of the root on its machine.
-    `in_shell`: next steps name commands of the shell, not tools. `apply` is what a call means
-    that does not say it. A text answer takes `budget` tokens, 0 for any number; `text_only`:
-    nobody is given the data. `manual` gives a part of a manual.
+    `member` has the permission of the tool's own toolset. `progress` gets the number of files that
+    a long search has seen; `cancelled` says whether to stop. `kept` are the long results of the
+    session. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
+    commands instead of tools. `apply` is the default of that argument. A text answer takes `budget`
+    tokens, 0 is unlimited; `text_only`: nobody gets the data. `manual` returns a part of a manual.
     """
 
     desk: FileDesk
@@ -73,17 +72,17 @@ class Context:
 
     @property
     def shown_tokens(self) -> int | None:
-        """Tokens of a file's text in an answer without data; None: no limit."""
+        """The tokens for a file's text in an answer without data; None: unlimited."""
         return max(self.budget - reports.HEAD_TOKENS, 1) if self.text_only and self.budget else None
 
     @property
     def rows_tokens(self) -> int | None:
-        """How many tokens the rows of a list may take; None: any number."""
+        """The tokens for the rows of a list; None: unlimited."""
         return max(self.budget - reports.LIST_HEAD_TOKENS, 1) if self.budget else None
 
     @property
     def searches(self) -> Searches:
-        """The searches of the member, which can be followed and cancelled."""
+        """The member's searches, which can be monitored and cancelled."""
         return self.looking.search(self.member, self.progress, self.cancelled)
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
@@ -105,7 +104,7 @@ class Context:
         """The path of an argument that may be absolute; InvalidPath if it is outside the root."""
         below = self.relative(text)
         if below.startswith("/"):
-            RelPath.parse(below.lstrip("/") or ".")  # what is wrong with any path comes first
+            RelPath.parse(below.lstrip("/") or ".")  # errors in the path itself come first
             raise InvalidPath("absolute path outside of the workspace")
         return self.path(below, folder=folder)
 
@@ -123,7 +122,7 @@ class Context:
         return text
 
     def glob(self, text: str) -> str:
-        """The glob, relative to the workspace root; one matched at any depth stays as it is."""
+        """The glob relative to the workspace root; one that matches at any depth is unchanged."""
         if self.member.toolset != "team_mgmt" or "/" not in text.removeprefix("!").rstrip("/"):
             return text
         sign = "!" * text.startswith("!")
@@ -132,7 +131,7 @@ class Context:
         return f"{sign}/{inner}" if below else f"{sign}/{MINDS}/{inner}"
 
     def tool(self, name: str) -> str:
-        """The name that a tool of the ws_mod vocabulary has in the member's toolset."""
+        """The name that a tool of ws_mod has in the member's toolset."""
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
 
     def apply_call(self, hunk_id: str) -> str:
@@ -153,23 +152,23 @@ class ToolCall(Arguments, ABC):
 
     @abstractmethod
     def run(self, context: Context, name: str) -> Answer:
-        """Run the call; `name` is the tool's own, which a mirror toolset prefixes."""
+        """Run the call; `name` is the tool's own name, with the prefix of a mirror toolset."""
 
 
 class EditingCall(ToolCall):
-    """A call that plans or writes; `why` is kept with the edit."""
+    """A call that plans or writes; `why` is saved with the edit."""
 
     why: Why = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
+    """One tool. `reads`: it changes nothing; `destroys`: it may replace existing content.
 
-    `also`: other toolsets that need it. `in_full`: its path may be absolute. A refusal is a report
-    in the words of `voices`, unless `refuse` makes another answer of it. `output`: the schema of
-    its structured content, if it stands for another program's tool. `aliases`: older names of it,
-    each unless another tool has it.
+    `also`: other toolsets that need it. `in_full`: its path may be absolute. A refusal becomes a
+    report in the wording of `voices`, unless `refuse` makes another answer. `output`: the schema of
+    its structured content, if it stands for another program's tool. `aliases`: older names of the
+    tool, unless another tool has them.
     """
 
     name: str
@@ -213,23 +212,23 @@ class Tool:
         return described(self.schema, {**texts(lang).arguments, **special})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
-        """The schema as clients are sent it."""
+        """The schema as clients get it."""
         return listed(with_null(self.described_schema(lang)))
 
     def refused(self, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
-        """The answer of a call that is refused; `path` as the caller gave it."""
+        """The answer for a refused call; `path` as the caller gave it."""
         if self.refuse is not None:
             return self.refuse(self.name, arguments, path, refusal, lang)
         return reports.refused(self.name, path, refusal, lang, self.voices)
 
     def _texts(self, lang: Lang) -> ToolTexts:
-        """The texts of the tool; its name stands in for missing ones."""
+        """The texts of the tool; its name replaces missing ones."""
         none = ToolTexts(self.plain_name, self.plain_name)
         return texts(lang).tools.get(self.plain_name, none)
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """The tools by their names, and then by their older ones."""
+    """The tools by their names and their older names."""
     found = {tool.name: tool for tool in tools}
     for tool in tuple(found.values()):
         for alias in tool.aliases:
@@ -238,14 +237,14 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 class Catalog:
-    """Tools by name, in their order."""
+    """The tools by name, in order."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.tools = {tool.name: tool for tool in tools}
         self._by_name = by_name(self.tools.values())
 
     def named(self, name: str) -> Tool:
-        """The tool of a name, or of an older one; KeyError."""
+        """The tool with this name or older name; raises KeyError."""
         return self.tools.get(name) or self._by_name[name]
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
@@ -254,7 +253,7 @@ class Catalog:
         return tuple(tool for tool in self.tools.values() if tool.is_of(wanted))
 
     def call(self, context: Context, name: str, arguments: object) -> Answer:
-        """The tool's answer, also a refusal or a logged crash; KeyError for no such tool."""
+        """The tool's answer, even for a refusal or a logged crash; KeyError for an unknown tool."""
         tool = self.named(name)
         name = tool.name
         began = time.perf_counter()
@@ -284,7 +283,7 @@ class Catalog:
                 path = context.relative(path)
             answer = tool.refused(arguments, path, refusal, context.lang)
             if isinstance(answer, Report) and path:
-                with suppress(Refusal):  # of the path
+                with suppress(Refusal):  # an invalid path
                     views = view_of(refusal, context.path(path))
                     answer = replace(answer, views=views) if views else answer
         answer = answers.with_checks(answer, checked, context.lang)
@@ -304,7 +303,7 @@ class Catalog:
 
 
 def _told(context: Context, answer: Answer) -> Answer:
-    """The answer with decisions on the member's plans and other programs' saved writes."""
+    """Add decisions on the member's plans, and saved writes of other programs."""
     if context.cancelled():
         return answer  # nobody reads it
     saved = context.desk.foreign.told(context.member)
@@ -317,16 +316,16 @@ def _told(context: Context, answer: Answer) -> Answer:
         told = answers.with_news(answer, news, context.lang, context.apply_call)
         if isinstance(told, Report) and told.body is not None:
             told = replace(told, budget=context.budget, lang=context.lang)
-            if not told.is_whole:  # its lines count as shown: none is left out for the news
+            if not told.is_whole:  # its lines count as shown: drop none for the news
                 return answer
         context.desk.review.tell([decision for decision, _ in news])
-    except Refusal:  # the answer stands; it is told with another one
+    except Refusal:  # the answer stays; a later one has the news
         return answer
     return told
 
 
 def crashed(mode: str, crash: str, lang: Lang) -> Report:
-    """The report of an internal error that was logged under `crash`."""
+    """The report of an internal error that was logged under the id `crash`."""
     return Report(
         {
             "status": "error",

@@ -1,7 +1,7 @@
-"""Anthropic's text editor tool: its commands, arguments, results and words.
+"""Anthropic's text editor tool: its commands, arguments, results and messages.
 
-Tabs, line ends and bytes that do not decode stay as they are, where the reference editor loses
-them; the manual lists each such place.
+Tabs, line ends and undecodable bytes are preserved where the reference editor loses them; the
+manual lists each such difference.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TextEditorCall(CompatCall):
         return _COMMANDS[self.command](context, name, self, place)
 
     def _check_place(self, context: Context, place: ClientPath) -> None:
-        """Refuse a path with no entry, and a directory for another command than view."""
+        """Refuse a missing path, and a directory for any command but view."""
         try:
             info = context.looking.info(context.member, place.path)
         except errors.FileNotFound:
@@ -92,7 +92,7 @@ class TextEditorCall(CompatCall):
         return None
 
     def require(self, name: str) -> None:
-        """Raise Told for what a command needs and was not given; "" and 0 are values."""
+        """Raise Told if an argument that the command needs is missing; "" and 0 are values."""
         if self.raw.get(name) is None:
             words = f"Parameter `{name}` is required for command: {self.command}"
             raise Told(words, errors.InvalidArgs(name, "is required"))
@@ -111,7 +111,7 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
 
 
 def _numbered(text: str, described: str, first: int = 1) -> str:
-    """The text as `cat -n` shows it, an empty line after the last newline too."""
+    """The text as `cat -n` shows it, including an empty line after the last newline."""
     if len(text) > MOST_SHOWN:
         text = text[:MOST_SHOWN] + _CUT
     lines = [f"{first + i:6}\t{line}" for i, line in enumerate(text.split("\n"))]
@@ -119,13 +119,13 @@ def _numbered(text: str, described: str, first: int = 1) -> str:
 
 
 def _text_of(text: Snapshot) -> str:
-    """The text with LF alone and without a byte order mark."""
+    """The text with LF line ends and without a byte order mark."""
     start = len(text.encoding.bom)
     return text.encoding.decode(text.data[start:]).replace("\r\n", "\n")
 
 
 def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
-    """The lines of a file with their numbers, or what is in a directory."""
+    """Show the numbered lines of a file, or the entries of a directory."""
     if context.looking.is_directory(context.member, place.path):
         if call.view_range:
             words = "The `view_range` parameter is not allowed when `path` points to a directory."
@@ -151,7 +151,7 @@ def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) 
 
 
 def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
-    """The first and the last line of a range, from 1; raises Told."""
+    """The first and last line of a range (1-based); raises Told."""
     if not given:
         return 1, total
     wrong = errors.InvalidArgs("view_range", f"the file has {total} lines")
@@ -180,7 +180,7 @@ def _listing(context: Context, place: ClientPath) -> str:
         if entry.kind == "dir":
             try:
                 found += [(inner / one.name).given for one in _visible(context, inner)]
-            except Refusal:  # it is shown, what is in it cannot be
+            except Refusal:  # list the directory without its entries
                 continue
     text = "".join(f"{one}\n" for one in found)
     if len(text) > MOST_SHOWN:
@@ -225,7 +225,7 @@ def _several(old: str, lines: list[int]) -> str:
 
 
 def _lines_with(context: Context, place: ClientPath, old: str) -> list[int]:
-    """The lines, from 1, in which a text begins."""
+    """The lines (1-based) in which a text begins."""
     _, base = context.desk.contents(context.member, place.path)
     pieces = [] if base is None else _text_of(base).split(old)
     lines, at = dict[int, None](), 1
@@ -264,7 +264,7 @@ def _edited(
     *,
     inserts: bool = False,
 ) -> Answer:
-    """The answer with the lines around `line`, from 0, and `more` after it."""
+    """The answer with the lines around `line` (0-based) and `more` lines after it."""
     start = max(0, line - SNIPPET_LINES)
     lines = _text_of(done.after).split("\n")
     end = line + SNIPPET_LINES + more + 1

@@ -1,6 +1,6 @@
-"""The tools of the MCP filesystem server: its names, arguments, results and words.
+"""The tools of the MCP filesystem server: its names, arguments, results and messages.
 
-Where a call of theirs would lose bytes it is refused; the manual lists each such place.
+A call that would lose bytes there is refused here; the manual lists each such case.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}
 
 @dataclass(frozen=True, slots=True)
 class ClientPath:
-    """A path as it was given, in full, and below the root."""
+    """A path as given, as an absolute path, and relative to the root."""
 
     given: str
     full: str
@@ -74,7 +74,7 @@ class ClientPath:
 
 
 class Told(Exception):
-    """A refusal in the words of the original program, and remarks on it."""
+    """A refusal in the words of the original program, with remarks."""
 
     def __init__(self, words: str, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
         super().__init__(words)
@@ -94,7 +94,7 @@ def allowed(context: Context) -> list[str]:
 
 
 def place_of(context: Context, text: str) -> ClientPath:
-    """Where a path leads that is absolute, or relative to the root; raises Refusal, Told."""
+    """Resolve a path that is absolute or relative to the root; raises Refusal, Told."""
     if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
         words = f"Access denied - Windows-style path received on a POSIX host: {text}"
         raise Told(words, errors.InvalidPath("absolute path outside of the workspace"))
@@ -113,12 +113,12 @@ def place_of(context: Context, text: str) -> ClientPath:
 
 
 def real_path(context: Context, real: RelPath) -> str:
-    """A real path in full."""
+    """The absolute path for a real path."""
     return posixpath.join(root_of(context), *real.parts)
 
 
 def _kind_of(context: Context, path: RelPath) -> str:
-    """The kind of the entry at a path; empty for none, or for one that may not be seen."""
+    """The kind of the entry at a path; empty if it is missing or hidden from the member."""
     try:
         return context.looking.info(context.member, path).kind
     except Refusal:
@@ -191,7 +191,7 @@ class CompatCall(ToolCall):
     def text(
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
     ) -> Envelope:
-        """The answer of a text, and remarks on it."""
+        """The answer with a text, and remarks on it."""
         blocks: Fields = {"type": "text", "text": content}
         where = answers.CallContext(self.raw, None if path is None else str(path))
         structured: Fields | None = None if self.only_text else {"content": content}
@@ -211,7 +211,7 @@ def refused(
     voices: Sequence[str] = VOICES,
     only_text: bool = False,
 ) -> Envelope:
-    """A refusal in these words and remarks; without words, in ours with the code."""
+    """A refusal with these words and remarks; without words, with our own and the code."""
     found = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
     if words is None:
         words = f"{answers.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
@@ -242,7 +242,7 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
 
 
 def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
-    """The original's message for an argument that is missing or has another type."""
+    """The original's message for an argument that is missing or of the wrong type."""
     found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
     if found is None:
         return ""
@@ -267,7 +267,7 @@ def _js_type(value: object) -> str:
 
 
 class ReadTextFileCall(CompatCall):
-    """A file, or its first or last lines."""
+    """Read a file, or its first or last lines."""
 
     open = True
     path: str
@@ -283,7 +283,7 @@ class ReadTextFileCall(CompatCall):
 
 
 def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0) -> str:
-    """The text of a file as it is, or some of its lines without the newline of the last."""
+    """The unchanged text of a file, or some of its lines without the last newline."""
 
     def shown(base: Snapshot) -> list[Run]:
         count = base.line_count
@@ -310,7 +310,7 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
 
 def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
-    """Lines of a file that is too large to read whole; FileTooLarge if they are too long."""
+    """Lines of a file too large to read whole; FileTooLarge if they are too long."""
     limit = 1 << 30
     wanted = f"-{max(tail - 1, 1)}~" if tail else ""
     found = context.desk.read(context.member, place.path, wanted, max(head, 0) or limit)
@@ -322,7 +322,7 @@ def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) ->
 
 
 class ReadMediaFileCall(CompatCall):
-    """A file in base64."""
+    """Read a file as base64."""
 
     open = True
     path: str
@@ -355,13 +355,13 @@ _MEDIA_TYPES = {
 
 
 def _quoted(path: str) -> str:
-    from urllib.parse import quote  # few have a use for it
+    from urllib.parse import quote  # rarely needed
 
     return quote(path, safe="/!$&'()*+,;=:@-._")
 
 
 class ReadMultipleFilesCall(CompatCall):
-    """Several files; one that cannot be read stops no other."""
+    """Read several files; one that cannot be read does not stop the others."""
 
     open = True
     paths: tuple[str, ...]
@@ -370,7 +370,7 @@ class ReadMultipleFilesCall(CompatCall):
         if not self.paths:
             raise errors.InvalidArgs("paths", "must not be empty")
         found: list[str] = []
-        room: int | None = None  # the first file may have any size, as when it is read alone
+        room: int | None = None  # the first file may have any size, as when read alone
         for path in self.paths:
             found.append(self._one(context, path, room))
             room = (MOST_TOGETHER if room is None else room) - len(found[-1].encode())
@@ -399,7 +399,7 @@ MOST_TOGETHER = 16 << 20  # bytes of text in one answer about several files
 
 
 class WriteFileCall(CompatCall):
-    """A whole file; an existing one is replaced."""
+    """Write a whole file; an existing one is replaced."""
 
     path: str
     content: str
@@ -417,7 +417,7 @@ class WriteFileCall(CompatCall):
 
 
 def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite: bool) -> Rewrite:
-    """A whole file, written."""
+    """Write a whole file."""
 
     def make(dry: bool) -> Rewrite:
         how = {"overwrite": overwrite, "blindly": True, "dry": dry}
@@ -428,7 +428,7 @@ def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite
     except (errors.FileExists, errors.FileNotFound):
         if not overwrite:
             raise
-        return once_approved(context, name, make)  # somebody has just made or removed the file
+        return once_approved(context, name, make)  # somebody has just created or removed the file
 
 
 def answered(
@@ -453,7 +453,7 @@ class ReplacementOfText(TypedDict):
 
 
 class EditFileCall(CompatCall):
-    """Several replacements, one after the other, all or none."""
+    """Make several replacements, one after the other, all or none."""
 
     path: str
     edits: Annotated[tuple[ReplacementOfText, ...], list_of(ReplacementOfText)]
@@ -491,7 +491,7 @@ class EditFileCall(CompatCall):
 
 
 class CreateDirectoryCall(CompatCall):
-    """A directory, and those above it."""
+    """Create a directory and its missing parents."""
 
     path: str
 
@@ -514,7 +514,7 @@ class _DirectoryCall(CompatCall):
 
 
 class ListDirectoryCall(_DirectoryCall):
-    """The names in a directory."""
+    """List the names in a directory."""
 
     path: str
 
@@ -525,7 +525,7 @@ class ListDirectoryCall(_DirectoryCall):
 
 
 class ListDirectoryWithSizesCall(_DirectoryCall):
-    """The names in a directory with their sizes."""
+    """List the names in a directory with their sizes."""
 
     path: str
     sortBy: Literal["name", "size"] = "name"
@@ -567,7 +567,7 @@ _RANKS = {char: rank for rank, char in enumerate(_ORDER, 1)}
 
 
 def collation_key(name: str) -> tuple[object, ...]:
-    """The sort key of names for people: punctuation, digits, letters; accents, then case, last."""
+    """The sort key of names for people: punctuation, digits, letters; then accents and case."""
     plain = unicodedata.normalize("NFD", name)
     letters = [char for char in plain if not unicodedata.combining(char)]
     ranks = [_RANKS.get(char.lower(), len(_RANKS) + 1 + ord(char.lower()[0])) for char in letters]
@@ -577,14 +577,14 @@ def collation_key(name: str) -> tuple[object, ...]:
 
 
 class DirectoryTreeCall(_DirectoryCall):
-    """The tree of a directory as JSON."""
+    """Show the tree of a directory as JSON."""
 
     path: str
     excludePatterns: tuple[str, ...] = ()
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         tree: list[Value] = []
-        open_lists = [tree]  # those of the directories on the way to the entry
+        open_lists = [tree]  # the lists of the directories above the entry
 
         patterns = [
             form
@@ -618,7 +618,7 @@ MOST_DEEP = 200  # nested directories of a tree
 
 
 class MoveFileCall(CompatCall):
-    """A file or a directory under another name; of a directory all files in one transaction."""
+    """Move a file or directory; all files of a directory move in one transaction."""
 
     source: str
     destination: str
@@ -650,7 +650,7 @@ class MoveFileCall(CompatCall):
     def _move_all(
         self, context: Context, name: str, source: RelPath, to: ClientPath
     ) -> tuple[RelPath, ...]:
-        """Move a directory; the directories that could not be made or removed after its files."""
+        """Move a directory; return the directories that could not be created or removed."""
         member = context.member
         if source.covers(to.path):
             both = f"rename '{real_path(context, source)}' -> '{to.full}'"
@@ -671,7 +671,7 @@ class MoveFileCall(CompatCall):
         return context.looking.move_directories(member, moved(directories))
 
     def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
-        """Move the files, all or none; no plan of a refused move is kept."""
+        """Move the files, all or none; discard the plans of a refused move."""
         desk, member = context.desk, context.member
         waiting = {
             plan.request: plan.id
@@ -700,11 +700,11 @@ class MoveFileCall(CompatCall):
 
 
 _MOST_TOLD = 10
-MOST_MOVED = 1_000  # files and directories that are moved with a directory
+MOST_MOVED = 1_000  # files and directories to move with a directory
 
 
 class SearchFilesCall(_DirectoryCall):
-    """The files and directories whose path a glob matches."""
+    """Find the files and directories whose path matches a glob."""
 
     path: str
     pattern: str
@@ -726,7 +726,7 @@ class SearchFilesCall(_DirectoryCall):
 
 
 class GetFileInfoCall(CompatCall):
-    """Properties of a file or directory, without its content."""
+    """Show the properties of a file or directory, without its content."""
 
     open, system_call = True, "stat"
     path: str
@@ -754,7 +754,7 @@ def _date(ns: int) -> str:
 
 
 class ListAllowedDirectoriesCall(CompatCall):
-    """The directories that may be used."""
+    """List the directories that may be used."""
 
     open = True
 

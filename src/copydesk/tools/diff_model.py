@@ -1,8 +1,8 @@
-"""A change as two columns of lines, and which words of two lines differ.
+"""A change as two columns of lines, and the words in which two lines differ.
 
-Invariants: old lines are those of the text before, new lines those of the text after, in order;
-what is left out of a long line holds no change that would fit; a line of which a part was left out
-is none that an answer has shown.
+Invariants: old lines are those of the text before, new lines those of the text after, in order; the
+parts left out of a long line contain no change that would fit; a line with parts left out does not
+count as shown.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _ALIKE: Final = 0.35  # less similar lines are not paired
 _MOST_PIECES: Final = (
     16 << 20
 )  # characters: two longer lines have one mark each, around all that differs
-_MOST_WORDS: Final = 20_000  # characters of two lines of which the words are compared
+_MOST_WORDS: Final = 20_000  # characters in two lines whose words are compared
 _LONGEST_WORD: Final = 60  # a longer word is marked in part
-LONG: Final = 1_000  # a line of more characters is shown in parts
+LONG: Final = 1_000  # a line with more characters is shown in parts
 _AROUND: Final = 120  # characters shown around a difference in a long line
 _MOST_MARKED: Final = 600
 """Characters shown at each end of a long difference."""
@@ -49,18 +49,18 @@ _MOST_MARKS: Final = 20
 
 _WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
 _PIECES: Final = re.compile(r".{0,160}?[ty37)\]}][^\w.-]|.{0,160}?[QZ37+/]|.{1,160}", re.DOTALL)
-"""Parts of a long line; the text says where they end, not how far from the start it is."""
+"""Parts of a long line, split by content and not by distance from the start."""
 
 Pair = tuple[int | None, int | None]
 Span = tuple[int, int]
-"""Characters [start, stop) of a line, from 0."""
+"""Characters [start, stop) of a line, 0-based."""
 
 Marks = tuple[Sequence[Span], Sequence[Span]]
 """The removed spans of an old line, and the added spans of the new one."""
 
 
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
-    """Indices from 0 of old and new lines to show side by side, None for a line alone."""
+    """Indices (0-based) of old and new lines to show side by side; None for a missing partner."""
     if len(old) == len(new) or not old or not new or len(old) * len(new) > _MOST_CELLS:
         return _in_order(len(old), len(new))
     ours, theirs = (
@@ -98,9 +98,9 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
 def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
     """The removed spans of the old line, and the added spans of the new one.
 
-    Nothing is marked in lines that have too little in common for marks to help. Time grows with
-    the length of the lines alone: long ones are compared by pieces, then the words of those that
-    differ, up to a number of them; a piece beyond it is marked whole.
+    Nothing is marked in lines with too little in common for marks to help. The time depends only on
+    the length of the lines: long lines are compared by pieces, then the words of the pieces that
+    differ, up to a number of characters; pieces beyond that are marked whole.
     """
     head = same_after(old, new, 0, 0)
     tail = min(same_before(old, new, len(old), len(new)), min(len(old), len(new)) - head)
@@ -134,7 +134,7 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
 def _differing(
     tokens: re.Pattern[str], old: str, new: str, within: tuple[Span, Span]
 ) -> Iterator[tuple[Span, Span]]:
-    """The parts of two lines that differ when both are aligned by such tokens."""
+    """The parts of two lines that differ if both are split into such tokens and aligned."""
     a, b = (
         tokens.findall(line, start, stop)
         for line, (start, stop) in zip((old, new), within, strict=True)
@@ -145,7 +145,7 @@ def _differing(
 
 
 def windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
-    """The parts of the line that are shown, in order, with a gap between neighbours."""
+    """The parts of the line to show, in order, with gaps between neighbours."""
     if len(text) <= LONG:
         yield 0, len(text)
         return
@@ -173,7 +173,7 @@ def windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
 
 
 def is_cut(text: str, marked: Sequence[Span]) -> bool:
-    """Whether `windows` leaves out a marked part of the line, or any part if none is marked."""
+    """Whether `windows` leaves out a marked part, or any part if none is marked."""
     shown = tuple(windows(text, marked))
     return any(
         not any(low <= start and stop <= high for low, high in shown)
@@ -182,10 +182,10 @@ def is_cut(text: str, marked: Sequence[Span]) -> bool:
 
 
 def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = True) -> str:
-    """A unified diff with the unchanged parts of long lines left out.
+    """A unified diff without the unchanged parts of long lines.
 
-    `left_out` gives the words for a number of characters. `marks_whole`: a line whose change
-    is too long to be shown in parts is kept; else both ends of the change are.
+    `left_out` returns the text for a number of characters. `marks_whole`: keep a line whole if its
+    change is too long to show in parts; otherwise show both ends of the change.
     """
     rows = diff.split("\n")
     if max(map(len, rows)) <= LONG:
@@ -251,7 +251,7 @@ def _in_order(old: int, new: int) -> list[Pair]:
 
 
 def _starts(words: Sequence[str], first: int) -> list[int]:
-    """Where each word starts, and where the last one ends."""
+    """The positions where the words start, and where the last one ends."""
     found = [first]
     for word in words:
         found.append(found[-1] + len(word))
@@ -275,12 +275,12 @@ def _bridged(text: str, found: list[Span]) -> list[Span]:
 
 Ending = Literal["lf", "crlf", "none"]
 ENDINGS: Final[dict[Ending, str]] = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
-"""How an ending is shown where it matters."""
+"""How a line ending is shown when it matters."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line: its number from 1, its text without terminator, and how it ends."""
+    """One line: its number (1-based), its text without terminator, and its ending."""
 
     number: int
     text: str
@@ -296,20 +296,20 @@ class DiffRow:
 
     @computed_once
     def marks(self) -> Marks:
-        """The characters that differ, of the old line and of the new one."""
+        """The characters that differ, in the old line and in the new one."""
         if self.old is None or self.new is None or self.old.text == self.new.text:
             return (), ()
         return intraline(self.old.text, self.new.text)
 
     @property
     def shows_endings(self) -> bool:
-        """Whether to show line endings: where only they differ, or where one is missing."""
+        """Whether to show line endings: if they are the only difference, or one is missing."""
         endings = {line.ending for line in (self.old, self.new) if line is not None}
         return len(endings) > 1 or (endings == {"none"} and None in (self.old, self.new))
 
     @property
     def is_cut(self) -> bool:
-        """Whether a part of a long line that changes is left out where it is shown in parts."""
+        """Whether showing a changed long line in parts leaves out some of its change."""
         sides = [line for line in (self.old, self.new) if line is not None]
         if all(len(line.text) <= LONG for line in sides):
             return False
@@ -319,13 +319,13 @@ class DiffRow:
         return self.old.text != self.new.text and any(
             is_cut(line.text, marked)
             for line, marked in both
-            if marked or not any(self.marks)  # else nothing of this side changes
+            if marked or not any(self.marks)  # else this side does not change
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DiffBlock:
-    """Consecutive rows. `kept`: they are context, none of them changes."""
+    """Consecutive rows. `kept`: they are context; none of them changes."""
 
     rows: tuple[DiffRow, ...]
     kept: bool
@@ -341,7 +341,7 @@ class DiffHunk:
 
 @dataclass(frozen=True, slots=True)
 class DiffModel:
-    """A whole change. `skipped`: lines left out after the last hunk; None when not known."""
+    """A whole change. `skipped`: lines left out after the last hunk; None if unknown."""
 
     hunks: tuple[DiffHunk, ...]
     skipped: int | None = None
@@ -357,7 +357,7 @@ class DiffModel:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a changed part of a long line is left out where it is shown in parts."""
+        """Whether showing long lines in parts leaves out some of the change."""
         return any(
             row.is_cut
             for hunk in self.hunks
@@ -367,7 +367,7 @@ class DiffModel:
         )
 
     def first(self, most: int, start: int = 0) -> DiffModel:
-        """The first `most` rows from one on; a block is parted where it must be."""
+        """The first `most` rows from `start` on; blocks are split where necessary."""
         hunks: list[DiffHunk] = []
         at = 0
         for hunk in self.hunks:
@@ -381,7 +381,7 @@ class DiffModel:
         return DiffModel(tuple(hunks))
 
     def lines(self, side: Literal["old", "new"]) -> Iterator[DiffLine]:
-        """The lines of one side, in their order."""
+        """The lines of one side, in order."""
         for hunk in self.hunks:
             for block in hunk.blocks:
                 for row in block.rows:
@@ -391,7 +391,7 @@ class DiffModel:
 
 
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
-    """The model of a change, with up to `context` lines around each part, as far as loaded."""
+    """The model of a change, with up to `context` loaded lines around each part."""
     old = base.unmarked()
     made: list[DiffHunk] = []
     shift = end = 0
@@ -438,9 +438,9 @@ def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
 
 
 def diff_text(diff: bytes, encoding: Encoding) -> str:
-    """All of a diff as text. Paths are UTF-8, lines in the file's encoding."""
+    """A whole diff as text. Paths are UTF-8, lines are in the encoding of the file."""
     head, mark, body = diff.partition(b"\n@@ ")
-    own = encoding if encoding.unit == 1 else UTF8  # wide ones are in UTF-8 there
+    own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
     return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
 
 
@@ -474,7 +474,7 @@ def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
 
 
 def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> DiffBlock:
-    """The block of a run of changed lines, from its pairs of old and new lines."""
+    """The block for a run of changed lines, from pairs of old and new lines."""
     return DiffBlock(
         tuple(
             DiffRow(None if i is None else old[i], None if j is None else new[j])
@@ -491,7 +491,7 @@ def _lines(old: Text, start: int, stop: int) -> tuple[DiffLine, ...]:
 
 
 def _line(number: int, text: str) -> DiffLine:
-    """A line from its text with its ending; `number` counts from 0."""
+    """A line from its text and ending; `number` is 0-based."""
     if text.endswith("\r\n"):
         return DiffLine(number + 1, text[:-2], "crlf")
     if text.endswith("\n"):
@@ -502,13 +502,13 @@ def _line(number: int, text: str) -> DiffLine:
 _LEFT_OUT = "…["  # marks characters that were left out of a line
 _CUT = re.compile(r"\(\+\d+ characters\)")  # marks where a line of a refusal was cut
 _BOM = "\ufeff"
-_LONGEST = 2_000  # a line of more characters may have been cut
-MOST_LINES = 20_000  # lines of a diff that are read
+_LONGEST = 2_000  # a line with more characters may have been cut
+MOST_LINES = 20_000  # lines of a diff to read
 
 
 @dataclass(frozen=True, slots=True)
 class FileLines:
-    """The lines of one file that its diff shows: of the text before, and of the one after."""
+    """The lines of one file that its diff shows: old ones and new ones."""
 
     old: tuple[Run, ...]
     new: tuple[Run, ...]
@@ -518,9 +518,9 @@ class FileLines:
 class View:
     """The lines of one version of a file that a report shows.
 
-    `side`: that of the diff of its file, the first of which is 0. `evidence` tells which lines
-    stand among the fields. `total`: how many lines the version has; 0 where nobody has counted.
-    `real` is the real path, where it is known.
+    `side`: that of the diff of file number `file` (0-based). `evidence` returns the lines shown
+    among the fields. `total`: the number of lines of the version, 0 if unknown. `real` is the real
+    path if known.
     """
 
     path: RelPath
@@ -532,7 +532,7 @@ class View:
     real: RelPath | None = None
 
     def lines(self, files: Sequence[FileLines], *, fields: bool) -> ShownLines:
-        """The lines shown if the diff shows those of `files`; `fields`: the fields are shown."""
+        """The lines shown if the diff shows `files`; `fields`: the fields are shown too."""
         runs = [*self.evidence()] if fields else []
         if self.side and self.file < len(files):
             runs += files[self.file].old if self.side == "old" else files[self.file].new
@@ -540,7 +540,7 @@ class View:
 
 
 def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tuple[View, ...]:
-    """The lines of a file that a refusal shows, of `version` unless the refusal has one."""
+    """The lines of a file that a refusal shows, in `version` unless the refusal names one."""
     found = getattr(refusal, "current_version", None) or getattr(refusal, "version", version)
     if not found:
         return ()
@@ -557,7 +557,7 @@ def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tupl
 def views_of(
     versions: Mapping[RelPath, str], diffs: Iterable[tuple[bytes, object]]
 ) -> tuple[View, ...]:
-    """The lines of the new versions that the diffs of some files show."""
+    """The lines of new versions that the diffs of some files show."""
     heads = {path: b"diff --git " + quoted(f"a/{path}") + b" " for path in versions}
     return tuple(
         View(path, versions[path], side="new", file=at)
@@ -570,8 +570,8 @@ def views_of(
 def lines_in(diff: Sequence[str], wanted: range | None = None) -> list[FileLines]:
     """The lines of each file that a diff shows, in order.
 
-    `wanted`: of these lines of the diff, counted from 0, alone. Where lines were left out of a
-    hunk, those after the last gap are counted from its end.
+    `wanted`: only these lines of the diff (0-based). If lines of a hunk are left out, those after
+    the last gap are counted from its end.
     """
     files: list[tuple[list[Run], list[Run]]] = []
     hunk: list[tuple[int, DiffText]] = []
@@ -593,13 +593,13 @@ def _add(
     files: Sequence[tuple[list[Run], list[Run]]],
     wanted: range | None,
 ) -> None:
-    """Add the lines of a hunk, whose first one is its head, to those of the last file."""
+    """Add the lines of a hunk, which starts with its head, to those of the last file."""
     if not hunk or not files:
         return
     (_, head), *lines = [
         row
         for row, (_, after) in zip(hunk, [*hunk[1:], hunk[0]], strict=True)
-        if row[1].text[1:] != _BOM or after.sign != "\\"  # a mark alone is no line of its file
+        if row[1].text[1:] != _BOM or after.sign != "\\"  # a mark alone is not a line of its file
     ]
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
     for at, line in lines[: gaps[0]] if gaps else lines:

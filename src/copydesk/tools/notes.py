@@ -1,6 +1,6 @@
 """The tools of notes: reading by blocks, editing by diffs.
 
-What notes are made of is imported when one of them is called.
+The modules for notes are imported when one of the tools is called.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _PREVIEW = 10
 _LONGEST = 200
 _UNREAD = 20  # unread files that a text names
 _NO_LINK = {char: f"%{ord(char):02X}" for char in ' %()<>"\\#?[]`'}
-_NOWHERE = RelPath(())  # a block diff has no path: its blocks have
+_NOWHERE = RelPath(())  # a block diff has no path, its blocks have
 
 
 class BlockInfoCall(ToolCall):
-    """Block metadata without text."""
+    """Show block metadata without text."""
 
     ids: str
 
@@ -74,7 +74,7 @@ class BlockInfoCall(ToolCall):
 
 
 class BlockContentCall(ToolCall):
-    """The text of a block, or of its parts."""
+    """Show the text of a block, or of its parts."""
 
     blockId: str
     showId: bool = False
@@ -98,7 +98,7 @@ class BlockContentCall(ToolCall):
 
 
 class ListNotebooksCall(ToolCall):
-    """The notebooks."""
+    """List the notebooks."""
 
     documents: Count = LISTED
 
@@ -128,7 +128,7 @@ class ListNotebooksCall(ToolCall):
 
 
 class SearchBlocksCall(ToolCall):
-    """Blocks that hold some words."""
+    """Find blocks that contain some words."""
 
     query: str
     limit: Count = FOUND
@@ -158,7 +158,7 @@ class SearchBlocksCall(ToolCall):
 
 
 class ReadVarCall(ToolCall):
-    """More of a result that was cut."""
+    """Show more of a result that was cut."""
 
     name: str
     offset: Count = 0
@@ -185,7 +185,7 @@ class ReadVarCall(ToolCall):
 
 
 class AppendContentCall(EditingCall):
-    """Text at the end of something."""
+    """Append a text to a daily note, document or block."""
 
     markdown: str
     targetType: Literal["dailynote", "document", "block"]
@@ -213,7 +213,7 @@ class AppendContentCall(EditingCall):
 
 
 class CreateNewDocCall(EditingCall):
-    """A new document."""
+    """Create a document."""
 
     title: str
     markdown: str = ""
@@ -243,7 +243,7 @@ class CreateNewDocCall(EditingCall):
 
 
 class ApplyBlockDiffCall(EditingCall):
-    """All hunks of a diff, or none."""
+    """Apply all hunks of a diff, or none."""
 
     diff: str
     strictMatch: bool = True
@@ -286,7 +286,7 @@ def notes() -> tuple[Tool, ...]:
 
 
 def indexed(reading: NoteReader, member: Member) -> tuple[int, int]:
-    """How many documents of all notebooks are indexed, and how many there are."""
+    """The number of indexed documents in all notebooks, and the total."""
     boxes = (one.id for one in reading.notebooks(member) if not one.closed)
     found = [one for box in boxes if (one := reading.coverage(member, box)) is not None]
     documents = sum(one.documents for one in found)
@@ -294,7 +294,7 @@ def indexed(reading: NoteReader, member: Member) -> tuple[int, int]:
 
 
 def coverage_fields(coverage: Coverage) -> Fields:
-    """How much of a notebook is indexed, and the files that are not read, for a program."""
+    """How much of a notebook is indexed, and the unread files, for a program."""
     fields: Fields = {
         "total": coverage.documents,
         "indexed": max(coverage.documents - coverage.waiting, 0),
@@ -305,7 +305,7 @@ def coverage_fields(coverage: Coverage) -> Fields:
 
 
 def unread_lines(coverage: Coverage, lang: Lang) -> list[str]:
-    """The files of a notebook that are not read, each with its reason; none without any."""
+    """The unread files of a notebook with their reasons; empty if there are none."""
     if not coverage.unread:
         return []
     lines = [say("notes.unread", lang, {"count": len(coverage.unread)})]
@@ -323,13 +323,13 @@ def _link(path: RelPath) -> str:
 
 
 def label(kind: str, lang: Lang) -> str:
-    """The name of a kind of blocks, empty for one that has none."""
+    """The name of a kind of blocks, or empty."""
     key = f"notes.kind.{kind}"
     return say(key, lang) if has(key) else ""
 
 
 def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, ids: bool) -> str:
-    """Blocks one after the other; of a slice, a line that says which, first."""
+    """The blocks in sequence; for a slice, after a line that describes it."""
     if slice_text is not None and not content.blocks and content.total:
         return say("notes.slice_empty", lang, {"total": content.total})
     parts = [_shown(block, lang) if ids else block.markdown for block in content.blocks]
@@ -374,7 +374,7 @@ def info_fields(info: Info, lang: Lang) -> Fields:
 
 
 def block_fields(block: NoteBlock) -> Fields:
-    """The attributes of a block by the names that the kernel's table has for them."""
+    """The attributes of a block by their names in the kernel's table."""
     known: Fields = {
         "id": block.id,
         "box": block.box,
@@ -448,7 +448,7 @@ def _preview(markdown: str, lang: Lang) -> str:
 
 
 def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
-    """The answer of a block diff that was applied, or tried."""
+    """The answer of a block diff that was applied, or only tried."""
     hunks = draft.made()
     nothing = draft.replaces_nothing and not draft.edit_ids
     how = "dry" if dry else "nothing" if nothing else "done"

@@ -1,7 +1,7 @@
 """The tools of the patch toolset: patches of several files, as one transaction.
 
-Invariant: every hunk is planned before anything is written, and one that does not fit leaves
-no plan behind.
+Invariant: every hunk is planned before anything is written, and if one does not fit, no plan
+remains.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
 
 
 class _Patching:
-    """The plans of one patch, and how they are applied. `name` is the tool's name."""
+    """The plans of one patch and their application. `name` is the tool's name."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context, self._name = context, name
@@ -102,7 +102,7 @@ class _Patching:
         self._refused: list[tuple[str, Refusal]] = []
 
     def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Report:
-        """Plan all, and write all at once if `auto` and every hunk is certain."""
+        """Plan everything; if `auto` and every hunk is certain, write it all at once."""
         keep = False
         try:
             for patch in patches:
@@ -172,7 +172,7 @@ class _Patching:
     def _first(
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
     ) -> Planned:
-        """The plan for the first of the names that a file has."""
+        """The plan for the first existing one of the names in the patch."""
         missing: errors.FileNotFound | None = None
         for name in patch.names:
             try:
@@ -194,7 +194,7 @@ class _Patching:
         return True
 
     def _delete(self, patch: FilePatch) -> None:
-        """Plan the removal; of a file whose text the patch has, if it has that text."""
+        """Plan the removal; if the patch contains the file's text, check that the file has it."""
         terms = Terms(expected_old="" if patch.has_text else None)
         planned = self._first(patch, DeleteFile, terms)
         if patch.has_text:

@@ -1,11 +1,11 @@
-"""The definitions of all tools: one Markdown page, and what other providers' APIs take.
+"""The definitions of all tools: one Markdown page, and the forms that providers' APIs take.
 
-Words about a tool are in `copydesk.tools.messages`. The page, `docs/tools.md`, is written anew with
+Texts about a tool are in `copydesk.tools.messages`. To generate the page, `docs/tools.md`, run
 
     python -c "from copydesk.tools import reference; print(reference.page(), end='')"
 
-Law: an answer to a schema in a provider's dialect, its nulls left out at every depth, is valid
-for the original one, so a call that comes back needs no conversion but that.
+Law: an answer to a schema in a provider's dialect, without its nulls at any depth, is valid for the
+original schema, so an incoming call needs no other conversion.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def all_tools() -> tuple[Tool, ...]:
 
 
 def page() -> str:
-    """The page."""
+    """The page as Markdown."""
     parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]
     names = "".join(f"- `{tool.name}`\n" for tool in team_mgmt())
     mirror = "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names])
@@ -118,13 +118,13 @@ Definition = dict[str, Any]
 _STRUCTURE = ("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf")
 _BOUNDS = ("minimum", "maximum", "minItems", "maxItems")
 _KEPT = frozenset((*_STRUCTURE, *_BOUNDS))
-"""The keywords that OpenAI's strict mode and Gemini take, `description` besides."""
+"""The keywords that OpenAI's strict mode and Gemini accept, besides `description`."""
 
 
 def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definition]:
     """The tools in a dialect; KeyError for one that is not in `DIALECTS`.
 
-    Older names of those that stand for another server's tools are in it, as in that server's list.
+    Tools that stand for another server's are listed under their older names too, as on that server.
     """
     convert = DIALECTS[dialect]
     found: list[Definition] = [
@@ -134,7 +134,7 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
     ]
     told: dict[str, str] = {}
     for one in found if dialect == "mcp" else ():
-        # leave out the text of an argument that is as the last one of its name in the list
+        # leave out a text that equals the last one for an argument of this name
         outer: dict[str, Definition] = one["inputSchema"]["properties"]
         kinds = (kind for form in outer.values() for kind in form.get("anyOf", (form,)))
         items: list[Definition] = [kind.get("items", {}) for kind in kinds]
@@ -152,8 +152,8 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
 def _mcp(tool: Tool, lang: Lang) -> Definition:
     """The tool as it is listed, without a title and without hints that are the defaults.
 
-    Both cost with each request, and a title says no more than the name. One that stands for
-    another program's tool has them as that one has.
+    Both cost tokens in each request, and a title says no more than the name. A tool that stands for
+    another program's has them as that one does.
     """
     more: Definition = {}
     hints = {"readOnlyHint": True} if tool.reads else {}
@@ -187,7 +187,7 @@ def _openai(tool: Tool, lang: Lang) -> Definition:
 
 
 def _openai_strict(tool: Tool, lang: Lang) -> Definition:
-    """Every property required, an optional one nullable, no keyword outside the subset."""
+    """Make every property required and optional ones nullable; keep only the subset's keywords."""
     schema = _all_required(with_null(_reduced(tool.described_schema(lang), lang)))
     return {**_openai(tool, lang), "parameters": schema, "strict": True}
 
@@ -210,7 +210,7 @@ def _gemini(tool: Tool, lang: Lang) -> Definition:
 
 
 def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
-    """The schema with the keywords that are kept; a default moves to the description."""
+    """The schema with the accepted keywords; a default moves to the description."""
     found = {key: value for key, value in schema.items() if key in _KEPT}
     words = [schema["description"]] if "description" in schema else []
     if "default" in schema:
@@ -221,7 +221,7 @@ def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
 
 
 def _all_required(schema: Mapping[str, Any]) -> Definition:
-    """The schema with all properties required, at every depth, and no others."""
+    """The schema with all properties required and no others allowed, at every depth."""
     found = within(schema, _all_required)
     if "properties" in found:
         found |= {"required": list(found["properties"]), "additionalProperties": False}

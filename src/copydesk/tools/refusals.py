@@ -16,9 +16,9 @@ from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
 from copydesk.tools.report import Fields, Lang, Value, named
 
-LONGEST = 2_000  # characters of one text of the caller or of one fact
-_SAID_CAUSES = 3  # texts that are not in the file of which the words tell why
-_SAID = 10  # numbers of a list in words
+LONGEST = 2_000  # characters of one text of the caller, or of one fact
+_SAID_CAUSES = 3  # texts missing from the file whose causes are given
+_SAID = 10  # numbers in a list in words
 
 
 def refusal_words(
@@ -27,10 +27,10 @@ def refusal_words(
     voices: Sequence[str] = (),
     more: Mapping[str, Fact] = MappingProxyType({}),
 ) -> str:
-    """What happened and what to do, in words; of a block diff, a line for each problem.
+    """What happened and what to do, in words; for a block diff, one line per problem.
 
-    `voices` is whose words to take where a refusal has such: those of a toolset
-    (`batch`), those of a tool that makes one edit (`edit`). `more` are facts besides.
+    `voices` select special wordings: those of a toolset (`batch`), those of a tool that makes one
+    edit (`edit`). `more` are additional facts.
     """
     if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
         return say_notes_refusal(refusal, lang)
@@ -83,7 +83,7 @@ _OWN_WORDS: dict[type[Refusal], str] = {
     errors.TurnLost: "TURN_LOST",
     errors.Unsettled: "UNSETTLED",
 }
-"""Refusals that share their code with another one and say something else."""
+"""Refusals that share their code with another one but have their own message."""
 
 
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
@@ -143,7 +143,7 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
 
 
 def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
-    """The line closest to an anchor that no line matches, in words."""
+    """The line closest to an anchor that matches no line, in words."""
     if refusal.before_start or not refusal.closest:
         return {}
     variant = "near"
@@ -191,7 +191,7 @@ def _causes(causes: tuple[str, ...] | None, lang: Lang) -> str:
 
 
 def _first_few(numbers: Iterable[int], lang: Lang) -> str:
-    """The numbers as a list in words; of many the first ones."""
+    """The numbers as a list in words; only the first of many."""
     few = list(map(str, islice(numbers, _SAID + 1)))
     if len(few) > _SAID:
         few[_SAID] = "…"
@@ -215,18 +215,18 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
 
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
-    """The same for a program."""
+    """The finding of a check for a program."""
     message = one.message if one.not_run is None else check_words(one, lang)
     return cast(Fields, _value(replace(one, message=message)))
 
 
 def facts_of(refusal: Refusal) -> Fields:
-    """The facts of a refusal, as they are shown."""
+    """The facts of a refusal as they are shown."""
     return {name: _named_value(name, fact) for name, fact in refusal.facts().items()}
 
 
 def _named_value(name: str, fact: object) -> Value:
-    """A fact as it is shown: current lines numbered, a corrected text whole."""
+    """Convert a fact for display: current lines get numbers, a corrected text stays whole."""
     if name == "current" and isinstance(fact, tuple):
         return numbered_lines(cast("tuple[LineShown, ...]", fact))
     if name.startswith("corrected_") and isinstance(fact, str):
@@ -235,7 +235,7 @@ def _named_value(name: str, fact: object) -> Value:
 
 
 def numbered_lines(lines: Sequence[LineShown]) -> str:
-    """Lines with their numbers, each ended by a newline; where some are left out, how many."""
+    """Numbered lines, each ended by a newline; gaps give the number of missing lines."""
     shown: list[str] = []
     before: int | None = None
     for one in lines:

@@ -1,7 +1,7 @@
 """The form of every answer of ws_mod: fields in order, a diff, next steps; YAML and data.
 
-Invariants: no lone surrogate in any output; the YAML of the text and the data are the same; what
-is left out to stay within the budget of tokens is said where it is, with the numbers of the lines.
+Invariants: no output contains a lone surrogate; the YAML of the text and the data are the same; a
+part left out to stay within the token budget is marked where it was, with its line numbers.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
 
 LONGEST_LINE = 2_000
-"""A line of more characters is cut, after the unchanged parts of it were left out."""
+"""A longer line is cut, after its unchanged parts were left out."""
 
-_LONGEST = 16  # characters a token: a text with more than this is too long in any case
+_LONGEST = 16  # characters per token: a text with more is too long in any case
 _LEAST = 3  # lines of a hunk that are always shown
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words for what is left out: lines, from the first to the last, and characters."""
+    """The texts for what is left out: lines from the first to the last, and characters."""
 
     lines: Callable[[int, int], str]
     characters: Callable[[int], str]
 
 
 def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
-    """The first lines of a text, at most `room` tokens of them.
+    """The first lines of a text, within `room` tokens.
 
-    Also the number, from 1, of the first line that is not shown whole; 0 where all are.
+    Also returns the number (1-based) of the first line that is not shown whole; 0 if all are.
     """
     if fits(text, room):
         return text, 0
@@ -58,7 +58,7 @@ def row_tokens(row: str) -> int:
 
 
 def first_rows(rows: Iterable[str], room: int | None) -> list[str]:
-    """The first rows, as many as there are `room` tokens for, but one in any case; None: all."""
+    """The first rows within `room` tokens, at least one of them; None: all rows."""
     shown: list[str] = []
     for row in rows:
         if room is not None:
@@ -70,10 +70,10 @@ def first_rows(rows: Iterable[str], room: int | None) -> list[str]:
 
 
 def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
-    """A unified diff in at most about `room` tokens, with the first line not shown whole.
+    """A unified diff in about `room` tokens, and the first line that is not shown whole.
 
-    Each file and each hunk keeps its head, its first lines and its last ones, as far as there
-    is room for all of them; long lines keep what changes in them. Of the line, see `fit_text`.
+    Each file and each hunk keeps its head and its first and last lines as far as there is room;
+    long lines keep what changes in them. See `fit_text` about the line.
     """
     if fits(diff, room):
         return diff, 0
@@ -104,7 +104,7 @@ def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Section:
-    """The head of a file or of a hunk and the lines [start, stop) below it; how many are shown."""
+    """The head of a file or hunk, the lines [start, stop) below it, and how many are shown."""
 
     head: int | None
     start: int
@@ -113,7 +113,7 @@ class _Section:
     last: int = field(default=0, init=False)
 
     def show(self, lines: Sequence[str], room: int) -> None:
-        """Choose as many of the first and the last lines as there is room for."""
+        """Choose as many of the first and last lines as fit."""
         below = lines[self.start : self.stop]
         self.first = _first(below, room)
         if self.first == len(below):
@@ -123,7 +123,7 @@ class _Section:
 
 
 def _sections(lines: Sequence[str]) -> list[_Section]:
-    """The diff by its heads; the lines about a file are one section without lines to leave out."""
+    """Split the diff by its heads; lines about a file form a section that is never cut."""
     found: list[_Section] = []
     for at, line in enumerate(read_diff(lines)):
         if line.sign in ("", "@"):
@@ -134,7 +134,7 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
 
 
 def _shares(sections: Sequence[_Section], lines: Sequence[str], room: int) -> list[int]:
-    """How many tokens each section may take; what small ones leave goes to the larger ones."""
+    """The tokens that each section gets; what small ones do not need goes to larger ones."""
     sizes = [sum(tokens(line) + 1 for line in lines[s.start : s.stop]) for s in sections]
     shares = [0] * len(sections)
     order = sorted(range(len(sections)), key=sizes.__getitem__)
@@ -145,7 +145,7 @@ def _shares(sections: Sequence[_Section], lines: Sequence[str], room: int) -> li
 
 
 def _first(lines: Sequence[str], room: int) -> int:
-    """How many of the lines fit."""
+    """The number of lines that fit."""
     for at, line in enumerate(lines):
         room -= tokens(line) + 1
         if room < 0:
@@ -168,7 +168,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def fits(text: str, room: int) -> bool:
-    """Whether the text takes no more tokens; a very long one is not counted."""
+    """Whether the text takes at most `room` tokens; a very long one is not counted."""
     return len(text) < _LONGEST * room and (most_tokens(text) <= room or tokens(text) <= room)
 
 
@@ -178,7 +178,7 @@ Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 _PLAIN = re.compile(
     r"(?!(?i:true|false|null|yes|no|on|off|y|n)\Z)[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII
 )
-"""What stands for itself as a scalar: a word that YAML reads as a text."""
+"""Matches plain scalars: words that YAML reads as text."""
 
 _ESCAPED = re.compile(
     '["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]'
@@ -194,7 +194,7 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def emit(data: Mapping[str, Value]) -> str:
-    """The document, ending with a newline."""
+    """The YAML document, ending with a newline."""
     lines: list[str] = []
     _mapping(lines, data, "")
     return "\n".join((*lines, "")) or "{}\n"
@@ -214,7 +214,7 @@ def quoted(text: str) -> str:
 
 
 def named(name: str) -> str:
-    """A name or path that takes one line: quoted where it holds control characters."""
+    """A name or path on a single line: quoted if it has control characters."""
     return quoted(name) if _CONTROL.search(name) else name
 
 
@@ -237,7 +237,7 @@ _key = lru_cache(maxsize=1024)(_scalar)
 def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
     for key, value in data.items():
         head = f"{indent}{_key(key)}:"
-        if type(value) is int:  # the most frequent kinds need no call of their own
+        if type(value) is int:  # the most frequent types avoid a call
             lines.append(f"{head} {value}")
         elif type(value) is str and "\n" not in value:
             lines.append(f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}")
@@ -265,9 +265,9 @@ def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
 
 
 def _block(lines: list[str], head: str, text: str, indent: str) -> None:
-    """The text as it is, as a literal block scalar.
+    """The text as a literal block scalar.
 
-    Its indentation is said where its first line does not tell it, and what its end is.
+    The header gives the indentation if the first line does not show it, and how the text ends.
     """
     told = "2" if text[0] in " \t\n" else ""
     body = text.removesuffix("\n")
@@ -290,7 +290,7 @@ Fields = dict[str, Value]
 Length = Literal["full", "brief"]
 """The length of an answer: all fields, or one line."""
 
-ANSWER_TOKENS = 4_000  # tokens of an answer by default
+ANSWER_TOKENS = 4_000  # default budget of an answer
 MOST_DIFF_BYTES = 4 << 20
 MOST_DIFF_CHARACTERS = 100_000
 _CHANGED = re.compile(r"^@@ .*\n(?:[ \\].*\n)*[-+]", re.MULTILINE)
@@ -304,16 +304,16 @@ _LEAST_ROOM = 200  # tokens that a diff or a body always has
 class Report:
     """The answer of a tool: complete data, and a text for a model or a person.
 
-    With a `line` the text is that line, and `remarks`, one a line, of what is out of the
-    ordinary; else it is the fields as YAML. `next_steps` follow, then the diff, if `shows_diff`,
-    and `body` in a fence of `language`. `content` are fields of the data that the body shows.
-    `notices` say what happened besides: what was decided, lost, or written by another program.
+    If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
+    otherwise it is the fields as YAML. Then come `next_steps`, the diff if `shows_diff`, and `body`
+    in a fence of `language`. `content` are fields of the data that the body shows. `notices` report
+    other events: decisions, losses, writes of other programs.
 
-    `made` are the fields, or what makes them when they are asked for: those of a success that is
-    told in one line are for programs alone. `display` is said with a diff that cannot be applied.
+    `made` are the fields, or a function that computes them on demand: a success reported in one
+    line needs them for programs only. `display` is the note on a diff that cannot be applied.
 
-    The text takes about `budget` tokens; 0 is any number. `rest` says how to see what is left
-    out, from a line `N~` on. `views` are the versions of files of which it shows lines.
+    The text takes about `budget` tokens; 0 is unlimited. `rest` says how to see what is left out,
+    from a line `N~` on. `views` are the file versions whose lines it shows.
     """
 
     made: Fields | Callable[[], Fields]
@@ -334,7 +334,7 @@ class Report:
 
     @computed_once
     def fields(self) -> Fields:
-        """The fields, in their order."""
+        """The fields, in order."""
         return self.made() if callable(self.made) else self.made
 
     @property
@@ -352,7 +352,7 @@ class Report:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the text shows all of the head and of the body."""
+        """Whether the text shows all of the head and the body."""
         return self._rendered.is_whole
 
     @computed_once
@@ -375,7 +375,7 @@ class Report:
             (self.body or "", self.language, fit_text),
         ]
         most = sum(map(most_tokens, (head, said, self.rest, *(each[0] for each in shown))))
-        room, head_cut = _UNBOUNDED, 0  # mostly; then nothing is counted
+        room, head_cut = _UNBOUNDED, 0  # the usual case: nothing is counted
         if most + _LEAST_ROOM > budget:
             head, head_cut = self._cut_head(head, budget - tokens(said) - _LEAST_ROOM, words)
             room = max(budget - tokens(head) - tokens(said) - tokens(self.rest), _LEAST_ROOM)
@@ -396,7 +396,7 @@ class Report:
         return _Rendered(text, diff, is_whole_head=not head_cut, is_whole=whole)
 
     def _cut_head(self, head: str, room: int, words: Words) -> tuple[str, int]:
-        """The head as far as there is room for it; its summary in any case."""
+        """As much of the head as fits; its summary in any case."""
         if self.line:
             return fit_text(head, room, words)
         summary = str(self.fields.get("summary", ""))
@@ -405,7 +405,7 @@ class Report:
 
     @property
     def data(self) -> Mapping[str, Value]:
-        """The report for a program, complete: the fields, the diff and the next steps."""
+        """The complete report for a program: fields, diff and next steps."""
         data = {**self.fields, **self.content}
         if self.diff:
             data["diff"] = cut_diff(self.diff)[0]
@@ -415,7 +415,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Rendered:
-    """The text of a report, with the diff as it is there."""
+    """The text of a report, with the diff as it appears there."""
 
     text: str
     diff: str
@@ -432,7 +432,7 @@ def _lines(texts: Sequence[str]) -> str:
 
 @lru_cache(maxsize=2)
 def _left_out(lang: Lang) -> Words:
-    """The words of a language for what an answer leaves out."""
+    """The texts of a language for parts that an answer leaves out."""
     return Words(
         lambda first, last: say(
             "left_out.lines", lang, {"count": last - first + 1, "range": f"{first}~{last}"}
@@ -448,14 +448,14 @@ def listing(
     remarks: tuple[str, ...] = (),
     next_steps: tuple[str, ...] = (),
 ) -> Report:
-    """The report of a list: a line, the summary if none is given, and rows in a fence."""
+    """The report of a list: a line (by default the summary), and rows in a fence."""
     said = line or str(fields["summary"])
     body = _lines(rows) if rows else None
     return Report(fields, body=body, language="", next_steps=next_steps, line=said, remarks=remarks)
 
 
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
-    """The diff as text, and whether it is longer than programs are given; a huge one is cut."""
+    """The diff as text, and whether it is too long for programs; a huge one is cut."""
     if len(diff) > MOST_DIFF_BYTES:
         kept = diff[: diff.rfind(b"\n", 0, MOST_DIFF_BYTES) + 1]
         if not _says_enough(diff_text(kept, encoding), diff[len(kept) : len(kept) + 1] == b"+"):
@@ -466,7 +466,7 @@ def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
 
 
 def _says_enough(kept: str, adds: bool) -> bool:
-    """Whether the start of a diff shows a change: for a replaced line both, if the next `adds`."""
+    """Whether the start of a diff shows a change; a replacement needs both lines if it `adds`."""
     last = kept[kept.rfind("\n", 0, -1) + 1 :][:1]
     return bool(_CHANGED.search(kept)) and not (adds and last in ("-", "\\"))
 
@@ -477,7 +477,7 @@ def short_lines(diff: str) -> str:
 
 
 def cut_diff(text: str) -> tuple[str, bool]:
-    """The first lines of a diff that an answer has room for, and whether it was cut."""
+    """The first lines of a diff that fit into an answer, and whether it was cut."""
     if len(text) <= MOST_DIFF_CHARACTERS:
         return text, False
     kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1]

@@ -45,7 +45,7 @@ _WIDTH = 200
 
 
 def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
-    """The texts as `  12| text`, `first_line` counted from 1, numbers four wide or wider."""
+    """The texts as `  12| text`, from `first_line` (1-based); numbers are at least 4 wide."""
     width = max(4, len(str(first_line + len(texts) - 1)))
     return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
 
@@ -58,11 +58,11 @@ def lines_of(
     numbers: bool = False,
     other: tuple[Text, int] | None = None,
 ) -> str:
-    """Lines [start, stop), 0-based, as far as the text has them, each ended by a newline.
+    """Lines [start, stop) (0-based) as far as they exist, each ended by a newline.
 
-    They stand as they are, but that a long run is cut within, and so is a long line; with
-    `numbers` each has its number. `other`: the text, and the line of it, that they were or
-    become; a long line is cut around where it first differs from that.
+    They are unchanged, except that long runs are cut inside and long lines are cut; with `numbers`
+    each line has its number. `other`: the corresponding text and its first line; a long line is cut
+    around its first difference from that text.
     """
     start, stop = max(start, 0), min(stop, base.line_count)
     shown: list[str] = []
@@ -77,7 +77,7 @@ def lines_of(
 def _shortened(
     texts: Sequence[str], first: int = 0, other: tuple[Text, int] | None = None
 ) -> list[str]:
-    """The texts, long ones cut; `first` is how far the first is from the line in `other`."""
+    """The texts, long ones cut; `first` is the offset of the first one from the line in `other`."""
     return [
         text
         if len(text) <= _WIDTH
@@ -87,7 +87,7 @@ def _shortened(
 
 
 def _in_place(base: Text, start: int, stop: int, other: tuple[Text, int]) -> tuple[str, str, str]:
-    """The few lines before lines [start, stop), these lines, and the few after, as `lines_of`."""
+    """A few lines before lines [start, stop), these lines, and a few after, as `lines_of` does."""
     if stop - start > MOST:
         own = lines_of(base, start, stop, other=other)
         return lines_before(base, start), own, lines_after(base, stop)
@@ -103,7 +103,7 @@ def _ended(texts: Sequence[str]) -> str:
 
 
 def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> int:
-    """Where a long line first differs from the one of the other text, counted from its lines."""
+    """Where a long line first differs from the line at this offset in the other text."""
     if other is None or len(text) <= _WIDTH:
         return 0
     there, first = other
@@ -121,7 +121,7 @@ def lines_whole(base: Text, start: int, stop: int) -> Iterator[Run]:
 
 
 def evidence_lines(draft: Draft) -> Iterator[Run]:
-    """The lines of the text planned on that `plan_evidence` shows whole."""
+    """The lines of the base text that `plan_evidence` shows whole."""
     if not draft.place.parts and not isinstance(draft.request, BlockDiff | FileOperation):
         start, stop = draft.place.start, draft.place.stop
         runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
@@ -131,7 +131,7 @@ def evidence_lines(draft: Draft) -> Iterator[Run]:
 def views(
     refusal: Refusal, path: RelPath, now: Text | None, lines: Place | tuple[int, int]
 ) -> tuple[View, ...]:
-    """The lines of the current text that a refusal at some lines shows."""
+    """The lines of the current text that a refusal at these lines shows."""
     if now is None or getattr(refusal, "current", None) is not None:
         return view_of(refusal, path, now.version if now else None)
     start, stop = (lines.start, lines.stop) if isinstance(lines, Place) else lines
@@ -142,19 +142,19 @@ def views(
 
 
 def _runs(start: int, stop: int) -> tuple[Run, ...]:
-    """The runs of some lines that are shown: of many the first and the last."""
+    """The runs of lines to show: of many lines, the first and the last."""
     if stop - start <= MOST:
         return ((start, stop),)
     return (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
 
 
 def lines_before(base: Text, line: int) -> str:
-    """The few lines before line `line`, 0-based."""
+    """A few lines before line `line` (0-based)."""
     return lines_of(base, line - AROUND, line)
 
 
 def lines_after(base: Text, line: int) -> str:
-    """The few lines from line `line` on, 0-based."""
+    """A few lines from line `line` (0-based) on."""
     return lines_of(base, line, line + AROUND)
 
 
@@ -164,7 +164,7 @@ _SHOWN_ESCAPES = 8
 
 
 def tool_fields(draft: Draft, lang: Lang) -> Fields:
-    """The fields of a plan that its tool has."""
+    """The fields of a plan that depend on its tool."""
     request, place, base = draft.request, draft.place, draft.base
     if isinstance(request, RangeEdit):
         resolved: Fields = {"start": place.start + 1, "end": place.stop}
@@ -214,13 +214,13 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
 
 
 def _repeated(request: Append | Insert) -> Fields:
-    """The arguments that the reports of a request give back."""
+    """The arguments that the reports of a request repeat."""
     values = ((name, getattr(request, name)) for name in request.repeated)
     return {name: value.text if isinstance(value, Anchor) else value for name, value in values}
 
 
 def applied_fields(draft: Draft) -> Fields:
-    """The fields of an apply that its action has."""
+    """The fields of an apply that depend on its action."""
     request, place = draft.request, draft.place
     if isinstance(request, Insert):
         return {
@@ -246,7 +246,7 @@ def applied_fields(draft: Draft) -> Fields:
 
 
 def _operation(draft: Draft) -> Fields:
-    """The fields of a file that is moved, deleted, or gets another mode."""
+    """The fields of a move, a deletion, or a change of the mode."""
     request, base = draft.request, draft.base
     if isinstance(request, MoveFile):
         return {"to": str(request.to), "size_bytes": base.size}
@@ -259,20 +259,20 @@ def _operation(draft: Draft) -> Fields:
 
 
 def is_binary_deletion(draft: Draft) -> bool:
-    """Whether a file is deleted that is no text: its bytes are in no diff."""
+    """Whether the deleted file is binary: its bytes are in no diff."""
     base = draft.base
     is_deletion = isinstance(draft.request, DeleteFile)
     return is_deletion and isinstance(base, Snapshot) and is_binary(base)
 
 
 def _edits(draft: Draft) -> int:
-    """How many replacements a batch makes."""
+    """The number of replacements in a batch."""
     request = draft.request
     return len(request.edits) * draft.place.candidates if isinstance(request, SeveralEdits) else 1
 
 
 def _regions(draft: Draft) -> Fields:
-    """The lines of each of several edits, the first of them."""
+    """The lines of each of several edits, MOST_REGIONS at most."""
     request = draft.request
     rows: list[Value] = []
     for index, (start, stop) in enumerate(draft.place.parts[:MOST_REGIONS]):
@@ -292,7 +292,7 @@ def _block(draft: Draft) -> Fields:
 
 
 def line_counts(draft: Draft) -> Fields:
-    """How many lines a draft replaces, by how many, and the difference."""
+    """The numbers of lines that a draft replaces and writes, and the difference."""
     old, new = draft.old_count, draft.new_count
     return {"old": old, "new": new, "delta": new - old}
 
@@ -338,7 +338,7 @@ def _blank_lines(draft: Draft, lang: Lang) -> Fields:
 
 
 def _run(flags: Iterable[bool]) -> int:
-    """How many flags at the start are set; the rest is not looked at."""
+    """The number of leading flags that are set; the rest is not evaluated."""
     return sum(1 for _ in takewhile(bool, flags))
 
 
@@ -374,7 +374,7 @@ def warned_in(fields: Fields) -> tuple[str, ...]:
 
 
 def warned(bad: bool, escapes: Escapes, lang: Lang) -> list[str]:
-    """The warnings about U+FFFD that the old text had not, and about bytes and their escapes."""
+    """The warnings about U+FFFD that is new in the text, and about bytes and their escapes."""
     found: list[str] = []
     if bad:
         found.append(say("warning.replacement_character", lang))
@@ -392,7 +392,7 @@ def _some(escapes: frozenset[str]) -> tuple[str, ...]:
 
 
 def lost(after: Snapshot, before: Snapshot | None) -> bool:
-    """Whether a whole file has U+FFFD now, and had not before."""
+    """Whether a whole file has U+FFFD now but did not before."""
 
     def has(text: Snapshot) -> bool:
         return "\ufffd" in text.encoding.text(text.data)
@@ -458,7 +458,7 @@ def apply_evidence(draft: Draft) -> Fields:
 
 
 def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
-    """Some regions of a text, and the lines, 0-based, at which they start when all are changed."""
+    """Regions of a text with their first lines (0-based) after all of them are changed."""
     shift = 0
     for region in found:
         yield region, region.start + shift
@@ -466,7 +466,7 @@ def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
 
 
 def _old_regions(draft: Draft) -> Fields:
-    """The lines that a batch will alter, as they are, of the first few of its regions."""
+    """The old lines that a batch will change, in its first few regions."""
     rows: list[Value] = []
     for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
         old = lines_of(draft.base, region.start, region.stop, other=(draft.after, start))
@@ -475,9 +475,9 @@ def _old_regions(draft: Draft) -> Fields:
 
 
 def _new_regions(draft: Draft) -> Fields:
-    """What a batch wrote, and the lines next to it, of the first few of its regions.
+    """The lines that a batch wrote and those next to them, in its first few regions.
 
-    A region that was deleted ends a line before it starts.
+    A deleted region ends one line before it starts.
     """
     rows: list[Value] = []
     for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
@@ -535,7 +535,7 @@ def numbers(draft: Draft) -> dict[str, object]:
 
 def _hunks(draft: Draft, *, done: bool) -> Fields:
     """The hunks of a block diff, and the documents that they change."""
-    from copydesk.edit.notes.plan import BlockDraft  # few have a use for these
+    from copydesk.edit.notes.plan import BlockDraft  # rarely needed
 
     if not isinstance(draft, BlockDraft):
         return {}
@@ -550,7 +550,7 @@ _OLD_SHOWN, _NEW_SHOWN = 30, 50
 
 
 def hunk_text(hunk: HunkMade) -> str:
-    """A hunk in a line: what is done to which block."""
+    """A hunk in one line: what happens to which block."""
     old, new = _quoted(hunk.old, _OLD_SHOWN), _quoted(hunk.new, _OLD_SHOWN)
     if hunk.kind == "UPDATE":
         said = f"UPDATE {hunk.block_id}: {old} → {new}"
@@ -584,17 +584,17 @@ def _quoted(text: str, most: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text in one line, its line ends shown as `\\n`."""
+    """The text in one line, with its line ends shown as `\\n`."""
     return text.replace("\r", "").replace("\n", "\\n")
 
 
 def start_of(text: str, most: int) -> str:
-    """The first characters of a text that is longer than `most`."""
+    """The text, or its first `most` characters and an ellipsis."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def read_line(outcome: Reading, lang: Lang) -> str:
-    """The path and lines that were read, and what is unusual about the file."""
+    """The path and the lines read, and anything unusual about the file."""
     first, count, total = outcome.first_line, len(outcome.lines), outcome.total_lines
     facts = {"path": named(str(outcome.path)), "bytes": outcome.size_bytes, "total": total}
     facts |= {"count": count}

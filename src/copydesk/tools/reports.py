@@ -1,4 +1,4 @@
-"""The reports of ws_mod: which fields each outcome and refusal has, in which order."""
+"""The reports of ws_mod: the fields of each outcome and refusal, in order."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ from copydesk.tools.report import (
     shown_diff,
 )
 
-HEAD_TOKENS = 250  # What the head of an answer takes, and its next steps
-LIST_HEAD_TOKENS = 500  # The same of a list, with what is told besides
+HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
+LIST_HEAD_TOKENS = 500  # the same for a list, including notices
 
 
 def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Report:
-    """The report of a plan, in full unless it is to be brief."""
+    """The report of a plan, in full unless `length` is brief."""
     draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",
@@ -106,7 +106,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
 
 
 def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
-    """The report of an apply; one line for what was written just as planned, unless in full."""
+    """The report of an apply; one line if it was written exactly as planned, unless in full."""
     draft, plan = outcome.draft, outcome.plan
     at = plan.request.to if isinstance(plan.request, MoveFile) else plan.request.path
     views = (View(at, draft.after.version, side="new"),)
@@ -132,7 +132,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
 
 
 def _applied_fields(mode: str, outcome: Applied, lang: Lang, *, was_cut: bool) -> Fields:
-    """All fields of an apply; `was_cut`: the diff that is next to them."""
+    """All fields of an apply; `was_cut`: the diff next to them is cut."""
     draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",
@@ -164,7 +164,7 @@ def _applied_summary(outcome: Applied, lang: Lang) -> str:
 
 
 def _version_after(outcome: Applied) -> str:
-    """The version of the file that was written, empty for one that was deleted."""
+    """The version of the file that was written; empty if it was deleted."""
     return "" if isinstance(outcome.plan.request, DeleteFile) else outcome.draft.after.version
 
 
@@ -179,7 +179,7 @@ def _written_line(outcome: Applied, version: str) -> str:
 
 
 def _where(draft: Draft, planned_line: str = "") -> str:
-    """The file and the line of a draft, and how many lines come and go."""
+    """The file and line of a draft, and the numbers of lines added and removed."""
     if isinstance(draft.request, MoveFile):
         return f"{draft.request.path} => {draft.request.to}"
     if isinstance(draft.request, ChangeMode):
@@ -198,18 +198,18 @@ def _first_line(draft: Draft) -> int:
 
 
 def _prefix(mode: str) -> str:
-    """The prefix of the mirror toolset's tools, or nothing."""
+    """The prefix of the mirror toolset's tools, or empty."""
     return "team_mgmt_" if mode.startswith("team_mgmt_") else ""
 
 
 def _rest(mode: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
-    """How to see what is left out of a diff: that of a plan (its id is a text) or of an edit."""
+    """How to see the rest of a diff: of a plan (if `shown` is a text) or of an edit."""
     name, value = ("hunk_id", f'"{shown}"') if isinstance(shown, str) else ("edit_id", shown)
     return say(key, lang, {"tool": f"{_prefix(mode)}show_hunk", "name": name, "id": value})
 
 
 def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
-    """The report of an apply that the file refused."""
+    """The report of an apply that was refused because of the file."""
     plan, now = outcome.plan, outcome.current
     fields: Fields = {
         "status": "error",
@@ -243,7 +243,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
 
 
 _UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFailed)
-"""Refusals that are not of the file as it is: nothing is said of its state."""
+"""Refusals that do not depend on the content of the file: its state is not reported."""
 
 
 def _callers(mode: str) -> tuple[str, ...]:
@@ -252,7 +252,7 @@ def _callers(mode: str) -> tuple[str, ...]:
 
 
 def _voices(plan: Plan) -> tuple[str, ...]:
-    """The voices that a refusal of a plan is worded in."""
+    """The voices for the wording of a plan's refusal."""
     if isinstance(plan.request, BlockDiff):
         return ("notes",)
     if isinstance(plan.request, ReplaceText):
@@ -260,13 +260,13 @@ def _voices(plan: Plan) -> tuple[str, ...]:
     return ("batch",) if isinstance(plan.request, BatchEdit) else ()
 
 
-REPLACE_TEXT = ("edit", "replace_text")  # Whose words a refusal of that tool is said in
+REPLACE_TEXT = ("edit", "replace_text")  # the wording of that tool's refusals
 
 
 def refused(
     mode: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
 ) -> Report:
-    """The report of a refusal, in the words of `voices`."""
+    """The report of a refusal, in the wording of `voices`."""
     fields: Fields = {"status": "error", "mode": mode}
     if path is not None:
         fields["path"] = cut(path, LONGEST)
@@ -332,7 +332,7 @@ def _edit(edit_id: int, version: str) -> str:
 
 
 def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report:
-    """The report of some lines of a file."""
+    """The report of lines of a file."""
     first = outcome.first_line
     fields: Fields = {"status": "ok", "mode": mode, "path": str(outcome.path)}
     optional: Fields = {
@@ -426,7 +426,7 @@ def _with_diff(
 
 
 def _diff_and_words(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, bool, str]:
-    """The diff as text, whether it was cut, and what is said of one that cannot be applied."""
+    """The diff as text, whether it was cut, and a note if it cannot be applied."""
     text, was_cut = shown_diff(diff, encoding)
     is_other = encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff
     return text, was_cut, say("diff.display", lang) if is_other and not was_cut else ""
@@ -439,7 +439,7 @@ def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
 
 
 def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Report:
-    """The report of an undo, also of one with nothing left to undo."""
+    """The report of an undo, even if nothing was left to undo."""
     entry, after = outcome.entry, outcome.after
     found = regions(outcome.base, outcome.change)
     old = sum(region.stop - region.start for region in found)
@@ -509,7 +509,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
 def undone_together(
     mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
 ) -> Report:
-    """The report of the undo of a transaction, the newest of its edits first."""
+    """The report of the undo of a transaction, its newest edit first."""
     each = [undone(mode, one, lang, length) for one in outcomes]
     rows: list[Value] = [
         {key: one.fields[key] for key in _UNDONE_ROW if key in one.fields} for one in each
@@ -553,7 +553,7 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
 
 
 _UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remove": "create"}
-"""The action of an undo by the kind of the edit; that of any other edit depends on its lines."""
+"""The action of an undo by the kind of the edit; for other kinds it depends on the lines."""
 
 
 def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
@@ -569,7 +569,7 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
 
 
-_MOST_UNCOUNTED = 10  # A brief answer with more lines begins with their count
+_MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
 def planned_together(
@@ -579,7 +579,7 @@ def planned_together(
     declined: str | None = None,
     saying: str = "transaction.planned",
 ) -> Report:
-    """The report of the plans of one call, one for each file; `declined`: why auto wrote none."""
+    """The report of the plans of one call; `declined`: why auto wrote none of them."""
     rows: list[Value] = [
         {
             "hunk_id": one.plan.id,
@@ -608,7 +608,7 @@ def planned_together(
 
 
 def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Report:
-    """The report of plans that were written together, or had nothing to write."""
+    """The report of plans written together, or without anything to write."""
     rows: list[Value] = [
         _written(one, outcome.versions[one.plan.id], lang) for one in outcome.applied
     ]
@@ -652,7 +652,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
 
 
 def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
-    """The report of a transaction that was refused: nothing was written."""
+    """The report of a refused transaction: nothing was written."""
     plan, refusal = outcome.plan, outcome.refusal
     fields: Fields = {"status": "pending" if _waits(outcome) else "error", "mode": mode}
     if plan is not None:
@@ -684,7 +684,7 @@ def _waits(outcome: Withheld) -> bool:
 
 
 def _written(one: Applied, version: str, lang: Lang) -> Fields:
-    """The row of one written plan; `version` is its file's after all of the plans."""
+    """The row of one written plan; `version` is that of its file after all plans."""
     draft = one.draft
     row: Fields = {
         "hunk_id": one.plan.id,
@@ -705,7 +705,7 @@ def _written(one: Applied, version: str, lang: Lang) -> Fields:
 
 
 def _judged(verdict: Verdict, *, told: bool) -> Fields:
-    """The row of one plan of a withheld transaction; without facts if they are `told` above."""
+    """The row of one plan of a refused transaction; without facts if they are `told` above."""
     row: Fields = {
         "hunk_id": verdict.plan.id,
         "path": str(verdict.plan.request.path),
@@ -721,6 +721,6 @@ def _judged(verdict: Verdict, *, told: bool) -> Fields:
 
 
 def _shown(diffs: Iterable[tuple[bytes, Encoding]]) -> tuple[str, bool]:
-    """The diffs as one text, and whether it is longer than programs are given."""
+    """The diffs as one text, and whether it is too long for programs."""
     text = "".join(shown_diff(diff, encoding)[0] for diff, encoding in diffs)
     return text, len(text) > MOST_DIFF_CHARACTERS

@@ -1,7 +1,7 @@
-"""The tools that look around: `list_dir` and the searches.
+"""The tools to list and search: `list_dir` and the ripgrep searches.
 
-Their text has one row for each line, file or entry, as grep and ls print them, and as many
-rows as there is room for; their data has all of them.
+Their text has one row per line, file or entry, as grep and ls print them, and as many rows as fit;
+their data has all of them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Report, first_rows, listing, named, row_tokens
 
 FILES, COUNTS, RESULTS = 50, 200, 50
-ENTRIES = 1_000  # So many entries of a directory are listed in a text
-_WARNINGS = 5  # So many files that were not wholly searched are named in a text
+ENTRIES = 1_000  # the most entries of a directory that a text lists
+_WARNINGS = 5  # the most incompletely searched files that a text names
 
 
 class ListDirCall(ToolCall):
@@ -119,7 +119,7 @@ class RipgrepSnippetsCall(_PatternCall, _LinesAround):
 
 
 class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
-    """Search for a text that is no pattern, in one of three modes."""
+    """Search for a literal text in one of three modes."""
 
     literal: str
     mode: Literal["snippets", "files", "count"] = "snippets"
@@ -167,7 +167,7 @@ SEARCHING = (
     Tool("ripgrep_fixed", "ws_mod", RipgrepFixedCall, reads=True, idempotent=True),
     Tool("ripgrep_search", "ws_mod", RipgrepSearchCall, reads=True, idempotent=True),
 )
-"""The rows of the catalog, which the mirror toolset has too."""
+"""The rows of the catalog that the mirror toolset has too."""
 
 
 def _query(
@@ -265,7 +265,7 @@ def _report(
     left_out: int,
     what: Literal["files", "matches"],
 ) -> Report:
-    """The answer: `line`, then `rows`; so many of `what` did not fit."""
+    """The answer: `line`, then `rows`; `left_out` of `what` did not fit."""
     steps: tuple[str, ...] = ()
     if left_out:
         facts = {"count": left_out, "what": say(f"what.{what}", context.lang)}
@@ -285,11 +285,11 @@ def _lines(
     *,
     separated: bool = False,
 ) -> Report:
-    """Lines as grep prints them, each once: as many as fit.
+    """Lines as grep prints them, each once, as many as fit.
 
-    `matches` are those of the lines that were searched for. If the search path is a file itself,
-    its lines have no path. `separated`: with `--` between lines that do not follow each other. The
-    versions of the files are in the first line.
+    `matches` are those of the lines that match. If the search path is a file itself, its lines have
+    no path. `separated`: put `--` between lines that are not adjacent. The first line has the
+    versions of the files.
     """
     lang, most_tokens = context.lang, context.rows_tokens
     versions = {one.path: one.text.version for one in found.searched}
@@ -327,7 +327,7 @@ def _lines(
 
 
 def _line_row(line: FoundLine, *, alone: bool) -> str:
-    """The line as grep prints it, `alone` without the path; what is left out of it is marked."""
+    """The line as grep prints it, without the path if `alone`; omissions are marked."""
     mark = ":" if line.is_match else "-"
     before = f"[column {line.from_column}] …" if line.from_column > 1 else ""
     text = f"{before}{line.text}{'… [cut]' if line.is_cut_at_end else ''}"
@@ -340,7 +340,7 @@ def _version(path: str, versions: Mapping[str, str]) -> str:
 
 
 def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
-    """Remarks on a timeout and on files that were not wholly searched."""
+    """Remarks on a timeout and on files that were not completely searched."""
     if found.timed_out:
         yield say("search.timed_out", lang)
     for warned in found.warnings[:_WARNINGS]:

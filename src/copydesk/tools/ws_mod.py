@@ -49,7 +49,7 @@ from copydesk.tools.searching import SEARCHING
 
 UNDO = "undo_file_modification"
 RESULTS = 50
-_WHY = 120  # Characters of what an edit is for in a row of a list
+_WHY = 120  # characters of the reason for an edit in a row of a list
 
 
 class UndoCall(EditingCall):
@@ -72,7 +72,7 @@ class UndoCall(EditingCall):
 
 
 class ListEditsCall(ToolCall):
-    """The edits that were made, newest first."""
+    """List past edits, newest first."""
 
     path: str = ""
     member: str = ""
@@ -108,7 +108,7 @@ class ListEditsCall(ToolCall):
 
 
 class ListPendingCall(ToolCall):
-    """The pending plans, oldest first."""
+    """List pending plans, oldest first."""
 
     path: str = ""
     max_results: Count = RESULTS
@@ -154,7 +154,7 @@ class DiscardCall(ToolCall):
 
 
 class ShowHunkCall(ToolCall):
-    """Lines of the diff of a plan or of an edit."""
+    """Show lines of the diff of a plan or of an edit."""
 
     hunk_id: str = ""
     edit_id: Count = 0
@@ -219,7 +219,7 @@ class ShowHunkCall(ToolCall):
 
 
 def past_fields(edit: Past) -> Fields:
-    """The fields of one past edit, the same for every surface."""
+    """The fields of one past edit, the same for every interface."""
     added, removed = counts(edit.diff)
     people = {} if edit.approval is None else edit.approval.people
     return {
@@ -248,13 +248,13 @@ def _moved(edit: Past) -> Fields:
 
 
 def when(time_ms: int) -> str:
-    """A moment, given in milliseconds since 1970, in ISO 8601, UTC."""
+    """A time in milliseconds since 1970 as ISO 8601, UTC."""
     seconds, rest = divmod(time_ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
 def _plan_fields(context: Context, plan: Plan) -> Fields:
-    """A pending plan, and what a person decided on it, if the decision still holds."""
+    """The fields of a pending plan, and a person's decision on it if that still holds."""
     old, new = _planned_lines(plan)
     decision = context.desk.review.decision(plan)
     return {
@@ -272,7 +272,7 @@ def _plan_fields(context: Context, plan: Plan) -> Fields:
 
 
 def _past_row(edit: Past) -> str:
-    """An edit in one line, its id first, then what is unusual about it."""
+    """An edit in one line: its id first, anything unusual at the end."""
     added, removed = counts(edit.diff)
     parts = [
         f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
@@ -310,7 +310,7 @@ def _second(time_ms: int) -> str:
 
 
 def _planned_lines(plan: Plan) -> tuple[int, int]:
-    """How many lines a plan replaces, and with how many."""
+    """The numbers of lines that a plan replaces and that it writes."""
     place, request = plan.place, plan.request
     if plan.blocks is not None:
         return plan.blocks.lines_removed, plan.blocks.lines_added
@@ -342,12 +342,12 @@ HISTORY = (
     ),
     Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
 )
-"""The rows of the catalog, which the mirror toolset has too."""
+"""The rows of the catalog that the mirror toolset has too."""
 
 
 APPLY_ALL = "apply_file_modifications"
 APPLY = "apply_file_modification"
-MOST_FILES = 200  # In so many files at most a text is replaced by one call
+MOST_FILES = 200  # files in which one call replaces a text, at most
 LONGER = "more lines than may be written without being shown first"
 
 
@@ -366,11 +366,11 @@ class ReadFileCall(ToolCall):
         return reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
 
 
-_DIFFS = ("diff", "patch")  # The values of `content_format` with which a text may look like a patch
+_DIFFS = ("diff", "patch")  # values of `content_format` that allow a text like a patch
 
 
 class CreateNewFileCall(EditingCall):
-    """Write a file that does not exist."""
+    """Create a file."""
 
     path: str
     content: str = ""
@@ -386,7 +386,7 @@ class CreateNewFileCall(EditingCall):
 
 
 class OverwriteEntireFileCall(EditingCall):
-    """Replace all of a file that the caller knows."""
+    """Replace the whole content of a file that the caller knows."""
 
     path: str
     known_old_total_lines: Count
@@ -416,7 +416,7 @@ class PrepareCall(EditingCall):
 
     @abstractmethod
     def request(self, context: Context) -> Request:
-        """The edit that is asked for."""
+        """The requested edit."""
 
     def terms(self, context: Context) -> Terms:
         """The conditions of the plan, from those of these arguments that the tool has."""
@@ -433,7 +433,7 @@ class PrepareCall(EditingCall):
 
 
 class PrepareEditCall(PrepareCall):
-    """Plan an edit of a file, or make it at once where that is certain."""
+    """Plan an edit of a file, or make it at once if that is certain."""
 
     version: str | None = None
     expected_old: str | None = None
@@ -455,7 +455,7 @@ class PrepareDeleteCall(_PrepareFileCall):
 
 
 class PrepareMoveCall(_PrepareFileCall):
-    """Plan another path for a file."""
+    """Plan a move of a file."""
 
     path: str
     to: str
@@ -476,7 +476,7 @@ class LineEdit(_LineEdit, total=False):
 
 
 class RangeEditCall(PrepareEditCall):
-    """Replace, delete or append lines by their numbers, in one place or several."""
+    """Replace, delete or append lines by their numbers, in one or several places."""
 
     path: str
     range: str = ""
@@ -497,7 +497,7 @@ class RangeEditCall(PrepareEditCall):
         return replace(terms, expected_old=None, expected_olds=olds)
 
     def _edits(self) -> tuple[LineEdit, ...]:
-        """All edits: that of `range` first, if it is given, then `edits`."""
+        """All edits: that of `range` first, if given, then `edits`."""
         if not self.range and self.edits:
             for name in ("content", "expected_old"):
                 if getattr(self, name):
@@ -512,7 +512,7 @@ class RangeEditCall(PrepareEditCall):
 
 
 class AppendCall(PrepareEditCall):
-    """Add lines at the end of a file."""
+    """Append lines to a file."""
 
     path: str
     content: str
@@ -572,7 +572,7 @@ class BlockReplaceCall(PrepareEditCall):
 
 
 class ReplaceTextCall(PrepareCall):
-    """Replace a text inside lines, at once where that may be; or in all files of a directory."""
+    """Replace a text, at once if allowed; or in all files of a directory."""
 
     path: str
     old: str
@@ -614,7 +614,7 @@ class ReplaceTextCall(PrepareCall):
     def _plan_below(
         self, path: RelPath, context: Context, name: str, planned: list[Planned]
     ) -> None:
-        """Plan it in each file below the directory that holds the text; refusals name the file."""
+        """Plan the edit in each file of the directory that has the text; refusals name the file."""
         self._in(path)
         for argument in ("version", "existing_hunk_id"):
             if getattr(self, argument):
@@ -637,7 +637,7 @@ class ReplaceTextCall(PrepareCall):
             try:
                 request = self._in(RelPath.parse(each))
                 outcome = context.desk.prepare(member, name, request, terms)
-            except (PartialMatchFail, BinaryFile):  # no text, or only a part of what is sought
+            except (PartialMatchFail, BinaryFile):  # binary, or it has only a part of the text
                 continue
             assert isinstance(outcome, Planned), "it was not to be written"
             planned.append(outcome)
@@ -649,7 +649,7 @@ class ReplaceTextCall(PrepareCall):
 def write_planned(
     context: Context, name: str, planned: Sequence[Planned], length: Length | None
 ) -> tuple[Report, bool]:
-    """Write the plans of one call together; the report, and whether the plans are kept."""
+    """Write the plans of one call together; return the report and whether the plans are kept."""
     ids = [one.plan.id for one in planned]
     outcome = context.desk.apply_all(context.member, name, ids)
     if isinstance(outcome, Transacted):
@@ -668,7 +668,7 @@ def discard_planned(context: Context, planned: Iterable[Planned]) -> None:
 
 
 def occurrence_of(given: int | str | None) -> Occurrence | None:
-    """Which candidate: a number from 1, `last`, or None."""
+    """Parse the choice of a candidate: a number from 1, `last`, or None."""
     if given is None or given == "last":
         return "last" if given else None
     if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 10:
@@ -711,7 +711,7 @@ class ApplyTogetherCall(EditingCall):
 
 
 class ManualCall(ToolCall):
-    """A page of a manual, or a part of it."""
+    """Show a page of a manual, or a part of it."""
 
     toolset: str = ""
     topic: str = ""

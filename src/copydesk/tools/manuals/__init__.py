@@ -1,7 +1,7 @@
 """The manuals: Markdown pages by toolset, topic and language, and the server's instructions.
 
-Invariants: every toolset has the same topics in both languages; a page is read when it is asked
-for, never kept. What a tool takes is in its class and not in its chapter.
+Invariants: every toolset has the same topics in both languages; a page is read on request and never
+cached. The arguments of a tool are defined in its class, not in its chapter.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def toolsets() -> tuple[str, ...]:
 
 
 def topics(toolset: str) -> tuple[str, ...]:
-    """The pages of a toolset's manual, in reading order; raises InvalidArgs."""
+    """The pages of a toolset's manual in reading order; raises InvalidArgs."""
     if toolset not in _TOOLSETS:
         raise InvalidArgs("toolset", _none_of(toolset, _TOOLSETS))
     return _OTHER_TOPICS.get(toolset, _TOPICS)
 
 
 def read(toolset: str, topic: str, lang: Lang) -> str:
-    """One page, as Markdown; raises InvalidArgs, with what there is, for an unknown one."""
+    """One page as Markdown; for an unknown one, InvalidArgs names those that exist."""
     known = topics(toolset)
     if topic not in known:
         raise InvalidArgs("topic", _none_of(topic, known))
@@ -46,10 +46,10 @@ def read(toolset: str, topic: str, lang: Lang) -> str:
 
 
 def part(toolset: str, topic: str, lang: Lang) -> str:
-    """A page, or what the pages say of one tool, error code or heading, as Markdown.
+    """A page, or what the manual says about one tool, error code or heading, as Markdown.
 
-    Of a long page of many chapters the list of these. Raises InvalidArgs, with what there is, for
-    what there is not.
+    A long page with many chapters gives a list of them. For an unknown topic, InvalidArgs names
+    those that exist.
     """
     pages = topics(toolset)
     wanted = topic.strip().lower() or pages[0]
@@ -79,7 +79,7 @@ _LABEL = re.compile(r"\*\*\w+\*\*(?:: |：)(.+?(?:\.(?= )|。|$))")
 
 
 def _lines(page: str) -> Iterator[tuple[str, int, bool]]:
-    """The lines, the level of those that are headings, and whether they are in a fence."""
+    """The lines with their heading levels (0 for others) and whether they are in a fence."""
     fence = ""
     for line in page.rstrip("\n").split("\n"):
         opened = _FENCE.match(line)
@@ -91,7 +91,7 @@ def _lines(page: str) -> Iterator[tuple[str, int, bool]]:
 
 
 def _chapters(page: str) -> dict[str, str]:
-    """The chapters below the title, by their headings in small letters."""
+    """The chapters below the title, by their headings in lower case."""
     found: dict[str, list[str]] = {}
     open_: list[tuple[int, str]] = []
     for line, level, _ in _lines(page):
@@ -105,7 +105,7 @@ def _chapters(page: str) -> dict[str, str]:
 
 
 def _overview(page: str) -> str:
-    """The page with each chapter of the last level in a line: its heading and first sentence."""
+    """The page with each lowest-level chapter as one line: its heading and first sentence."""
     last = max(level for _, level, _ in _lines(page))
     kept: list[str] = [""]
     skips = False
@@ -118,7 +118,7 @@ def _overview(page: str) -> str:
         elif skips:
             said = _LABEL.match(line) if kept[-1].endswith("`") else None
             kept[-1] += f": {said[1]}" if said else ""
-        elif inside:  # what an example is run on
+        elif inside:  # the input of an example
             while not kept[-1] or kept[-1].endswith((":", "：")):
                 kept.pop()
         elif line or kept[-1]:
@@ -143,8 +143,8 @@ _PARAMETERS = re.compile(r"^\*\*(?:Parameters|参数)\*\*.*", re.MULTILINE)
 
 
 def with_arguments(page: str, lang: Lang) -> str:
-    """The page with each tool's call signature, and the arguments that are not named in it."""
-    from copydesk.tools.reference import all_tools  # few have a use for it
+    """The page with each tool's call signature and the arguments it does not mention."""
+    from copydesk.tools.reference import all_tools  # rarely needed
 
     tools = {tool.name: tool for tool in all_tools()}
     common, *chapters = page.split("\n### ")

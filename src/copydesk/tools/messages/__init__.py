@@ -1,6 +1,6 @@
 """The texts that users and models read, in English and Chinese: `en.toml` and `zh.toml`.
 
-Invariant: a language is read from its file when it is first needed, and not otherwise.
+Invariant: the file of a language is read when it is first needed, and not before.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def texts(lang: Lang) -> Texts:
 
 
 def has(key: str) -> bool:
-    """Whether there is a message of this key."""
+    """Whether there is a message with this key."""
     return key in texts("en").messages
 
 
@@ -65,12 +65,12 @@ def say(
 ) -> str:
     """The message `key` in `lang`, filled with the facts.
 
-    `key.less` is used where there is such a message and a fact is not known. `mirror`: tools
-    are named as the mirror toolset has them.
+    If a fact is unknown, `key.less` is used if it exists. `mirror`: tools are named as in the
+    mirror toolset.
     """
     messages, given = texts(lang).messages, facts or {}
     template = _TOOLS.sub(r"team_mgmt_\g<0>", messages[key]) if mirror else messages[key]
-    if "|" not in template and ":{" not in template:  # without nouns most facts stand as they are
+    if "|" not in template and ":{" not in template:  # without nouns most facts stay as they are
         plain = {name: fact for name, fact in given.items() if type(fact) in _PLAIN}
         if len(plain) == len(given):
             with suppress(KeyError):
@@ -101,10 +101,10 @@ def in_shell(words: str) -> str:
 
 
 def say_reason(reason: str, lang: Lang) -> str:
-    """The reason of a refusal in `lang`; unchanged where there is no text for it.
+    """The reason of a refusal in `lang`; unchanged if there is no text for it.
 
-    Reasons are written in English in the code; those of the operating system stay as they are.
-    A `{}` in the table stands for a part of the reason, a reason itself or a name.
+    Reasons are written in English in the code; those of the operating system stay as they are. A
+    `{}` in the table stands for a part of the reason, which may be a reason itself or a name.
     """
     exact = texts(lang).reasons.get(reason)
     if exact is not None:
@@ -117,7 +117,7 @@ def say_reason(reason: str, lang: Lang) -> str:
 
 @cache
 def _templates(lang: Lang) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The reasons with parts that differ, as patterns of the English text."""
+    """The reasons with variable parts, as patterns of the English text."""
     return tuple(
         (re.compile("(.+?)".join(map(re.escape, reason.split("{}"))), re.DOTALL), said)
         for reason, said in texts(lang).reasons.items()
@@ -126,7 +126,7 @@ def _templates(lang: Lang) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def say_problem(problem: Problem, lang: Lang) -> str:
-    """One problem of a block diff: its line, code, what to do, and the diff of a mismatch."""
+    """One problem of a block diff: its line, code, remedy, and the diff of a mismatch."""
     facts = asdict(problem)
     kind = f"{problem.code}.{problem.reason}" if problem.reason else problem.code
     said = say(f"block_diff.{kind}", lang, facts)
@@ -138,7 +138,7 @@ def say_problem(problem: Problem, lang: Lang) -> str:
 
 def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
     """The message of a refused block diff, with all its problems, or of a refused slice."""
-    from copydesk.edit.notes.grammar import BlockDiffRefused, InvalidSlice  # few have a use for it
+    from copydesk.edit.notes.grammar import BlockDiffRefused, InvalidSlice  # rarely needed
 
     if isinstance(refusal, InvalidSlice):
         why = say(f"slice.{refusal.reason}", lang, {"part": refusal.part})
@@ -152,7 +152,7 @@ _PLAIN = (str, int, RelPath)
 
 
 class _Facts(dict[str, object]):
-    """The facts to be formatted, `?` for one not there; `span`: lines `start` to `end`."""
+    """The facts to format; `?` for a missing one. `span`: lines `start` to `end`."""
 
     lacked = False
 
@@ -182,7 +182,7 @@ class _Number(int):
 
 
 class _Text(str):
-    """A text; lines `N~M` or `N and M` have their noun: `{where:line|lines}`."""
+    """A text; lines `N~M` or `N and M` get their noun: `{where:line|lines}`."""
 
     __slots__ = ()
 
