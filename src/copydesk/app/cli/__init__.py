@@ -1,7 +1,7 @@
 """The command `copydesk`: its entry point.
 
-Nothing heavy is imported before a command runs, and each imports what it needs. Exit status:
-0 done, 1 refused, 2 the command line, the configuration or the workspace cannot be used.
+Nothing heavy is imported before a command runs, and each command imports what it needs. Exit
+status: 0 done, 1 refused, 2 unusable command line, configuration or workspace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.platform == "win32":
         print(
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _report_missing(error, words)
         return 2
     except OSError as error:
-        # The reader has closed (`| head`), or the disk is full: drop the buffer.
+        # The reader has closed the pipe (`| head`), or the disk is full: drop the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 1
@@ -54,7 +54,7 @@ def _replace_closed_streams() -> None:
     """Open the null device for closed standard streams, whose numbers files would get."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # it takes the lowest free number
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
 
 

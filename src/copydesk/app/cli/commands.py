@@ -37,7 +37,7 @@ from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; the exit status.
+    """Run the command; return the exit status.
 
     Raises one of `errors.KNOWN`. Sets the language of the configuration in `options`.
     """
@@ -79,7 +79,7 @@ def _config(options: argparse.Namespace, root: str) -> Config:
 def _open(
     options: argparse.Namespace, *, looks: bool = False, for_agents: bool = False
 ) -> OpenWorkspace:
-    """Open the workspace. With `looks`, do not make a state folder where there is none."""
+    """Open the workspace. With `looks`, do not create a missing state folder."""
     root = _root(options)
     config = _config(options, root)
     if for_agents and not options.member:
@@ -103,7 +103,7 @@ def _call(options: argparse.Namespace) -> int:
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
         config = opened.config
-        opened.kept = LongTexts(None)  # they are kept whole: there is no second call to read on in
+        opened.kept = LongTexts(None)  # not cut: there is no second call to read on
         report = opened.call(
             config.member,
             tool.name,
@@ -121,7 +121,7 @@ def _call(options: argparse.Namespace) -> int:
 
 
 def _set_own(options: argparse.Namespace, own: Own) -> None:
-    """Apply copydesk's own options that follow the tool's name, as if they came first."""
+    """Apply copydesk's own options that follow the tool's name as if they came first."""
     for name, value in own.items():
         if name == "lang" and value not in ("en", "zh"):
             raise UsageError(f"--lang must be en or zh, not {value!r}")
@@ -205,7 +205,7 @@ def _apply(options: argparse.Namespace) -> int:
 
 
 def _apply_patch(options: argparse.Namespace) -> int:
-    """Plan the patch and write it at once, as harnesses of apply_patch expect it; the status."""
+    """Plan the patch and write it at once, as apply_patch harnesses expect; return the status."""
     try:
         text: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
     except UnicodeDecodeError:
@@ -235,7 +235,7 @@ def _apply_patch(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    """Print the diff of a plan, as its bytes are; the status."""
+    """Print the diff of a plan with its exact bytes; return the status."""
     with _open(options, looks=True) as opened:
         planned = opened.desk.show(opened.member(opened.config.member), options.hunk_id)
     draft = planned.draft
@@ -250,7 +250,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
-    """Print the short form of a report; the exit status."""
+    """Print the short form of a report; return the exit status."""
     if options.json:
         dump(report.data)
     elif is_refused(report):
@@ -307,7 +307,7 @@ def _reject(options: argparse.Namespace) -> int:
 
 
 def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) -> int:
-    """Act on each named plan once, whatever the others do; `act` gives data, or raises Refusal."""
+    """Act once on each named plan, whatever the others do; `act` returns data or raises Refusal."""
     found: list[dict[str, object]] = []
     status = 0
     for hunk_id in dict.fromkeys(options.hunk_id):
@@ -332,7 +332,7 @@ def _review(options: argparse.Namespace) -> int:
 
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
-    with _open(options, looks=not terminal.Keys.work()) as opened:  # there it waits for plans
+    with _open(options, looks=not terminal.Keys.work()) as opened:  # it waits for plans there
         _check_declared(opened)
         return review(opened)
 
@@ -387,7 +387,7 @@ def _recovered_row(one: Settled, lang: Lang) -> tuple[str, ...]:
 
 
 def _reason(one: Settled, lang: Lang) -> str:
-    """Why a write could not be recovered, in words; empty where it was."""
+    """Why a write could not be recovered, in words; empty if it was recovered."""
     if one.refusal is not None:
         return errors.refusal_words(one.refusal, lang)
     return say_reason(one.reason, lang)
@@ -519,7 +519,7 @@ def _manual(options: argparse.Namespace) -> int:
     toolset, topic = options.toolset, options.topic or "index"
     if toolset not in names and options.topic is None:
         having = [name for name in names if toolset in names[name]]
-        if len(having) == 1:  # a page that one toolset alone has
+        if len(having) == 1:  # a page that only one toolset has
             toolset, topic = having[0], toolset
     if toolset not in names:
         raise unknown("manual for", toolset, names, hint)
@@ -539,7 +539,7 @@ def _manual(options: argparse.Namespace) -> int:
 
 
 def _trust(options: argparse.Namespace) -> int:
-    """Show the commands of the configuration, and allow them if the person agrees; the status."""
+    """Show the configured commands, and allow them if the person agrees; return the status."""
     root = _root(options)
     config = _config(options, root)
     trust = Trust(root, config.checks)
@@ -651,7 +651,7 @@ def _hook(options: argparse.Namespace) -> int:
 def _watch(options: argparse.Namespace) -> int:
     from copydesk.app.cli.watch import watch
 
-    with _open(options) as opened:  # what agents do is in the state folder, also the first time
+    with _open(options) as opened:  # agents' actions are in the state folder, even the first
         return watch(opened, options.seconds, as_json=options.json)
 
 
@@ -691,7 +691,7 @@ def _help(options: argparse.Namespace) -> int:
     if words[:1] == ["help"] or not words:
         parser.print_help()
         return 0
-    parser.parse_args([*words, "--help"])  # prints and leaves
+    parser.parse_args([*words, "--help"])  # prints and exits
     return 0
 
 
@@ -701,7 +701,7 @@ def _refuse_json(options: argparse.Namespace) -> None:
 
 
 def _find_tool(name: str) -> Tool:
-    """A tool by its name; raises UsageError with the close ones."""
+    """A tool by its name; raises UsageError with similar names."""
     known = {tool.name: tool for tool in all_tools()}
     if name not in known:
         raise unknown("tool", name, known, "copydesk call, without a tool, lists them all.")
@@ -719,7 +719,7 @@ def _list_tools(lang: Lang, *, as_json: bool) -> int:
 
 
 def _show_tool(one: Tool, lang: Lang, *, as_json: bool) -> int:
-    """Print a tool's description and arguments; the exit status."""
+    """Print a tool's description and arguments; return the exit status."""
     if as_json:
         sys.stdout.write(terminal.as_json(reference.definitions([one], "mcp", lang)[0]))
         return 0

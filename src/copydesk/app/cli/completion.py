@@ -1,7 +1,7 @@
-"""Completion on the command line: the scripts of the shells, and the words that they ask for.
+"""Completion on the command line: the shells' scripts, and the words that they request.
 
-The scripts ask `copydesk completion words -- WORD ...` for the words that may be in the place
-of the last one; a line `:files` means that the shell adds its own files.
+The scripts call `copydesk completion words -- WORD ...` for candidates for the last word; a line
+`:files` makes the shell add its own files.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def candidates(words: Sequence[str], opened: _Open) -> Iterator[str]:
     *before, last = words or [""]
     try:
         found = list(_candidates(before, last, opened))
-    except Exception:  # whatever is wrong with the workspace: a shell that completes says nothing
+    except Exception:  # whatever is wrong with the workspace, completion stays silent
         return
     for each in dict.fromkeys(found):
         if each == FILES or each.startswith(last):
@@ -164,7 +164,7 @@ def _tools() -> Iterator[str]:
 
 
 def _arguments(name: str, previous: str) -> Iterator[str]:
-    """The arguments of a tool after `copydesk call TOOL`, and files where it takes a path."""
+    """The arguments of a tool after `copydesk call TOOL`, and files if it takes a path."""
     from copydesk.tools.reference import all_tools
 
     if previous in ("--path", "--source", "--destination"):

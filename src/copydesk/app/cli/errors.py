@@ -1,4 +1,4 @@
-"""How a command that failed is reported, in words or as JSON, and its exit status."""
+"""How a failed command is reported, in words or as JSON, and its exit status."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SEE = {"HUNK_NOT_FOUND": "cli.see_pending", "FAILED": "cli.see_doctor"}
 
 
 KNOWN = (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
-"""The failures that are no bugs; any other keeps its traceback."""
+"""The failures that are not bugs; any other keeps its traceback."""
 
 
 def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
-    """Report the failure; the exit status."""
+    """Report the failure; return the exit status."""
     if isinstance(error, Refusal):
         if as_json:
             sys.stdout.write(terminal.as_json(refusal_data(error, lang)))
@@ -41,7 +41,7 @@ def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
 
 
 def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, object]:
-    """A refusal for a program; `known_facts` are added to those of the refusal."""
+    """A refusal for a program; `known_facts` are added to its own facts."""
     fields = reports.refused("", None, refusal, lang).fields
     return {**known_facts, **{name: fact for name, fact in fields.items() if name != "mode"}}
 
@@ -65,7 +65,7 @@ def _with_next(code: str, words: str, lang: Lang) -> str:
 
 
 def _unusable(error: Exception) -> tuple[str, str, str]:
-    """Code, message and next step of a failure that is no refusal."""
+    """Code, message and next step of a failure that is not a refusal."""
     if isinstance(error, UsageError):
         return "USAGE", str(error), error.hint
     if isinstance(error, ConfigError):

@@ -1,8 +1,8 @@
-"""`copydesk hook`: an Edit or Write of Claude Code, made here in the place of the client's tool.
+"""`copydesk hook`: makes an Edit or Write of Claude Code here, in place of the client's tool.
 
 Claude Code runs it before each call of those tools (a PreToolUse hook), with the call as JSON on
-standard input. A file below the root is edited here, with journal, approval and undo, and the
-client's own tool is told not to run, with what came of the edit. The client makes all other calls.
+standard input. A file below the root is edited here, with journal, approval and undo; the client's
+own tool is told not to run, with the result of the edit. The client makes all other calls itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.answers import Answer
 
 Call = tuple[str, Mapping[str, object]]
-"""A tool, and its arguments."""
+"""A tool and its arguments."""
 
 _AGAIN = "Before the next Edit or Write of this file, read it: the client refuses them otherwise.\n"
 
 
 def run(opened: OpenWorkspace) -> int:
-    """Answer the hook; print nothing to leave the call to the client. Raises UsageError."""
+    """Answer the hook, or print nothing to leave the call to the client; raises UsageError."""
     given = _given(sys.stdin.read())
     call = call_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
     if call:
@@ -36,14 +36,14 @@ def run(opened: OpenWorkspace) -> int:
 
 
 def call_for(root: str, tool: str, arguments: object) -> Call | None:
-    """The equivalent tool call; None for a call that is left to the client."""
+    """The equivalent tool call; None leaves the call to the client."""
     if not isinstance(arguments, dict):
         return None
     asked = cast("dict[str, Any]", arguments)
     path = _below(root, asked.get("file_path"))
     new = asked.get("content" if tool == "Write" else "new_string")
     if path is None or tool not in ("Edit", "Write") or not isinstance(new, str):
-        return None  # what is no call of these tools the client refuses itself
+        return None  # the client itself refuses invalid calls
     target = os.path.join(root, path)
     old = asked.get("old_string")
     if tool == "Edit" and old:
@@ -57,14 +57,14 @@ def call_for(root: str, tool: str, arguments: object) -> Call | None:
         return "Edit", {"path": path, **texts, "report": "brief"}
     is_empty = os.path.isfile(target) and not os.path.getsize(target)
     if tool == "Edit" and os.path.lexists(target) and not is_empty:
-        return None  # without an old text it makes new files alone, and says so
+        return None  # without an old text the client only creates files, and says so
     if os.path.lexists(target):
         return "write_file", {"path": path, "content": new}
-    return "Write", {"path": path, "content": new, "report": "brief"}  # it makes folders
+    return "Write", {"path": path, "content": new, "report": "brief"}  # it creates folders
 
 
 def _below(root: str, given: object) -> str | None:
-    """The path from the root, as it is spelled or by where its directory is; None outside."""
+    """The path from the root, as given or with its directory resolved; None if it is outside."""
     if not isinstance(given, str) or "\0" in given:
         return None
     path = os.path.join(root, given)
@@ -81,7 +81,7 @@ def denied(answer: Answer) -> dict[str, object]:
     """The answer of the hook: the client's tool does not run, and the agent reads this."""
     fields = answer.data
     done, text = fields.get("data", fields), answer.text
-    if text.startswith("{"):  # an envelope, which says all in words too
+    if text.startswith("{"):  # an envelope, which has a text for readers too
         text = str(fields["text"])
     if isinstance(done, Mapping) and "edit_id" in done:
         text = f"{text.rstrip()}\n{_AGAIN}"

@@ -1,4 +1,4 @@
-"""Imports without the collector of cycles, which would look through them again and again."""
+"""Imports without the garbage collector, which would scan the new objects repeatedly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def importing(*, to_serve: bool = False) -> Generator[None]:
-    """Pause the collector; `to_serve`: it permanently skips the current objects."""
+    """Pause the collector; `to_serve`: it will skip the current objects permanently."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -29,7 +29,7 @@ _TITLES = {"policy": "cli.init_what_policy", "gitignore": "cli.init_what_gitigno
 
 
 def run(options: argparse.Namespace, root: str, config: Config) -> int:
-    """Plan, show, ask, write; the exit status. Raises UsageError."""
+    """Plan, show, ask, write; return the exit status. Raises UsageError."""
     _check(options)
     setup = Setup(root, config, this_machine())
     named = _named(options.client) if options.client else None
@@ -64,7 +64,7 @@ def _named(names: Sequence[str]) -> list[Client]:
 
 
 class _InitRun:
-    """One run: does the steps and prints the result of each."""
+    """One run: carries out the steps and prints the result of each."""
 
     def __init__(
         self, options: argparse.Namespace, setup: Setup, steps: Sequence[Step], config: Config
@@ -77,7 +77,7 @@ class _InitRun:
         self._failed: dict[int, str] = {}
 
     def run(self) -> int:
-        """Show, ask and write; the exit status."""
+        """Show, ask and write; return the exit status."""
         self._show()
         changes = any(step.writes for step in self._steps)
         asks = changes and not self._options.dry_run

@@ -21,8 +21,8 @@ _LINE = 100
 
 
 def run(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Run one of the commands; the exit status."""
-    opened.kept = LongTexts(None)  # nothing is cut: the shell has no second call to read on
+    """Run one of the commands; return the exit status."""
+    opened.kept = LongTexts(None)  # not cut: the shell has no second call to read on
     return _COMMANDS[options.notes](opened, options)
 
 
@@ -71,7 +71,7 @@ def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Print the text of a block, or its parts each under its id."""
+    """Print the text of a block, or its parts with their ids."""
     arguments: dict[str, object] = {"blockId": options.block_id}
     if options.ids:
         arguments |= {"showId": True, "showSubStructure": True}
@@ -172,7 +172,7 @@ def _text(file: str | None) -> str:
 
 
 def _rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
-    """One row a block, indented below its heading."""
+    """One row per block, indented below its heading."""
     depth = 0
     for block in blocks:
         if block.kind == "h":

@@ -22,8 +22,8 @@ class UsageError(Exception):
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UsageError:
-    """The error for an unknown name, with the close ones."""
-    from copydesk.app.config import perhaps  # only a mistake pays for it
+    """The error for an unknown name; it lists similar names."""
+    from copydesk.app.config import perhaps  # only imported after a mistake
 
     return UsageError(f"no {kind} {name[:_LONGEST]!r}{perhaps(name, known)}", hint)
 
@@ -101,7 +101,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser, and the names of the commands."""
+    """The parser and the names of the commands."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument(
         "--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"
@@ -285,7 +285,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
 
 
 def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    """Add the commands below `copydesk notes`; `add` makes the parser of one."""
+    """Add the commands below `copydesk notes`; `add` creates the parser of one."""
     ls = add("ls", "list notebooks and their documents, or the blocks of a document")
     ls.add_argument("block_id", nargs="?", metavar="ID")
     ls.add_argument(
@@ -358,7 +358,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class ToolWords:
-    """The words after a tool's name: `text` is JSON, `-` or None; `named` are arguments by name."""
+    """The words after a tool's name: `text` is JSON, `-` or None; `named` are named arguments."""
 
     tool: str
     text: str | None
@@ -417,7 +417,7 @@ def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str])
     if not rest or (not form and name not in _OWN and rest[0].startswith("--")):
         if form or name in _OWN:
             raise _wrong(tool, f"--{name}: its value is missing")
-        return ""  # an argument that the tool does not have: the wire says so
+        return ""  # an argument that the tool does not have; the argument check reports it
     return rest.popleft()
 
 

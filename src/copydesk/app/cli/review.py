@@ -1,7 +1,7 @@
 """Approving plans on the terminal, and `copydesk review`, which steps through all pending plans.
 
-What is approved is what was on the screen. When the file or the plan has changed since, it is
-shown again.
+An approval is for what was on the screen. If the file or the plan has changed since, it is shown
+again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from copydesk.tools.reports import short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _SEEN = 8
-"""Digits of a digest that cannot be guessed."""
+"""The least digits of a digest that cannot be guessed."""
 
 
 def reviewer(opened: OpenWorkspace) -> Member:
@@ -58,7 +58,7 @@ def reviewer(opened: OpenWorkspace) -> Member:
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
-    """Approve a plan; `after` is the shown digest, or its first 8 or more digits."""
+    """Approve a plan; `after` is the shown digest, or at least its first 8 digits."""
     person, review = reviewer(opened), opened.desk.review
     lang = opened.config.lang
     shown = review.show(person, hunk_id)
@@ -103,14 +103,14 @@ def decision_words(decision: Decision, lang: Lang) -> str:
 
 
 def log_approvals(opened: OpenWorkspace) -> int:
-    """Print each approved edit as a line of JSON, oldest first; the exit status."""
+    """Print each approved edit as a line of JSON, oldest first; return the exit status."""
     for row in reversed(_approved(opened)):
         out(terminal.json_line(row))
     return 0
 
 
 def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
-    """Compare the lines of a log with the journal; the exit status, 1 where one differs."""
+    """Compare the lines of a log with the journal; return the exit status, 1 if one differs."""
     rows = {_canonical(row) for row in _approved(opened)}
     wrong: list[int] = []
     count = 0
@@ -173,7 +173,7 @@ class _Done:
 
 
 class _Pager:
-    """Rows of which a screen at a time is shown; `is_seen` once all of them were."""
+    """Rows shown a screen at a time; `is_seen` is True once all of them were shown."""
 
     def __init__(self, rows: Iterator[str]) -> None:
         self._rows = rows
@@ -190,25 +190,25 @@ class _Pager:
         return self._drawn[start : self._stop]
 
     def back(self, count: int) -> list[str]:
-        """The rows of the screen before; the first ones at the start."""
+        """The rows of the previous screen; at the start, the first ones."""
         self._stop = max(self._stop - count, min(count, len(self._drawn)))
         return self._drawn[max(self._stop - count, 0) : self._stop]
 
 
 class _Moved(Exception):
-    """The plan that is shown was decided on meanwhile, or is gone."""
+    """The plan on the screen was decided on meanwhile, or is gone."""
 
 
 def review(opened: OpenWorkspace) -> int:
-    """Step through the plans that need a decision; the exit status."""
+    """Step through the plans that need a decision; return the exit status."""
     return _Review(opened).run()
 
 
 class _Review:
     """One run through the plans.
 
-    On a terminal that gives single keys a plan is shown by the screen, and new plans come into
-    the queue as they are made; else its diff is printed, and an answer is a line.
+    On a terminal with single keys, plans are shown a screen at a time, and new plans join the queue
+    as they are created; otherwise the whole diff is printed, and an answer is a line.
     """
 
     def __init__(self, opened: OpenWorkspace) -> None:
@@ -229,7 +229,7 @@ class _Review:
         return reviewer(self._opened)
 
     def run(self) -> int:
-        """Show each plan and act on the answers; the exit status."""
+        """Show each plan and act on the answers; return the exit status."""
         status = 0
         try:
             self._refresh()
@@ -258,12 +258,12 @@ class _Review:
                 self._at += 1
                 continue
             self._show(all_)
-            with suppress(_Moved):  # it is looked at again
+            with suppress(_Moved):  # it is checked again
                 if not self._ask(all_):
                     return
 
     def _look(self) -> list[Shown]:
-        """The plans that are to be shown now, as they are now; none where the next one went."""
+        """The plans to show now, in their current state; none if the next one is gone."""
         hunk_id = self._queue[self._at]
         if hunk_id not in self._view.ids:
             self._view = _View((hunk_id,), split=self._view.split)
@@ -271,7 +271,7 @@ class _Review:
         for one in self._view.ids:
             try:
                 shown = self._review.show(self._reviewer, one)
-            except Refusal as refusal:  # it went meanwhile
+            except Refusal as refusal:  # it is gone
                 if one not in self._mine:
                     self._complain(one, refusal)
                 continue
@@ -283,7 +283,7 @@ class _Review:
         if len(self._view.ids) > 1 and any(one.refusal for one in all_):
             self._view = _View(
                 (hunk_id,), split=self._view.split
-            )  # together only what can be written
+            )  # together only those that can be written
             return self._look()
         return all_
 
@@ -292,7 +292,7 @@ class _Review:
         return {plan.id for done in self._done for plan in done.plans}
 
     def _refresh(self) -> bool:
-        """Take new plans into the queue; whether anything has changed."""
+        """Add new plans to the queue; return whether anything has changed."""
         changes = self._opened.changes()
         if changes == self._changes:
             return False
@@ -303,7 +303,7 @@ class _Review:
         return True
 
     def _ask(self, all_: list[Shown]) -> bool:
-        """Ask until an answer is acted on; False to stop."""
+        """Ask until an answer is acted on; return False to stop."""
         while True:
             key = self._answer(self._offered(all_), all_)
             keys = self._offered(all_)
@@ -322,7 +322,7 @@ class _Review:
                 rows = self._pager.back(height) if key == "b" else self._pager.on(counts[key])
                 out("".join(f"{row}\n" for row in rows))
                 if rows:
-                    self._view.is_asked = False  # keys typed before are early again
+                    self._view.is_asked = False  # keys typed before count as early again
                 continue
             if key not in keys or key == "?":
                 self._help(keys, unseen=key in "yw" and not self._pager.is_seen)
@@ -332,12 +332,12 @@ class _Review:
                     return True
             except (ContentChanged, AlreadyDecided, HunkNotFound) as refusal:
                 self._complain(all_[0].plan.id, refusal)
-                return True  # shown again as it is now
+                return True  # shown again in its current state
             except Refusal as refusal:
                 self._complain(all_[0].plan.id, refusal)
 
     def _ask_at_end(self) -> bool:
-        """Wait for a new plan, or for a key that returns to an earlier one; False to stop."""
+        """Wait for a new plan, or a key that returns to an earlier one; return False to stop."""
         if self._queue:
             self._say("cli.all_seen")
         while self._at >= len(self._queue):
@@ -357,7 +357,7 @@ class _Review:
         return True
 
     def _before(self) -> int:
-        """The place of the plan before that is not decided on; -1 for none."""
+        """The index of the previous undecided plan; -1 if there is none."""
         mine = self._mine
         return next((i for i in range(self._at - 1, -1, -1) if self._queue[i] not in mine), -1)
 
@@ -393,7 +393,7 @@ class _Review:
                 out("\r" + " " * min(terminal.columns(was), self._size.columns - 1) + "\r" + prompt)
 
     def _still(self, all_: list[Shown]) -> bool:
-        """Whether the plans are to be decided on as they were shown."""
+        """Whether the plans are still undecided and as they were shown."""
         waiting = {one.plan.id: one for one in self._review.pending(self._reviewer)}
         return all(
             (now := waiting.get(one.plan.id)) is not None
@@ -403,7 +403,7 @@ class _Review:
         )
 
     def _act(self, key: str, all_: list[Shown]) -> bool:
-        """Run the command of a key; True to continue with the next plan."""
+        """Run the command of a key; return True to continue with the next plan."""
         first = all_[0]
         if key == "a":
             self._view.whole = True
@@ -444,7 +444,7 @@ class _Review:
         return True
 
     def _write(self, all_: list[Shown]) -> None:
-        """Approve and write at once; several all or none."""
+        """Approve and write at once; several plans all or none."""
         outcome = self._review.apply(self._reviewer, [one.seen for one in all_])
         if isinstance(outcome, Rejected | Withheld):
             raise outcome.refusal
@@ -461,7 +461,7 @@ class _Review:
         self._record(_Done("written", plans, tuple(dict.fromkeys(filter(None, ids)))), *words)
 
     def _edit(self, shown: Shown) -> bool:
-        """Replace the new text in the editor; whether it was changed."""
+        """Replace the new text in the editor; return whether it was changed."""
         old = text_of(shown.plan.request)
         assert old is not None, "the key is not offered"
         with self._keys.lines() if self._keys else nullcontext():
@@ -520,7 +520,7 @@ class _Review:
         return f"{keys}jq?"
 
     def _of_file(self, shown: Shown) -> list[str]:
-        """The plans of the same file that are to be decided on, as far as they are known."""
+        """The known undecided plans of the same file."""
         waiting = self._review.pending(self._reviewer)
         path = shown.plan.request.path
         same = {w.plan.id for w in waiting if w.decision is None and w.plan.request.path == path}
@@ -549,13 +549,13 @@ class _Review:
 
     @property
     def _size(self) -> os.terminal_size:
-        """That of the terminal as it is now; of the environment where it does not say."""
+        """The current size of the terminal, or that in the environment if unknown."""
         found = os.get_terminal_size(sys.stdout.fileno())
         return found if found.columns and found.lines else shutil.get_terminal_size()
 
     @property
     def _height(self) -> int:
-        """How many rows are shown at a time: the screen but for the prompt and a row of before."""
+        """The rows to show at a time: the screen without the prompt and one earlier row."""
         return max(self._size.lines - 2, 3)
 
     @property
@@ -564,7 +564,7 @@ class _Review:
         return wide if self._view.split is None else self._view.split
 
     def _show(self, all_: list[Shown]) -> None:
-        """Draw the plans: on a terminal the first page of them, else all."""
+        """Draw the plans: on a terminal their first page, otherwise all of them."""
         self._view.is_asked = False
         if self._keys is None:
             for one in all_:
@@ -598,7 +598,7 @@ class _Review:
         return say("left_out.characters", self._lang, {"count": count})
 
     def _about(self, one: Shown) -> Iterator[str]:
-        """The lines that are printed above a plan's diff."""
+        """The lines above a plan's diff."""
         plan = one.plan
         facts = {
             "at": self._queue.index(plan.id) + 1,
@@ -623,7 +623,7 @@ class _Review:
             yield terminal.line(check_words(check, self._lang))
 
     def _print(self, one: Shown) -> None:
-        """Print a plan, the start of it where it is long."""
+        """Print a plan, or only its start if it is long."""
         head, *rest = self._about(one)
         out(terminal.strong(head, self._coloured) + "\n" + "".join(f"{each}\n" for each in rest))
         if one.refusal is not None:
@@ -655,7 +655,7 @@ class _Review:
 class _View:
     """The plans on the screen, one or several of a file, and how they are drawn.
 
-    `is_cut`: a part of it that changes is not in its rows. `is_asked`: there was a prompt since.
+    `is_cut`: some of the change is not in its rows. `is_asked`: there was a prompt since.
     """
 
     ids: tuple[str, ...] = ()
@@ -691,7 +691,7 @@ _KEYS = {
 
 
 def edited(text: str, suffix: str) -> str | None:
-    """The text as the person's editor leaves it; None when the editor fails."""
+    """The text as the person's editor leaves it; None if the editor fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="copydesk-") as folder:
         file = Path(folder, f"new{suffix}")

@@ -61,15 +61,16 @@ class _Seen:
         self._edit = edits[0].edit_id if edits else 0
 
     def news(self) -> Iterator[_Event]:
-        """The events since the last call; on the first call the pending plans."""
+        """The events since the last call; on the first call, the pending plans."""
         opened = self._opened
         try:
             name = opened.config.member
             edits = opened.history(name, most=_MOST_EDITS)
-            # Read after the edits: a plan that is gone by then was written in one of them, or next.
+            # Read after the edits: a plan that is gone by then was written by one of them, or by
+            # the next.
             now = {one.plan.id: one for one in opened.desk.review.pending(opened.member(name))}
             late = opened.history(name, most=_MOST_EDITS)
-        except Refusal as refusal:  # the next look tells more
+        except Refusal as refusal:  # the next check will tell more
             yield {"event": "refused", "reason": refusal.code}
             return
         new = [one for one in reversed(late or edits) if one.edit_id > self._edit]
