@@ -1,7 +1,7 @@
 """The HTTP server: MCP at `/mcp`, the review page at `/`, and the checks in front of both.
 
-A request whose Host or Origin is not this server's is refused before anything of it is read.
-A token is compared in constant time and never logged.
+A request with a foreign Host or Origin is refused before any of it is read. A token is compared in
+constant time and never logged.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
 LOOK_SECONDS: Final = 0.5
-"""How often the token of a running request is checked again."""
+"""The interval for checking the token of a running request again."""
 
 LISTEN: Final = "subscriptions/listen"
-"""The request of 2026-07-28 whose answer is an event stream."""
+"""The request of protocol 2026-07-28 whose answer is an event stream."""
 
 LARGE_BYTES: Final = 1 << 20
-"""A body of this size is parsed in a thread."""
+"""Bodies of at least this size are parsed in a thread."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server bound to `host` is reached from this machine only."""
+    """Whether a server bound to `host` can be reached from this machine only."""
     if host == "localhost":
         return True
     address = _address(host)
@@ -61,9 +61,10 @@ def is_loopback(host: str) -> bool:
 
 
 class HostGuard:
-    """Refuses requests, and Origins, for other host names than `names` (DNS rebinding).
+    """Refuses requests and Origins with host names other than `names` (DNS rebinding).
 
-    A literal address cannot be rebound: it may be loopback, or any if the server is bound to more.
+    A literal address cannot be rebound, so loopback addresses are allowed, and all addresses if the
+    server is bound to more.
     """
 
     def __init__(self, app: ASGIApp, host: str, names: Iterable[str] = ()) -> None:
@@ -104,7 +105,7 @@ class MemberTokens:
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The member of a token. Compares with all tokens, so that the time reveals nothing."""
+        """The member of a token; compares with all tokens, so that the time reveals nothing."""
         given = _digest(token)
         found: str | None = None
         for known, member in self._tokens().items():
@@ -115,7 +116,7 @@ class MemberTokens:
         return AccessToken(token=given.hex(), client_id=found, scopes=[])
 
     def still(self, given: AccessToken) -> bool:
-        """Whether the token is still the member's."""
+        """Whether the token still belongs to the member."""
         tokens = self._tokens().items()
         return any(
             _digest(known).hex() == given.token and m == given.client_id for known, m in tokens
@@ -123,9 +124,9 @@ class MemberTokens:
 
 
 class TokenGuard:
-    """Lets bearers of valid tokens through; `member_of` gives the member.
+    """Lets bearers of valid tokens through; `member_of` returns the member.
 
-    Lets everyone through while no token was ever configured. Requests end with their token.
+    Lets everyone through while no token was ever configured. A request ends when its token does.
     """
 
     def __init__(self, app: ASGIApp, tokens: Callable[[], Mapping[str, str]]) -> None:
@@ -151,7 +152,7 @@ class TokenGuard:
             await self._guarded(scope, receive, send)
 
     async def _check_guesses(self, scope: Scope) -> None:
-        """Raise TooMany for an address that guesses; a token that was right before is exempt."""
+        """Raise TooMany for an address that guesses; tokens that were right before are exempt."""
         scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return
@@ -228,13 +229,13 @@ class MessageRepair:
 
 
 def address_of(scope: Scope) -> str:
-    """The client's address; behind a trusted proxy the one that the proxy names."""
+    """The client's address (for IPv6 its /64 network), as a trusted proxy reports it."""
     client = scope.get("client")
     return network_of(client[0]) if client else ""
 
 
 def _wait(words: str, wait: TooMany) -> Response:
-    """The answer to a client that has to try again later."""
+    """The response for a client that has to try again later."""
     text = f"{words}: try again in {wait.seconds} s"
     return PlainTextResponse(text, wait.status, {"Retry-After": str(wait.seconds)})
 
@@ -269,14 +270,14 @@ MOST_SESSIONS: Final = 1_000
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
-    """The members by their bearer tokens now; the last valid ones while the file is invalid."""
+    """The current members by bearer token; the last valid ones while the file is invalid."""
     with suppress(ConfigInvalid):
         return tokens_of(opened.config)
     return tokens_of(opened.settings)
 
 
 def tokens_of(config: Config) -> dict[str, str]:
-    """The members by their bearer tokens; raises ConfigError when two members share one."""
+    """The members by bearer token; raises ConfigError if two members share one."""
     found: dict[str, str] = {}
     for name, member in config.members.items():
         if member.token is None:
@@ -299,12 +300,12 @@ def build_app(
     body_bytes: int = MOST_MESSAGE_BYTES,
     announce: Callable[[str], None] | None = None,
 ) -> Starlette:
-    """The ASGI application, for a server bound to `host` and `port`.
+    """The ASGI application for a server bound to `host` and `port`.
 
-    `tokens` gives the member of each bearer token; None for those of the configuration, as it is
-    now. Without any from the start, everyone is the default member, which only a loopback host may
-    offer: else ConfigError. A body of more than `body_bytes` is answered 413. `announce` is told
-    each one-time token for the page; without it the page is open to the members' own tokens only.
+    `tokens` returns the members by bearer token; None uses the current configuration. If there are
+    none at the start, everyone is the default member, which is allowed on a loopback host only:
+    otherwise ConfigError. A body of more than `body_bytes` gets status 413. `announce` receives
+    each one-time token for the page; without it, only the members' own tokens open the page.
     """
 
     def known() -> Mapping[str, str]:
@@ -318,7 +319,7 @@ def build_app(
         app=server,
         max_request_body_size=body_bytes,
         max_sessions=MOST_SESSIONS,
-        # The guard in front knows more: addresses, other names, several headers.
+        # The guard in front is stricter: addresses, other names, several headers.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     repaired = MessageRepair(StreamableHTTPASGIApp(manager))
@@ -341,7 +342,7 @@ def build_app(
 
 
 def run_http(opened: OpenWorkspace, host: str, port: int) -> None:
-    """Serve until a signal ends it, on a free port for 0, with the address printed; ConfigError."""
+    """Serve until a signal, on a free port for 0, and print the address; raises ConfigError."""
     config = opened.config
     shown = f"[{host}]" if ":" in host else host
     at: list[int] = []
@@ -371,7 +372,7 @@ def run_http(opened: OpenWorkspace, host: str, port: int) -> None:
 def server_of(
     app: Starlette, trusted_proxies: Sequence[str] = (), *, grace_seconds: int = 5
 ) -> uvicorn.Server:
-    """The server of the application, with its limits; X-Forwarded-For counts of these proxies."""
+    """The application's server with its limits; X-Forwarded-For of these proxies is trusted."""
     networks = tuple(ipaddress.ip_network(each) for each in trusted_proxies)
 
     def trusted(address: str) -> bool:
@@ -379,7 +380,7 @@ def server_of(
 
     settings = uvicorn.Config(
         app,
-        # uvicorn calls it for each connection; its annotation asks for a class
+        # uvicorn calls it for each connection, although the annotation requires a class
         http=cast("Any", Connections(trusted)),
         ws="none",
         log_level="warning",
@@ -392,9 +393,9 @@ def server_of(
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A listening socket; raises ConfigError when the address cannot be had."""
+    """A listening socket; raises ConfigError if the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # by its protocol asyncio knows that TCP_NODELAY can be set, without which answers wait 40 ms
+    # asyncio sets TCP_NODELAY only if it knows the protocol; without it answers wait 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,7 +1,7 @@
 """Limits of the HTTP server: wrong tokens, event streams, connections, unfinished requests.
 
-Nobody holds more than a share, by address and in total; a client that sends its request at
-once is served however many unfinished requests others hold.
+Nobody gets more than a share, by address and in total; a client that sends its request at once is
+served however many unfinished requests others have.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_FAILED: Final = 8
-"""How many wrong tokens one address may send within `WINDOW_MS`."""
+"""The most wrong tokens that one address may send within `WINDOW_MS`."""
 
 MOST_FAILED_ALL: Final = 100
-"""How many all addresses together may send."""
+"""The most wrong tokens from all addresses together."""
 
 WINDOW_MS: Final = 60_000
 MOST_STREAMS: Final = 32
-"""How many event streams one member, or one address without tokens, may have open."""
+"""The most open event streams of one member, or of one address without tokens."""
 
 MOST_STREAMS_ALL: Final = 100
 MOST_CONNECTIONS: Final = 256
-"""How many connections one address may have, unless it is a trusted proxy."""
+"""The most connections from one address, unless it is a trusted proxy."""
 
 MOST_CONNECTIONS_ALL: Final = 1_000
 MOST_HALF_SENT: Final = 32
-"""How many unfinished requests one address may have; of more the oldest is closed."""
+"""The most unfinished requests of one address; then the oldest is closed."""
 
 MOST_HALF_SENT_ALL: Final = 256
 IDLE_SECONDS: Final = 10.0
-"""How long an unfinished request may send nothing."""
+"""The longest time that an unfinished request may send nothing."""
 
 HEADERS_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 120.0
@@ -45,7 +45,7 @@ _MOST_ADDRESSES: Final = 10_000
 
 
 def network_of(address: str) -> str:
-    """The unit that limits count: an address, for IPv6 the /64 network of one customer."""
+    """The unit that limits count: an IPv4 address, or the /64 network of an IPv6 customer."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -56,7 +56,7 @@ def network_of(address: str) -> str:
 
 
 class TooMany(Exception):
-    """A limit is reached; `status` and `seconds` are for the answer and its Retry-After."""
+    """A limit is reached; `status` and `seconds` are for the response and its Retry-After."""
 
     def __init__(self, status: int, seconds: int) -> None:
         super().__init__(status, seconds)
@@ -102,10 +102,10 @@ class Streams:
             yield
         finally:
             self._open[holder] -= 1
-            self._open += Counter()  # forget who holds none
+            self._open += Counter()  # forget holders without any
 
     def check(self, holder: str) -> None:
-        """Raise TooMany if one more stream would be too many."""
+        """Raise TooMany if another stream would exceed a limit."""
         if self._open[holder] >= MOST_STREAMS:
             raise TooMany(429, RETRY_SECONDS)
         if self._open.total() >= MOST_STREAMS_ALL:
@@ -113,7 +113,7 @@ class Streams:
 
 
 class Connections:
-    """Counts the connections of one server, and makes the protocol of each."""
+    """Counts the connections of one server, and creates their protocols."""
 
     def __init__(self, trusted: Callable[[str], bool] = lambda address: False) -> None:
         self._trusted = trusted
@@ -121,13 +121,13 @@ class Connections:
         self._half_sent: OrderedDict[LimitedProtocol, str] = OrderedDict()
 
     def __call__(self, *args: Any, **named: Any) -> LimitedProtocol:
-        """Make a protocol for uvicorn."""
+        """Create a protocol for uvicorn."""
         made = LimitedProtocol(*args, **named)
         made.limits = self
         return made
 
     def enter(self, address: str) -> bool:
-        """Count a connection; False if it is one too many."""
+        """Count a connection; False if it exceeds a limit."""
         key = network_of(address)
         shared = self._trusted(address)
         if self._of.total() >= MOST_CONNECTIONS_ALL:
@@ -160,7 +160,7 @@ class Connections:
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 with a time limit for each request to come in."""
+    """HTTP/1.1 with a time limit for receiving each request."""
 
     limits: Connections
 
@@ -185,7 +185,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Process the data, and see whether the request is complete."""
+        """Process the data, and check whether the request is complete."""
         if not self._counted:
             return
         super().data_received(data)
@@ -199,7 +199,7 @@ class LimitedProtocol(H11Protocol):
             self._come()
 
     def give_up(self) -> None:
-        """Close the connection: the request did not come in time."""
+        """Close the connection: the request did not arrive in time."""
         self._come()
         if self.transport.is_closing():
             return
@@ -222,7 +222,7 @@ class LimitedProtocol(H11Protocol):
         self._timer = self.loop.call_later(max(0.0, left), self._late)
 
     def _late(self) -> None:
-        if self.flow.read_paused:  # it is the server that does not read
+        if self.flow.read_paused:  # the server itself does not read
             self._began = self.loop.time()
             self._await_request()
         else:

@@ -1,9 +1,9 @@
-"""JSON-RPC messages as they come in, and results as they go out.
+"""Incoming JSON-RPC messages and outgoing results.
 
-Every message that expects an answer either passes in a form that the protocol library can
-parse, or is answered here: the library leaves what it cannot parse (a lone surrogate, bytes
-that are not UTF-8) without an answer, and its client waiting. Every text that leaves here is
-valid UTF-8 and below the size limit: one lone surrogate ends the library's stdio server.
+Every message that expects an answer either passes in a form that the protocol library can parse, or
+is answered here: the library does not answer what it cannot parse (a lone surrogate, bytes that are
+not UTF-8), and its client would wait. Every text that leaves here is valid UTF-8 and below the size
+limit: one lone surrogate ends the library's stdio server.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from copydesk.tools.answers import Answer, Envelope, Original
 from copydesk.tools.report import Lang
 
 MOST_MESSAGE_BYTES: Final = 64 << 20
-"""The largest message that is read, in bytes."""
+"""The largest message to read, in bytes."""
 
 ARGUMENTS: Final = "copydesk.arguments"
-"""The key of the original arguments in a request's scope, when they were repaired."""
+"""The key of the original arguments in a request's scope, if they were repaired."""
 
 _ID = re.compile(rb'"id"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]{0,200}"|-?\d{1,18})(?=\s*[,}])')
 _LONE = re.compile("[\ud800-\udfff]")
@@ -51,23 +51,23 @@ class ParsedMessage:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReply:
-    """The JSON-RPC error that answers a message which cannot be taken."""
+    """The JSON-RPC error that answers an unacceptable message."""
 
     reply: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RequestScope:
-    """Stands for the HTTP request on other transports: a scope for handlers."""
+    """Takes the place of the HTTP request on other transports: a scope for handlers."""
 
     scope: Mapping[str, object]
 
 
 def parse_message(raw: bytes) -> ParsedMessage | ErrorReply:
-    """Parse a message; an ErrorReply when it cannot be taken.
+    """Parse a message; an ErrorReply if it is unacceptable.
 
-    Lone surrogates and bytes that are not UTF-8 are replaced with U+FFFD, and
-    the arguments of a tool call kept as they came, for the tool to refuse.
+    Lone surrogates and bytes that are not UTF-8 are replaced with U+FFFD; the original arguments of
+    a tool call are kept for the tool to refuse.
     """
     try:
         return _framed(from_json(raw), raw, None)
@@ -76,19 +76,19 @@ def parse_message(raw: bytes) -> ParsedMessage | ErrorReply:
 
 
 def original_arguments(request: object, given: object) -> object:
-    """A call's arguments as its client sent them; `given` is what the library parsed."""
+    """A call's arguments as the client sent them; `given` is what the library parsed."""
     scope = cast("Mapping[str, object]", getattr(request, "scope", None) or {})
     return scope.get(ARGUMENTS, given)
 
 
 def error_reply(code: int, message: str, request_id: object = None) -> ErrorReply:
-    """The answer to a message that cannot be taken."""
+    """The answer to an unacceptable message."""
     error = {"code": code, "message": message}
     return ErrorReply(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode())
 
 
 def too_large(head: bytes, limit: int) -> ErrorReply:
-    """The answer to a message above the limit, of which `head` is the beginning."""
+    """The answer to a message above the limit that begins with `head`."""
     return error_reply(INVALID_REQUEST, f"Message larger than {limit} bytes", _id_within(head))
 
 
@@ -107,7 +107,7 @@ def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
         if frame.get("id") != repaired.get("id"):
             return error_reply(INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
         params: Any = frame.get("params")
-        if isinstance(params, dict) and "arguments" in params:  # as they came
+        if isinstance(params, dict) and "arguments" in params:  # as they arrived
             given = cast("dict[str, Any]", params)["arguments"]
             return _framed(parsed, body, {ARGUMENTS: given})
         return _framed(parsed, body, {})
@@ -128,7 +128,7 @@ def _framed(
 
 
 def _kind(frame: Mapping[str, Any]) -> type[JSONRPCMessage]:
-    """The kind of message, by its members: a request with a malformed id is no notification."""
+    """The kind of message, by its members: a request with a malformed id is not a notification."""
     if "method" in frame:
         return JSONRPCRequest if "id" in frame else JSONRPCNotification
     return JSONRPCError if "error" in frame else JSONRPCResponse
@@ -154,7 +154,7 @@ def _id_of(raw: bytes, text: str) -> object:
 
 
 def _id_within(raw: bytes) -> object:
-    """The id, when the bytes hold exactly one; an answer to a wrong id is worse than none."""
+    """The id if the bytes contain exactly one; an answer with a wrong id is worse than none."""
     found = {match[1] for match in _ID.finditer(raw)}
     return json.loads(found.pop()) if len(found) == 1 else None
 
@@ -168,7 +168,7 @@ MOST_RESULT_BYTES: Final = 1_000_000
 """The largest result, in bytes of JSON: clients read no event above 1 MiB."""
 
 _MOST_OF_CHARACTER = 6
-"""Bytes that one character takes in JSON: a control character."""
+"""The most bytes that one character takes in JSON: a control character."""
 
 _CUT: Final[Mapping[Lang, str]] = {
     "en": "\n\n[Cut here: {shown} of {size} bytes are shown. Ask for less at once.]\n",
@@ -188,7 +188,7 @@ def sendable(text: str) -> str:
 
 
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
-    """The sendable text, cut with a remark when its JSON is above `most` bytes."""
+    """The sendable text, cut with a note if its JSON exceeds `most` bytes."""
     whole = kept = sendable(text)
     if _MOST_OF_CHARACTER * len(whole) + 2 <= most:
         return whole
@@ -201,9 +201,9 @@ def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
 
 
 def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolResult:
-    """An answer as a tool's result; without the structured part when both would be above the cap.
+    """An answer as a tool result; without structured data if both together exceed the limit.
 
-    An answer in the form of another program is whole, and structured where that one's is.
+    An answer in the form of another program is whole, and structured if that program's is.
     """
     if isinstance(answer, Envelope) and answer.original is not None:
         return _as_original(answer, answer.original, structured=structured)

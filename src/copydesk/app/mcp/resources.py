@@ -34,17 +34,17 @@ MANUAL: Final = MANUAL_PREFIX + "{toolset}/{topic}"
 _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
 _CALM_SECONDS = 0.05
-"""So long after a change the plans are looked at: its call is answered first, and has the cores.
+"""The delay before plans are listed after a change: first the call is answered.
 
-What is planned and applied by one call changes nothing then.
+If one call both plans and applies, nothing has changed then.
 """
 
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
-"""How often changes by other processes are looked for."""
+"""The interval of checks for changes by other processes."""
 
 _in_call: ContextVar[bool] = ContextVar("in_call", default=False)
-"""Whether the code runs for a call within `Hunks.notified_after`, in whichever thread."""
+"""Whether the code runs for a call inside `Hunks.notified_after`, in any thread."""
 
 _log = logging.getLogger("copydesk")
 
@@ -68,9 +68,9 @@ class Hunks:
 
     @contextmanager
     def notified_after(self) -> Generator[None]:
-        """Notify clients of what the call within changes at its end, so that it is not interrupted.
+        """Notify clients of a call's changes only at its end, so that they do not interrupt it.
 
-        A wake-up of the event loop in the middle of a call costs a tenth of a small edit.
+        Waking the event loop in the middle of a call costs a tenth of a small edit.
         """
         token = _in_call.set(True)
         try:
@@ -132,7 +132,7 @@ class Hunks:
         return t.EmptyResult()
 
     async def connected(self, ctx: Ctx, params: t.NotificationParams) -> None:
-        """A client of the handshake era is ready: remember it until its connection closes."""
+        """Remember a ready client of the handshake era until its connection closes."""
         connection = _connection(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or id(connection) in self._connections:
             return
@@ -166,7 +166,7 @@ class Hunks:
     ) -> None:
         changes = await self._changes(None)
         known = await self._waiting({})
-        task_status.started()  # what comes from now on is news to every client
+        task_status.started()  # from now on every change is news to the clients
         while True:
             with anyio.move_on_after(_LOOK_SECONDS):
                 await news.wait()
@@ -193,14 +193,14 @@ class Hunks:
         """A value that differs once another process has planned or decided something."""
         try:
             return await anyio.to_thread.run_sync(self._opened.changes)
-        except Refusal:  # the next look tells
+        except Refusal:  # the next check will tell
             return known
 
     async def _waiting(self, known: dict[str, object]) -> dict[str, object]:
-        """The pending plans, each with a value that differs once it was planned again."""
+        """The pending plans, each with a value that differs once it is replanned."""
         try:
             return await anyio.to_thread.run_sync(self._read_waiting)
-        except Refusal:  # the next look tells
+        except Refusal:  # the next check will tell
             return known
         except Exception:  # best effort: a notification that failed must not end the server
             _log.exception("cannot list the plans that wait")
@@ -228,7 +228,7 @@ async def _tell(connection: Connection, listed: bool, changed: set[str]) -> None
 
 
 def _connection(ctx: Ctx) -> Connection:
-    """The connection of a request: only its exit stack says when it closes."""
+    """The connection of a request: only its exit stack reveals when it closes."""
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
@@ -247,7 +247,7 @@ def _not_found(uri: str, code: str) -> MCPError:
 
 
 _MOST_COMPLETED: Final = 100
-"""The protocol allows no more."""
+"""The limit of the protocol."""
 
 _TITLE = {"en": "The manual of {toolset}", "zh": "{toolset} 手册"}
 _TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。默认:{first}。"}
@@ -279,7 +279,7 @@ class Manuals:
         ]
 
     def resource(self, uri: str) -> str:
-        """A page, or a part of one; raises MCPError for an unknown one."""
+        """A page, or a part of one; raises MCPError if it does not exist."""
         toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
         try:
             return manuals.part(toolset, topic, self._lang)
@@ -292,7 +292,7 @@ class Manuals:
         return t.ListPromptsResult(prompts=[self._prompt(name) for name in self._toolsets])
 
     async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        """The text of a topic; raises MCPError for an unknown one."""
+        """The text of a topic; raises MCPError if it does not exist."""
         topics = self._topics(params.name)
         topic = (params.arguments or {}).get("topic") or topics[0]
         if topic not in topics:
@@ -302,7 +302,7 @@ class Manuals:
         return t.GetPromptResult(description=self._title(params.name), messages=[message])
 
     async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
-        """The topics, or toolsets, that begin with the typed text."""
+        """The topics or toolsets that begin with the typed text."""
         found: list[str] = []
         if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
             found = list(self._topics(params.ref.name))

@@ -1,9 +1,9 @@
 """The MCP server: the catalog's tools for a client, and questions to its user about a pending plan.
 
-Import it only where a server is started: the protocol library takes most of a second. No text
-of a Python exception reaches a client; calls run in threads, so none blocks another. The user is
-shown the whole diff, and an approval holds for those bytes only; an answer that is no decision
-decides nothing. No call waits for it: without it all answers are the same.
+Import it only to start a server: importing the protocol library takes most of a second. No text of
+a Python exception reaches a client; calls run in threads, so none blocks another. The user sees the
+whole diff, and an approval holds for those bytes only; an answer without a decision decides
+nothing. No call waits for the user: without an answer, all results are the same.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ MOST_BYTES: Final = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A plan as it was shown in a form; `before` and `after` are the digests of these bytes."""
+    """A plan as shown in a form; `before` and `after` are the digests of these bytes."""
 
     hunk_id: str
     before: str
@@ -94,7 +94,7 @@ class Question:
 
 
 def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Question | None:
-    """The plan as a form; None when it cannot be shown whole, or cannot be made now."""
+    """The plan as a form; None if it cannot be shown whole, or cannot be applied now."""
     try:
         shown = opened.desk.review.show(opened.person(member), hunk_id)
     except Refusal:
@@ -126,7 +126,7 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
 def decide(
     opened: OpenWorkspace, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
 ) -> Decision | None:
-    """Record the decision in an answer; None if it has none, or file or plan changed meanwhile."""
+    """Record the decision in an answer; None without one, or if file or plan changed meanwhile."""
     content: Mapping[str, object] = answer.content or {}
     verdict, reason = content.get("decision"), content.get("reason")
     if answer.action != "accept" or verdict not in ("approve", "reject"):
@@ -150,8 +150,8 @@ _PATIENCE_SECONDS: Final = 600.0
 class Elicitor:
     """Asks the users of one server's clients, once for each plan and connection.
 
-    Only the handshake era has such requests; a client of the modern one would
-    have to hold the call open while it asks, which is not wanted here.
+    Only the handshake era has such requests; for a client of the modern one, the call would have to
+    stay open meanwhile, which is not wanted here.
     """
 
     def __init__(self, opened: OpenWorkspace, lang: Lang) -> None:
@@ -171,7 +171,7 @@ class Elicitor:
                 group.cancel_scope.cancel()
 
     def ask(self, ctx: ServerRequestContext[Any, Any], member: str, answer: Answer) -> None:
-        """Ask the client's user, in the background, if the answer says that a plan is pending."""
+        """Ask the client's user in the background if the answer says that a plan is pending."""
         hunk_id, path = _pending(answer)
         if not hunk_id or not self._groups:
             return
@@ -189,7 +189,7 @@ class Elicitor:
     async def _tell(
         self, connection: Connection, member: str, hunk_id: str, path: object, link: str | None
     ) -> None:
-        """Show a link to the page, else a form with the decision, else a message alone."""
+        """Show a link to the page, otherwise a form for the decision, otherwise just a message."""
         asked: Question | None = None
         if link is None and self._opened.settings.elicitation == "decide":
             asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
@@ -212,8 +212,8 @@ class Elicitor:
 
 
 def _pending(answer: Answer) -> tuple[str, object]:
-    """The id and the path of the plan that a person has to approve; an empty id for none."""
-    if isinstance(answer, Report) and callable(answer.made):  # of a success
+    """The id and path of a plan that waits for a person's approval; an empty id if none does."""
+    if isinstance(answer, Report) and callable(answer.made):  # a success
         return "", None
     fields = answer.fields
     if fields.get("status") == "pending":
@@ -229,7 +229,7 @@ async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitRes
         try:
             return await connection.send_request(request)
         except MCPError:
-            return None  # it has no way to be asked, or did not want to
+            return None  # the client cannot ask, or did not want to
         except Exception:  # best effort: a question that failed must not end the server
             _log.exception("cannot ask the client's user")
     return None
@@ -241,13 +241,13 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 THREADS: Final = 64
-"""How many calls run at once; more are queued."""
+"""The most calls to run at once; others are queued."""
 
 PROGRESS_SECONDS: Final = 0.1
-"""The least time between two reports of progress."""
+"""The minimum interval between two progress reports."""
 
 TASK_META: Final = "copydesk/task"
-"""The key of a call's `_meta` that labels the caller's task."""
+"""The key in a call's `_meta` for the label of the caller's task."""
 
 _log = logging.getLogger("copydesk")
 
@@ -261,7 +261,7 @@ class CopydeskServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """As in the library, with resource changes announced by default."""
+        """The library's options, with resource changes announced by default."""
         told = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
@@ -273,7 +273,7 @@ class CopydeskServer(Server[None]):
         *,
         protocol_version: str | None = None,
     ) -> t.ServerCapabilities:
-        """As the library has it, but tools and prompts never change while a server runs."""
+        """The library's capabilities, except that tools and prompts never change at runtime."""
         found = super().get_capabilities(
             notification_options,
             experimental_capabilities,
@@ -295,8 +295,8 @@ def build(
 ) -> CopydeskServer:
     """The server of an open workspace.
 
-    `member_of` gives the member that sent a request. With `structured=False` results are
-    text only. One server may serve many connections, of both protocol eras.
+    `member_of` returns the member that sent a request. With `structured=False` results are text
+    only. One server can serve many connections, of both protocol eras.
     """
     bus = InMemorySubscriptionBus()
     settings = opened.settings
@@ -338,7 +338,7 @@ def build(
 
 
 def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awaitable[R]]:
-    """Wrap a handler: a crash is logged under an id, and the client gets that id alone."""
+    """Wrap a handler: a crash is logged under an id, and the client gets only that id."""
 
     @wraps(handler)
     async def run(ctx: Ctx, params: P) -> R:
@@ -349,14 +349,14 @@ def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awa
         except Refusal as refusal:
             words = sendable(refusals.refusal_words(refusal, "en"))
             raise MCPError(t.INTERNAL_ERROR, f"{refusal.code}: {words}") from None
-        except Exception:  # a bug must not end the server, nor show its insides
+        except Exception:  # a bug must not end the server or reveal its internals
             raise MCPError(t.INTERNAL_ERROR, f"Internal error, log id {logged(ctx)}") from None
 
     return run
 
 
 def logged(ctx: Ctx) -> str:
-    """Log the current exception; the id that it is logged under."""
+    """Log the current exception; return the id of the log entry."""
     crash = secrets.token_hex(4)
     _log.exception("call %s of %s", crash, sendable(ctx.method))
     return crash
@@ -387,14 +387,14 @@ class _Tools:
         return self.offers[names]
 
     def named(self, member: str, name: str) -> str | None:
-        """The own name of the tool that a member calls so; None for one that it is not offered."""
+        """The own name of the tool that a member calls by this name; None if it is not offered."""
         tool = self.opened.catalog.tools.get(name)
         if tool is not None and self.opened.offers(member, tool, self.toolsets):
             return name
         return self.offer(member).names.get(name)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """A tool's schema; the library looks it up at each call over HTTP."""
+        """A tool's schema; the library looks it up for each call over HTTP."""
         tool = self.opened.catalog.tools.get(name)
         return None if tool is None else dict(tool.schema)
 
@@ -414,7 +414,7 @@ class _Tools:
         try:
             with self.hunks.notified_after():
                 answer = await self._run(ctx, member, tool, arguments, task)
-        except Exception:  # as in `guarded`, in the form that a tool's caller can read
+        except Exception:  # as in `guarded`, in a form that the caller of a tool can read
             answer = crashed(params.name, logged(ctx), self.lang)
         self.elicitor.ask(ctx, member, answer)
         return tool_result(answer, self.lang, structured=self.structured)
@@ -437,12 +437,12 @@ class _Tools:
                 )
 
         own = anyio.CapacityLimiter(1)
-        async with self.limiter:  # also while a cancelled call still runs
+        async with self.limiter:  # even while a cancelled call still runs
             try:
                 answer = await to_thread(call, abandon_on_cancel=True, limiter=own)
             except anyio.get_cancelled_exc_class():
                 if state.cancel():
-                    with anyio.CancelScope(shield=True):  # a write that has begun is finished
+                    with anyio.CancelScope(shield=True):  # a write that has begun is completed
                         await to_thread(state.ended.wait, limiter=own)
                 raise
         await progress.sent()
@@ -450,7 +450,7 @@ class _Tools:
 
 
 def _task_of(params: t.CallToolRequestParams) -> str:
-    """The label of the caller's task, which a client may give with the call."""
+    """The label of the caller's task, which a client may send with the call."""
     given: object = (params.meta or {}).get(TASK_META, "")
     try:
         return check_why("task", given if isinstance(given, str) else "\0")
@@ -459,7 +459,7 @@ def _task_of(params: t.CallToolRequestParams) -> str:
 
 
 class _CallState:
-    """Whether a call is cancelled, and whether it runs in its thread: a context within that."""
+    """The state of a call: cancelled or not, running or not; a context inside its thread."""
 
     def __init__(self) -> None:
         self.cancelled, self.ended = threading.Event(), threading.Event()
@@ -475,7 +475,7 @@ class _CallState:
         self.ended.set()
 
     def cancel(self) -> bool:
-        """Cancel it; whether it has begun, and so has to be waited for."""
+        """Cancel the call; return whether it has begun, so that its end must be awaited."""
         with self._lock:
             self.cancelled.set()
             return self._begun
@@ -500,7 +500,7 @@ class _Progress:
             self._loop.call_soon_threadsafe(self._begin, seen)
 
     async def sent(self) -> None:
-        """Return when pending messages have been sent."""
+        """Wait until pending messages have been sent."""
         if self._sending is not None:
             await self._sending
 
@@ -511,7 +511,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Offer:
-    """The tools that one member sees; `names` are their own by those they are called by."""
+    """The tools offered to one member; `names` maps the names for calls to the tools' own."""
 
     names: Mapping[str, str]
     listed: t.ListToolsResult
@@ -528,12 +528,12 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 
 _CHUNK: Final = 1 << 16
 _AT_ONCE: Final = 1 << 16
-"""Bytes; a longer message is written in a thread."""
+"""In bytes; a longer message is written in a thread."""
 
 
 @contextmanager
 def claimed() -> Generator[tuple[int, int], None, None]:
-    """Take the standard input and output for the protocol alone, as new descriptors.
+    """Reserve standard input and output for the protocol, as new descriptors.
 
     Meanwhile descriptor 0 is the null device and 1 is standard error.
     """
@@ -557,8 +557,8 @@ async def wire(
 ) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
     """The streams that the protocol library serves, over two descriptors.
 
-    `at_end` is called, in a thread, when the input has ended. A line above
-    `most` bytes is skipped and answered.
+    `at_end` is called, in a thread, when the input ends. A line above `most` bytes is skipped and
+    answered.
     """
     arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
@@ -566,7 +566,7 @@ async def wire(
 
     async def write(data: bytes) -> None:
         async with one_writes:
-            with suppress(OSError):  # nobody reads any more: the input will end as well
+            with suppress(OSError):  # nobody reads any more, so the input will end too
                 left = _write_at_once(sink, data + b"\n")
                 if left:
                     await to_thread(_write_all, sink, left)
@@ -591,14 +591,14 @@ async def wire(
                 if isinstance(taken, ErrorReply):
                     anyio.from_thread.run(write, taken.reply, token=token)
                 elif taken is not None:
-                    # It is not waited for: to be woken would interrupt the call that begins.
+                    # It is not awaited: waking this thread would interrupt the call that begins.
                     loop.call_soon_threadsafe(arrive, taken)
             at_end()
             anyio.from_thread.run_sync(arrived.close, token=token)
 
     async with anyio.create_task_group() as group:
         group.start_soon(write_messages)
-        # A daemon, since a read from a descriptor cannot be ended from outside.
+        # A daemon, since nothing can end a blocked read from outside.
         threading.Thread(target=read, name="copydesk stdin", daemon=True).start()
         yield incoming, outgoing
         outgoing.close()
@@ -620,7 +620,7 @@ def _taken(line: bytes | _TooLong, most: int) -> SessionMessage | ErrorReply | N
 
 
 def _encoded(message: SessionMessage) -> bytes:
-    """The message as JSON; one that cannot be encoded becomes an error under the same id."""
+    """The message as JSON; if it cannot be encoded, an error with the same id."""
     try:
         return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except ValueError:
@@ -681,7 +681,7 @@ def _read(source: int) -> bytes:
 
 
 GRACE_SECONDS: Final = 5.0
-"""How long running calls may take once the client has gone."""
+"""The time that running calls get after the client has gone."""
 
 
 def run_stdio(
@@ -689,10 +689,9 @@ def run_stdio(
 ) -> None:
     """Serve one client on standard input and output, as `member`, until it leaves.
 
-    Ends at the end of the input, or at SIGTERM or SIGINT. Standard output
-    carries protocol messages and nothing else; what anything else prints there
-    goes to standard error. Searches that run are stopped, and a write that has
-    begun is finished; what does not end within the grace is abandoned.
+    Ends with the input, or on SIGTERM or SIGINT. Standard output carries only protocol messages;
+    anything else printed there goes to standard error. Running searches are stopped, and a write
+    that has begun is completed; calls that do not end within the grace period are abandoned.
     """
     server = build(opened, lambda _: member, toolsets, lang, structured)
     ending = _Shutdown(GRACE_SECONDS)
@@ -728,10 +727,10 @@ class _Shutdown:
         self._first = threading.Lock()
 
     def begin(self) -> None:
-        """Start the deadline. Idempotent, and may be called from any thread."""
+        """Start the deadline. Idempotent; may be called from any thread."""
         if self._first.acquire(blocking=False):
             self._late.start()
 
     def done(self) -> None:
-        """Cancel the deadline: the shutdown was in time."""
+        """Cancel the deadline, since the shutdown was in time."""
         self._late.cancel()
