@@ -1,7 +1,7 @@
-"""The forms of the page: their actions and the next page.
+"""The forms of the page: their actions and the page that follows.
 
-Invariant: an action is one call of the desk; a refusal is shown on the next page, with
-what is there now.
+Invariant: an action is one call of the desk; a refusal appears on the next page, with the current
+state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RequestContext:
 
     @property
     def member(self) -> Member:
-        """The member as whom the person decides."""
+        """The member for whom the person decides."""
         return self.reviewer.member
 
     @property
@@ -114,13 +114,13 @@ def withdraw(ctx: RequestContext) -> Location:
 
 
 def extend(ctx: RequestContext) -> Location:
-    """Let the plan wait longer."""
+    """Extend the life of the plan."""
     ctx.review.extend(ctx.member, ctx.path_params["hunk_id"])
     return _here(ctx, "The plan waits longer now.")
 
 
 def extend_all(ctx: RequestContext) -> Location:
-    """Let all plans of the list wait longer that expire soon."""
+    """Extend the life of all listed plans that expire soon."""
     wanted = PlanFilter.of(ctx.query)
     soon = [one for one in ctx.reviewer.items() if one.expires_soon and wanted.takes(one)]
     extended = 0
@@ -144,14 +144,14 @@ def amend(ctx: RequestContext) -> Location:
 
 
 def replan(ctx: RequestContext) -> Location:
-    """Replace a plan in conflict by one on the file as it was shown; the next page shows it."""
+    """Replace a plan in conflict by one for the file as shown; the next page shows it."""
     given = (_field(ctx, name) for name in ("now", "range", "content"))
     ctx.review.replan(ctx.member, ctx.path_params["hunk_id"], *given)
     return _here(ctx, "This is the new plan, with your text. It is not approved yet.")
 
 
 def split(ctx: RequestContext) -> Location:
-    """Make one plan of each part that the plan changes."""
+    """Split the plan into one plan for each part that it changes."""
     made = ctx.review.split(ctx.member, ctx.path_params["hunk_id"])
     ctx.session.notify(
         "plain", f"It is {named(len(made), 'plan')} now, each to be decided on alone."
@@ -160,7 +160,7 @@ def split(ctx: RequestContext) -> Location:
 
 
 def apply_all(ctx: RequestContext) -> Location:
-    """Approve several plans as they were shown, and write all or none."""
+    """Approve several plans as shown, and write all or none."""
     seen = _several(ctx)
     back = _together(ctx, [one.hunk_id for one in seen])
     if not _was_shown(ctx, *seen):
@@ -183,7 +183,7 @@ def apply_all(ctx: RequestContext) -> Location:
 
 
 def approve_all(ctx: RequestContext) -> Location:
-    """Approve several plans as they were shown, each for itself."""
+    """Approve several plans as shown, each on its own."""
     seen = _several(ctx)
     if not _was_shown(ctx, *seen):
         return _together(ctx, [one.hunk_id for one in seen])
@@ -253,7 +253,7 @@ def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
 
 
 def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
-    """The action; the next page also reports other programs' writes."""
+    """Wrap an action; the next page also reports other programs' writes."""
 
     def act(ctx: RequestContext) -> Location:
         location = action(ctx)
@@ -269,7 +269,7 @@ def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestC
 
 
 def _of_plan(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
-    """The action; after a refusal the next page is the plan's, with a notice of the reason."""
+    """Wrap an action; after a refusal the next page is the plan's, with the reason."""
 
     def act(ctx: RequestContext) -> Location:
         try:
@@ -308,7 +308,7 @@ def _seen(ctx: RequestContext) -> Seen:
 
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
-    """Whether this session was shown each plan in full; if not, the next page has a notice."""
+    """Whether this session has seen each plan in full; if not, the next page has a notice."""
     if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
         return True
     ctx.session.notify(
@@ -318,7 +318,7 @@ def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
 
 
 def _is_short(ctx: RequestContext, one: Seen) -> bool:
-    """Whether the default page shows the plan in full; a plan that is gone is refused later."""
+    """Whether the default page shows the whole plan; a plan that is gone is refused later."""
     try:
         shown = ctx.reviewer.show(one.hunk_id)
     except Refusal:
@@ -338,12 +338,12 @@ def _here(ctx: RequestContext, words: str = "") -> Location:
 
 
 def _filter(ctx: RequestContext) -> dict[str, str]:
-    """The filter of the list that the person came from."""
+    """The filter of the list from which the person came."""
     return PlanFilter.of(ctx.query).query
 
 
 def _next(ctx: RequestContext) -> Location:
-    """The next undecided plan that the page named, if it is still pending; else the list."""
+    """The next undecided plan on the page, if it is still pending; otherwise the list."""
     onward = _field(ctx, "onward")
     parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
     return address(*parts, **_filter(ctx))

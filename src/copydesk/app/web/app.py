@@ -74,7 +74,7 @@ class ChangeEvents:
 
     @property
     def full(self) -> bool:
-        """Whether no further listener is taken."""
+        """Whether no more listeners are accepted."""
         return len(self._listeners) >= MOST_LISTENERS
 
     def ring(self) -> None:
@@ -102,7 +102,7 @@ class ChangeEvents:
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """While this is open, listeners are notified."""
+        """Notify listeners while this is open."""
         self._loop = asyncio.get_running_loop()
         leave = self._opened.on_change(self.ring)
         try:
@@ -160,8 +160,8 @@ View = Callable[[RequestContext], Response]
 class ReviewApp:
     """The review page of an open workspace.
 
-    `reviewers` gives the name that belongs to each lasting token now, `announce` is told each
-    one-time token; without it there are none. A body has at most `most_bytes`.
+    `reviewers` returns the current names by lasting token, `announce` receives each one-time token;
+    without it there are none. A body has at most `most_bytes`.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class ReviewApp:
         async with self.news.watched():
             yield
 
-    # views
+    # Views
 
     def _pending(self, ctx: RequestContext) -> Response:
         items = self._items(ctx.reviewer)
@@ -352,7 +352,7 @@ class ReviewApp:
         entries, fates = ctx.reviewer.past()
         return _page(pages.trends(self._frame(ctx), entries, fates, self._opened.clock()))
 
-    # news
+    # Events
 
     async def _events(self, request: Request) -> Response:
         session = self.login.session(request)
@@ -381,7 +381,7 @@ class ReviewApp:
         )
 
     async def _nowhere(self, request: Request, _: Exception) -> Response:
-        """An unknown address: a page for signed-in users, a line for programs."""
+        """Answer an unknown address: a page for signed-in users, a line for programs."""
         if self.login.session(request) is None or request.method != "GET":
             return PlainTextResponse("Not Found", 404)
 
@@ -391,7 +391,7 @@ class ReviewApp:
 
         return await self._view(view)(request)
 
-    # how a view is called
+    # How a view is called
 
     def _view(self, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -427,7 +427,7 @@ class ReviewApp:
     async def _called(
         self, view: View, request: Request, session: Session, form: Mapping[str, list[str]]
     ) -> Response:
-        """The response of a view, in a thread; 503 where no page can be made of the workspace."""
+        """The response of a view, run in a thread; 503 if no page can be made for the workspace."""
         try:
             ctx = RequestContext(
                 session,
@@ -476,7 +476,7 @@ class ReviewApp:
 
 
 def _remember_shown(ctx: RequestContext, shown: Shown) -> int:
-    """Remember what the session was shown; the part of "Show all" that is left, or 0."""
+    """Record what the session was shown; return the next part of "Show all", or 0."""
     if not ctx.is_partial:
         ctx.session.view(version_of(shown.plan), shown.state)
     options = _options(ctx)

@@ -1,6 +1,6 @@
 """A change as a table, side by side or unified, and one line of it as markup.
 
-Invariants: both views show the same lines; what is left out of a line is reported with its length.
+Invariants: both views show the same lines; omissions from a line are reported with their length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, windows
 
 MOST_CHARACTERS: Final = 200_000
-"""Larger texts are not coloured: Pygments reads about a million characters in a second."""
+"""Larger texts are not coloured: Pygments reads about a million characters per second."""
 
 MOST_IN_LINE: Final = 2_000
 """A text with a longer line is not coloured."""
@@ -54,7 +54,7 @@ _KINDS: Final = {
 
 
 class Highlight(NamedTuple):
-    """Characters [start, stop) of a line, from 0, and the name of their kind."""
+    """Characters [start, stop) of a line (0-based), and the name of their kind."""
 
     start: int
     stop: int
@@ -63,12 +63,12 @@ class Highlight(NamedTuple):
 
 class _Lexer(Protocol):
     def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
-        """The tokens of a text: where each starts, its type, its characters."""
+        """The tokens of a text: start, type, characters."""
         ...
 
 
 def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
-    """The colours of each of some consecutive lines of a file; None when it has none."""
+    """The colours of consecutive lines of a file; None if it is not coloured."""
     total = sum(map(len, lines)) + len(lines)
     if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
         return None
@@ -112,7 +112,7 @@ def _lexer(name: str) -> _Lexer | None:
 
 @lru_cache(maxsize=1024)
 def _kind(token: str) -> str | None:
-    """The kind of a token type, as `Token.Name.Function`: that of the longest name known."""
+    """The kind of a token type such as `Token.Name.Function`: the longest known name wins."""
     parts = token.split(".")[1:]
     while parts:
         if (kind := _KINDS.get(".".join(parts))) is not None:
@@ -128,7 +128,7 @@ def render_line(
     *,
     whole: bool = False,
 ) -> Markup:
-    """The line, its marked characters in `mark` elements, the coloured ones in classes."""
+    """The line with marked characters in `mark` elements and coloured ones in classes."""
     if not text:
         return Markup("")
     if whole:
@@ -182,11 +182,11 @@ def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) ->
 View = Literal["split", "unified"]
 
 Colours = Mapping[int, Sequence[Highlight]]
-"""The colours of the lines of one side, by number from 1."""
+"""The colours of the lines of one side, by line number (1-based)."""
 
 
 class _Cell(NamedTuple):
-    """One line on one side of the table; `ending` where it is shown how the line ends."""
+    """One line on one side of the table; `ending` shows how the line ends, or is empty."""
 
     number: int
     text: Markup
@@ -202,7 +202,7 @@ def table(
     *,
     whole: bool = False,
 ) -> Markup:
-    """The diff, with both sides' colours; `more` is the address of the page with all context."""
+    """The diff with both sides' colours; `more` is the address of the page with all context."""
     if colours is None:
         old, new = tuple(model.lines("old")), tuple(model.lines("new"))
         colours = colours_of(path, old), colours_of(path, new)
@@ -241,7 +241,7 @@ def _cells(
 
 
 def colours_of(path: str, lines: Sequence[DiffLine]) -> Colours:
-    """The colours of some lines of a file; those without a gap are read together."""
+    """The colours of lines of a file; consecutive lines are tokenized together."""
     found: dict[int, Sequence[Highlight]] = {}
     for run in _runs(lines):
         colours = highlight(path, [line.text for line in run])
@@ -273,7 +273,7 @@ class _Line(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One of the three texts at a place; `rest`: how many more lines are not shown."""
+    """One of the three texts at a place; `rest` is the number of lines not shown."""
 
     title: str
     lines: list[_Line]
@@ -281,7 +281,7 @@ class _Way(NamedTuple):
 
 
 class NewPlan(NamedTuple):
-    """A plan to make instead: lines [start, stop] of the current text, from 1, and a new text."""
+    """A replacement for a plan: lines [start, stop] (1-based) of the current text, a new text."""
 
     start: int
     stop: int
@@ -289,7 +289,7 @@ class NewPlan(NamedTuple):
 
 
 class MergeConflict(NamedTuple):
-    """The places of a plan that cannot be made; `elsewhere`: how many others have changed."""
+    """The places of a plan in conflict; `elsewhere` is the number of other changed places."""
 
     places: list[list[_Way]]
     elsewhere: int
@@ -297,7 +297,7 @@ class MergeConflict(NamedTuple):
 
 
 class _Edit(NamedTuple):
-    """Lines [start, stop) of the base, and how many replace them on another side."""
+    """Lines [start, stop) of the base, and how many lines replace them on another side."""
 
     start: int
     stop: int
@@ -335,7 +335,7 @@ def conflict_of(one: Shown) -> MergeConflict | None:
         if len(found) == 1 and lines:
             made = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
             text = planned.encoding.decode(made).replace("\r\n", "\n")
-            if "\r" not in text:  # of which a browser would make the end of a line
+            if "\r" not in text:  # a browser would turn CR into a line end
                 new_plan = NewPlan(lines.start + 1, lines.stop, text)
     elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in found) for e in theirs)
     return MergeConflict(places, elsewhere, new_plan)
@@ -380,7 +380,7 @@ def _spans(
 
 
 def _widened(span: tuple[int, int], most: int, edits: Sequence[_Edit]) -> tuple[int, int]:
-    """The span with some lines around it that no edit touches."""
+    """The span with some untouched lines around it."""
     start, stop = span
     low = max([0, start - _CONTEXT, *(one.stop for one in edits if one.stop < start)])
     high = min([most, stop + _CONTEXT, *(one.start for one in edits if one.start > stop)])

@@ -1,7 +1,7 @@
 """Jinja templates, and text made safe to show in them.
 
-Invariants: every expression of a template is escaped, and a character that could hide in it
-(control characters, marks of direction, characters without width) is shown by its number.
+Invariants: every expression of a template is escaped, and characters that could hide in it (control
+characters, direction marks, zero-width characters) are shown by their numbers.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from copydesk.app.terminal import HIDDEN
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _INDENT: Final = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
-"""Line breaks of a template next to an element or a directive, which the page has no use for."""
+"""Line breaks of a template next to an element or a directive, which the page does not need."""
 
 
 def visible(text: str) -> Markup:
-    """The text as an element's content: each hidden character is its number, set apart."""
+    """The text as an element's content; each hidden character is shown as its number."""
     if isinstance(text, Markup):
         return text
     escaped = escape(text)
@@ -34,19 +34,19 @@ def visible(text: str) -> Markup:
 
 
 def verbatim(text: str) -> Markup:
-    """The text as it is, for a field that is sent back."""
+    """The unchanged text, for a field that is sent back."""
     return Markup(str(escape(text)).replace("\r", "&#13;"))
 
 
 def plain(text: str) -> str:
-    """The text with the number of each hidden character, where no element can be."""
+    """The text with the numbers of hidden characters, for places without elements."""
     if text.isascii() and text.isprintable():
         return text
     return HIDDEN.sub(lambda found: _number(found[0]), text)
 
 
 def hidden_in(text: str) -> int:
-    """How many characters of the text cannot be seen."""
+    """The number of hidden characters in the text."""
     if text.isascii() and text.isprintable():
         return 0
     return sum(1 for _ in HIDDEN.finditer(text))
@@ -58,7 +58,7 @@ def named(count: int, one: str, many: str | None = None) -> str:
 
 
 def address(*parts: str, **query: str | int | None) -> str:
-    """An address below `/`, its parts and values quoted; None and "" leave a value out."""
+    """An address below `/`, with its parts and values quoted; None and "" omit a value."""
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     values = "&".join(
         f"{name}={quote(str(v), safe='')}" for name, v in query.items() if v not in (None, "")
@@ -67,7 +67,7 @@ def address(*parts: str, **query: str | int | None) -> str:
 
 
 def render(template: str, **values: object) -> Markup:
-    """The template of that name, filled in."""
+    """The template with this name, filled in."""
     return Markup(ENVIRONMENT.get_template(template).render(values))
 
 

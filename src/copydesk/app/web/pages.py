@@ -1,7 +1,7 @@
 """The pages of plans and edits, by template.
 
-Invariant: a form that approves holds the digests of what the page shows, and is there only
-when all changed lines are shown, at once or part by part in this session.
+Invariant: a form for approval contains the digests of what the page shows; it exists only if all
+changed lines were shown, at once or part by part in this session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from copydesk.tools.refusals import check_words
 from copydesk.tools.report_fields import is_binary_deletion
 
 MOST_ROWS: Final = 2_000
-"""A diff of more rows is shown in part."""
+"""A diff with more rows is shown in part."""
 
 MOST_LISTED: Final = 100
 """Plans on one page of the list."""
@@ -48,10 +48,10 @@ MOST_EDITS: Final = 100
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
 _MOST_COLOURED: Final = 40_000
-"""The most bytes of whole texts that a page colours; above, only the lines shown."""
+"""The most bytes of whole texts that a page colours; above this, only the lines shown."""
 
 _COLOURED_BEFORE: Final = 30
-"""Lines before those shown that are read too: a string or a comment may begin there."""
+"""How many lines before those shown are tokenized too: a string or comment may begin there."""
 
 _MOST_EDITED: Final = 1_000_000
 _EXPIRING: Final = "expiring"
@@ -74,7 +74,7 @@ MOST_TOGETHER: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The frame of every page; `waiting`: how many plans to decide; `csrf`: the forms' token."""
+    """The frame of every page; `waiting` counts the undecided plans; `csrf` is the forms' token."""
 
     name: str
     csrf: str
@@ -86,9 +86,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class PlanFilter:
-    """Which plans are listed; empty stands for all. `path` is a part, from the root after a slash.
+    """Which plans are listed; empty means all. With a leading slash, `path` starts at the root.
 
-    `state` is how an undecided plan is in its file, or what was decided.
+    `state` is the state of an undecided plan in its file, or the decision.
     """
 
     path: str = ""
@@ -98,13 +98,13 @@ class PlanFilter:
 
     @staticmethod
     def of(query: Mapping[str, str]) -> PlanFilter:
-        """The filter that an address asks for."""
+        """The filter in the query of an address."""
         names = ("path", "member", "tool", "state")
         return PlanFilter(*(query.get(name, "")[:200] for name in names))
 
     @property
     def query(self) -> dict[str, str]:
-        """The filter in an address."""
+        """The filter as the query of an address."""
         return {name: value for name, value in asdict(self).items() if value}
 
     def takes(self, item: Item) -> bool:
@@ -128,7 +128,7 @@ class PlanFilter:
 
     @property
     def tab(self) -> str:
-        """Whether the list is of undecided plans ("") or of plans with this decision."""
+        """The tab of the list: "" for undecided plans, otherwise the decision."""
         return self.state if self.state in _VERDICTS else ""
 
 
@@ -142,7 +142,7 @@ class EditFilter:
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """How a diff is shown; `part` of "Show all", from 1, with whole lines; 0: the first rows."""
+    """How to show a diff; `part` of "Show all" (from 1) has whole lines; 0 means the first rows."""
 
     view: View = "split"
     context: int = CONTEXTS[0]
@@ -151,9 +151,9 @@ class DiffOptions:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The plans before and after this one in the list, by id; empty for none.
+    """The plans before and after this one in the list, by id; empty if there is none.
 
-    `onward` is the next one that is to be decided on, `position` the place of this one.
+    `onward` is the next undecided one, `position` the place of this one.
     """
 
     before: str = ""
@@ -163,7 +163,7 @@ class Neighbours:
 
 
 class _Parts(NamedTuple):
-    """Where "Show all" leads: the address and name of the part to open, and of each neighbour."""
+    """Where "Show all" leads: the address and name of the part to open, and its neighbours."""
 
     href: str
     words: str
@@ -171,7 +171,7 @@ class _Parts(NamedTuple):
 
 
 class _PlanView(NamedTuple):
-    """The values that the templates show of one plan, its diff rendered."""
+    """The values of one plan for the templates, with its diff rendered."""
 
     shown: Shown
     plan: Plan
@@ -187,7 +187,7 @@ class _PlanView(NamedTuple):
 
 
 def shows_all(one: Shown, options: DiffOptions) -> bool:
-    """Whether all that changes is shown with these options."""
+    """Whether these options show all of the change."""
     model = of_change(one.draft.base, one.draft.change, options.context)
     if options.part:
         return model.rows <= _PART_ROWS
@@ -195,17 +195,17 @@ def shows_all(one: Shown, options: DiffOptions) -> bool:
 
 
 def parts_of(rows: int) -> int:
-    """The number of parts of "Show all" for so many rows."""
+    """The number of parts of "Show all" for this number of rows."""
     return max(-(-rows // _PART_ROWS), 1)
 
 
 def rows_of(one: Shown, options: DiffOptions) -> int:
-    """How many rows a plan has with so much context."""
+    """The number of rows of a plan with this context."""
     return of_change(one.draft.base, one.draft.change, options.context).rows
 
 
 class _Group(NamedTuple):
-    """The plans of one member and task in the list, as `row` they are markup."""
+    """The plans of one member and task in the list; `rows` are their markup."""
 
     key: str
     task: Task
@@ -216,7 +216,7 @@ class _Group(NamedTuple):
 
 
 class _TreeRow(NamedTuple):
-    """A folder or a file of the tree, `depth` deep, with the number of its plans."""
+    """A folder or file of the tree at this `depth`, with the number of its plans."""
 
     name: str
     depth: int
@@ -291,7 +291,7 @@ def _group(
 
 
 def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
-    """The files and their folders; a folder of nothing but one folder is one with it."""
+    """The files and their folders; a folder with a single subfolder is joined with it."""
     counts = Counter(paths)
     below: Counter[str] = Counter()
     children: dict[str, set[str]] = {}
@@ -332,7 +332,7 @@ def review(
     comments: Sequence[Decision] = (),
     unseen: int = 0,
 ) -> Markup:
-    """The page of one plan of a list; `unseen`: the part of "Show all" to open first, or 0."""
+    """The page of one plan of a list; `unseen` is the part of "Show all" to open first, or 0."""
     view = _plan_view(one, options, wanted, unseen=unseen)
     draft, content = one.draft, text_of(one.plan.request)
     if (
@@ -373,9 +373,9 @@ def together(
     can: bool,
     can_approve: bool,
 ) -> Markup:
-    """Several plans on one page, to be applied together or decided on each.
+    """Several plans on one page, to apply together or decide on one by one.
 
-    `can`: all changes were shown. `refused`: those that cannot be applied, and why.
+    `can`: all changes were shown. `refused`: those that cannot be applied, with the reasons.
     """
     size = sum(one.draft.base.size + one.draft.after.size for one in all_)
     plans = [_plan_view(one, options, wanted, size=size) for one in all_]
@@ -413,7 +413,7 @@ def history(
     go_on: int,
     why: str,
 ) -> Markup:
-    """The list of edits, more of them below the id `go_on`; `why`: a wrong path."""
+    """The list of edits; older ones are below the id `go_on`; `why` says why a path is wrong."""
     return render(
         "history.html",
         **around(frame, "History", "history"),
@@ -605,14 +605,14 @@ def _note(every: int, found: Sequence[Item], start: int) -> str:
 
 
 def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
-    """The next larger number of lines around a change; None where nothing is left out."""
+    """The next larger number of context lines; None if nothing is left out."""
     return next((each for each in CONTEXTS if each > options.context), None) if has_gaps else None
 
 
 def _colours(
     draft: Draft, path: str, model: DiffModel, size: int | None
 ) -> tuple[Colours, Colours] | None:
-    """The colours of both texts; of large ones those of the lines shown, None if unknown."""
+    """The colours of both texts; for large ones only of lines shown, None if unknown."""
     if not isinstance(draft.base, Snapshot) or not isinstance(draft.after, Snapshot):
         return None
     most = draft.base.size + draft.after.size if size is None else size
@@ -666,7 +666,7 @@ class _Bar(NamedTuple):
 
 
 class _Plot(NamedTuple):
-    """Stacked columns, each of the same length of time."""
+    """Stacked columns, each for an equal length of time."""
 
     bars: list[_Bar]
     grid: list[tuple[int, str, str]]
@@ -685,7 +685,7 @@ class _Row(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """A table with a bar in each row; `more` rows are left out."""
+    """A table with a bar in each row; `more` counts the rows left out."""
 
     rows: list[_Row]
     more: int
@@ -694,7 +694,7 @@ class _Shares(NamedTuple):
 def trends(
     frame: Frame, entries: Sequence[Entry], results: Sequence[PlanResult], now_ms: int
 ) -> Markup:
-    """The page."""
+    """The page of trends."""
     return render(
         "trends.html",
         **around(frame, "Trends", "trends"),
@@ -785,7 +785,7 @@ def _y(value: int, top: int) -> float:
 
 
 def _round_up(most: int) -> int:
-    """An even number that is not less, with few digits that are not 0."""
+    """An even number that is at least `most` and has few non-zero digits."""
     size = 1
     while size * 10 < most:
         size *= 10

@@ -45,7 +45,7 @@ Counts = tuple[int, int]
 
 
 class Task(NamedTuple):
-    """The key of plans that are listed together: their member, a label or else a transaction."""
+    """The key of plans that are listed together: their member, and a label or a transaction."""
 
     owner: str
     label: str = ""
@@ -77,13 +77,13 @@ class Item:
 
 
 def expires_soon(plan: Plan, now_ms: int) -> bool:
-    """Whether less than a day is left of a plan, or less than a quarter of a shorter life."""
+    """Whether a plan has less than a day left, or less than a quarter of a shorter life."""
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """How a plan ended: written as planned (`exact`), relocated (`fuzz`), or `rejected`."""
+    """The result of a plan: written as planned (`exact`), relocated (`fuzz`), or `rejected`."""
 
     member: str
     path: str
@@ -100,7 +100,7 @@ class Reviewer:
         self.name, self._is_member = name, is_member
         self.member = self._member()
         self.review = opened.desk.review
-        """The desk's decisions on plans; `member` takes them."""
+        """The desk's decisions on plans; `member` makes them."""
 
     def _member(self) -> Member:
         config = self._opened.config
@@ -115,7 +115,7 @@ class Reviewer:
         return replace(own, permission=permission, refresh=self._member)
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
-        """The pending plans by member and task, the last begun first; lines counted for so long."""
+        """Pending plans by member and task, latest begun first; `patience` limits the counting."""
         listed = _arranged(self.waiting())
         states = self.review.states([one for _, one in listed])
         until = time.monotonic() + patience
@@ -132,14 +132,14 @@ class Reviewer:
         return tuple(found)
 
     def count(self, items: Sequence[Item]) -> bool:
-        """Count the lines of those plans that were estimated; whether there were any."""
+        """Count the lines of plans that were estimated; return whether there were any."""
         left = [item for item in items if not item.counted]
         for item in left:
             self._count(item.plan)
         return bool(left)
 
     def show(self, hunk_id: str) -> Shown:
-        """A plan on the file as it is now; raises Refusal."""
+        """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
         self._counted.keep(shown)
         return shown
@@ -168,7 +168,7 @@ class Reviewer:
         found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         try:
             noted = self._opened.tally.noted()
-        except StateFailed:  # the edits are shown all the same
+        except StateFailed:  # the edits are shown anyway
             noted = ()
         odd = [one for one in noted if may(RelPath(tuple(one.path.split("/"))))]
         carried = Counter((one.member, one.path) for one in odd if one.how == "fuzz")
@@ -177,19 +177,19 @@ class Reviewer:
             key = entry.member, str(entry.path)
             if not entry.hunk_id:
                 continue
-            if carried[key]:  # it is told already
+            if carried[key]:  # it is reported already
                 carried[key] -= 1
             else:
                 fates.append(PlanResult(*key, "exact"))
         return found, tuple(fates)
 
     def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
-        """Edits of the past, newest first; raises Refusal for a path that is none."""
+        """Past edits, newest first; raises Refusal for an invalid path."""
         wanted = None if path is None else RelPath.parse(path)
         return self._opened.desk.history.page(self.member, wanted, by, most, before)
 
     def edit(self, edit_id: int) -> Entry:
-        """One edit of the past; raises EditNotFound and AccessDenied."""
+        """One past edit; raises EditNotFound and AccessDenied."""
         return self._opened.desk.history.entry(self.member, edit_id)
 
     def undo(self, edit_id: int) -> Undone | NotUndone:
@@ -212,7 +212,7 @@ class Reviewer:
         try:
             self.show(plan.id)
         except Refusal:
-            self._counted.put(plan, estimate(plan))  # it will not be known better
+            self._counted.put(plan, estimate(plan))  # no better value will be known
         return self._counted.of(plan)
 
 
@@ -223,7 +223,7 @@ class _Either:
         self._one, self._other = one, other
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
-        """Raise AccessDenied unless one of them allows the operation on every one of the paths."""
+        """Raise AccessDenied unless one permission allows the operation on all the paths."""
         self._allowed(lambda one: one.check(operation, *paths))
 
     def check_walk(self, *paths: RelPath) -> None:
@@ -231,7 +231,7 @@ class _Either:
             self._one.check_walk(*paths)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
-        """Raise AccessDenied for a glob of paths that neither may read."""
+        """Raise AccessDenied for a glob of paths that neither permission may read."""
         self._allowed(lambda one: one.check_glob(glob, fold=fold))
 
     def _allowed(self, check: Callable[[Permission], None]) -> None:
@@ -244,7 +244,7 @@ class _Either:
                 raise denied from None
 
     def allows_read(self, path: RelPath) -> bool:
-        """Whether one of them allows to read the file."""
+        """Whether one of the permissions allows reading the file."""
         return self._one.allows_read(path) or self._other.allows_read(path)
 
     def allows_walk(self, path: RelPath) -> bool:
@@ -252,19 +252,19 @@ class _Either:
 
 
 class Counted:
-    """How many lines each plan adds and removes, remembered. Safe for many threads."""
+    """A cache of the lines that each plan adds and removes. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Version, Counts] = OrderedDict()
         self._lock = Lock()
 
     def of(self, plan: Plan) -> Counts | None:
-        """The counts, if they are known."""
+        """The counts, if known."""
         with self._lock:
             return self._known.get(version_of(plan))
 
     def keep(self, shown: Shown) -> None:
-        """Remember those of a plan as it is shown."""
+        """Cache the counts of a plan as it is shown."""
         self.put(shown.plan, line_counts(shown.draft.base, shown.draft.change))
 
     def put(self, plan: Plan, counts: Counts) -> None:
@@ -275,7 +275,7 @@ class Counted:
 
 
 def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
-    """The plans with their tasks, each task in one piece; a transaction of one plan is none."""
+    """The plans grouped by task; a transaction of a single plan is not a task."""
     sizes = Counter((one.plan.owner, one.plan.transaction) for one in waiting)
     found: list[tuple[Task, Waiting]] = []
     begun: dict[Task, tuple[int, str]] = {}

@@ -51,24 +51,24 @@ HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with none, a browser sends no origin with a form
+    "Referrer-Policy": "same-origin",  # otherwise a browser sends no origin with a form
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 MOST_FIELDS: Final = 5_000
 MOST_FORM: Final = 16 << 20
-"""Bytes; every form of the page is smaller."""
+"""In bytes; every form of the page is smaller."""
 
 MOST_PATH: Final = 2_000
 _AT_ONCE: Final = 1 << 16
-"""A form of more bytes is parsed in a thread."""
+"""A larger form, in bytes, is parsed in a thread."""
 
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class BadForm(Exception):
-    """The body is not a form that the page sends."""
+    """The body is not a form of the page."""
 
     status = 400
 
@@ -150,8 +150,8 @@ def _fields(body: bytes) -> dict[str, list[str]]:
 def _is_ours(scope: Scope) -> bool:
     """Whether the request comes from a page of this origin, as far as the browser says.
 
-    Another port of the same machine is another origin, though not another site: cookies
-    would be sent from there.
+    Another port of the same machine is another origin but not another site: cookies would be sent
+    from there.
     """
     headers = Headers(scope=scope)
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
@@ -167,7 +167,7 @@ Fault = Literal["invisible", "mixed", "taken"]
 _BESIDE_OTHERS: Final = frozenset(
     ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO")
 )
-"""Scripts that look like no other one, and that names have next to Latin letters."""
+"""Scripts that look like no other one, and that names combine with Latin letters."""
 
 _LOOK_ALIKES: Final = str.maketrans(
     "\u0430\u0431\u0432\u0433\u0435\u0456\u043a\u043c\u043d\u043e\u04bb\u043f\u0440\u0455\u0441\u0442"
@@ -193,14 +193,14 @@ def fault_of(name: str, members: Iterable[str]) -> Fault | None:
 
 
 def _skeleton(name: str) -> str:
-    """The name as the eye reads it: no case, no accents, one letter for its look-alikes."""
+    """The name as the eye reads it: without case and accents, one letter for its look-alikes."""
     plain = _normal("NFKD", name.casefold()).translate(_LOOK_ALIKES)
     kept = "".join(each for each in plain if each.isalnum())
     return kept.replace("rn", "m").replace("vv", "w").replace("i", "l") or name
 
 
 SESSION_MS: Final = 12 * 3_600_000
-"""A session expires when it was not used for so long."""
+"""A session expires when it has not been used for this time."""
 
 MOST_SESSIONS: Final = 200
 MOST_NAME: Final = 60
@@ -220,7 +220,7 @@ class Notice:
 
 @dataclass(slots=True)
 class Session:
-    """One browser of one person; `fixed` to a member until its token (digest `token`) goes."""
+    """One browser of one person; if `fixed` it is a member's and ends with its token (a digest)."""
 
     name: str
     fixed: bool
@@ -237,11 +237,11 @@ class Session:
     )
 
     def was_shown(self, shown: Shown) -> bool:
-        """Whether the plan, as it is, was shown in full in this session."""
+        """Whether the plan in its current form was shown in full in this session."""
         return shown.seen in self.seen
 
     def show_part(self, one: Seen, context: int, part: int, count: int) -> int:
-        """Remember that one of so many parts was shown; the first that was not, 0 for none."""
+        """Record that one of `count` parts was shown; return the first unseen part, or 0."""
         key = one, context
         shown = self.parts.get(key, frozenset()) | {min(part, count)}
         _remember(self.parts, key, shown)
@@ -255,7 +255,7 @@ class Session:
         _remember(self.seen, one, None)
 
     def view(self, plan: Version, state: State) -> None:
-        """Mark a plan as looked at, as it is in its file."""
+        """Mark a plan as looked at, with its state in the file."""
         _remember(self.viewed, (plan, state), None)
 
     def notify(self, kind: str, words: str) -> None:
@@ -268,7 +268,7 @@ class Session:
         return tuple(notices)
 
     def is_form(self, csrf: str) -> bool:
-        """Whether the CSRF token is this session's."""
+        """Whether the CSRF token belongs to this session."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
@@ -280,7 +280,7 @@ def _remember(found: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> Non
 
 
 class NameRefused(Exception):
-    """A one-time token was used with a name that misleads; the token stays valid."""
+    """A one-time token came with a misleading name; the token stays valid."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault)
@@ -290,8 +290,8 @@ class NameRefused(Exception):
 class SessionStore:
     """The sessions of one server. Safe to use from many threads.
 
-    `reviewers` gives the name that belongs to each lasting token now; `clock` is milliseconds since
-    1970. `announce` is told each new one-time token; without it there are none.
+    `reviewers` returns the current names by lasting token; `clock` is in milliseconds since 1970.
+    `announce` receives each new one-time token; without it there are none.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class SessionStore:
         self._lock = Lock()
 
     def new_token(self) -> None:
-        """Announce a one-time token, in the place of the one before."""
+        """Announce a one-time token that replaces the previous one."""
         if self._announce is None:
             return
         token = secrets.token_urlsafe(24)
@@ -320,10 +320,11 @@ class SessionStore:
     def enter(
         self, token: str, name: str, address: str, taken: Collection[str] = ()
     ) -> tuple[str, Session] | None:
-        """A new session for the bearer of the token, and its id; None for a wrong token.
+        """Open a session for the bearer of a token; return its id and the session, or None.
 
-        A one-time token is used up by it, and the next one is announced; its bearer
-        gives the `name`, which looks like none of those `taken`. Raises TooMany, NameRefused.
+        The token is wrong if the result is None. A one-time token is used up, and the next one is
+        announced; its bearer chooses the `name`, which must not look like one of those `taken`.
+        Raises TooMany, NameRefused.
         """
         name = unicodedata.normalize("NFC", name.strip()[:MOST_NAME].strip())
         now_ms = self._clock()
@@ -350,7 +351,7 @@ class SessionStore:
             session_id = secrets.token_urlsafe(32)
             self._sessions[_digest(session_id)] = made
             if len(self._sessions) > MOST_SESSIONS:
-                # The oldest of the token with most sessions, so no user can end another's.
+                # Drop the oldest of the token with most sessions, so no user can end another's.
                 tokens = Counter(one.token for one in self._sessions.values())
                 ((most, _),) = tokens.most_common(1)
                 oldest = next(key for key, one in self._sessions.items() if one.token == most)
@@ -360,7 +361,7 @@ class SessionStore:
         return session_id, made
 
     def session(self, session_id: str) -> Session | None:
-        """The session of that id unless it expired; this renews it."""
+        """The session with this id unless it has expired; this renews it."""
         key, now_ms = _digest(session_id), self._clock()
         with self._lock:
             found = self._sessions.get(key)
@@ -396,13 +397,13 @@ def _digest(text: str) -> bytes:
 
 
 def address_of(path: str, query: str = "") -> str:
-    """The address of the sign-in page that redirects to that page afterwards."""
+    """The address of the sign-in page that redirects to this page afterwards."""
     onward = f"{path}?{query}" if query else path
     return address("sign-in", next=onward if onward != "/" else None)
 
 
 def within(onward: str) -> str:
-    r"""The address, if every browser takes it for one of this server (no `\`, breaks); else `/`."""
+    r"""The address if every browser resolves it to this server (no `\`, breaks); otherwise `/`."""
     is_ours = onward.startswith("/") and not onward.startswith("//")
     return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
 
@@ -427,7 +428,7 @@ FAULTS: Final = {
     " a name of plain letters.",
 }
 _MOST_BYTES: Final = 16 << 10
-"""The limit of the sign-in form, which anybody may send."""
+"""The limit of the sign-in form, which anybody can send."""
 
 
 class Login:
@@ -500,12 +501,12 @@ class Login:
 
 
 def one_of(form: Mapping[str, list[str]], name: str) -> str:
-    """The first value of a field; empty where there is none."""
+    """The first value of a field; empty if it is missing."""
     return form.get(name, [""])[0]
 
 
 def forged() -> Response:
-    """The answer to a form without the token of the session."""
+    """The response to a form without the session's token."""
     return PlainTextResponse("This form is not of your session. Load the page anew.", 403)
 
 
