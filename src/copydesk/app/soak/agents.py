@@ -1,6 +1,6 @@
-"""The agents and the people of a soak: real MCP clients, and real forms of the review page.
+"""The agents and people of a soak: real MCP clients, and real forms of the review page.
 
-Each notes what an answer said of the lines that it wrote, and judges nothing.
+Each records what an answer said about the lines that it wrote, and judges nothing.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 SECTIONS: Final = ("s1", "s2", "s3", "s4", "end")
 _LONG: Final = 70
-"""A file of more lines is made shorter."""
+"""A file with more lines is shortened."""
 
 _MOST_MOVING: Final = 40
-"""The most files at one time of those that are made, moved and deleted."""
+"""The most files that are created, moved and deleted to exist at one time."""
 
 _RANK: Final[Mapping[Status, int]] = {"sent": 0, "waiting": 1, "refused": 2, "unsure": 3, "ok": 4}
 IN_DOUBT: Final = ("UNSETTLED", "INTERNAL_ERROR")
@@ -40,7 +40,7 @@ Fields = dict[str, Any]
 
 
 class Call(NamedTuple):
-    """One answered call: when it was answered, by whom it was made, and how long it took."""
+    """One answered call: when it was answered, who made it, and how long it took."""
 
     at: float
     who: str
@@ -67,29 +67,29 @@ class World:
 
     @property
     def is_over(self) -> bool:
-        """Whether no new call is to be made."""
+        """Whether no new calls are to be made."""
         return self.stopping or time.monotonic() >= self.until
 
     def settle(self, tokens: Sequence[Token], status: Status, code: str = "") -> None:
-        """Record an answer about tokens; of several answers the surest counts."""
+        """Record an answer about tokens; of several answers the most certain counts."""
         for token in tokens:
             if _RANK[status] >= _RANK[token.status]:
                 token.status, token.code = status, code or token.code
 
     def new_file(self, folder: str) -> tuple[str, str]:
-        """The path and the first text of a file that there was not before."""
+        """The path and initial text of a file that did not exist before."""
         self.numbers += 1
         name = f"f{self.numbers:04}"
         text = f"# {name}\n" + "".join(f"[{section} {name}]\n" for section in SECTIONS)
         return f"{folder}/{name}.txt", text
 
     def keep(self, data: bytes) -> None:
-        """Remember the bytes of a state that was read."""
+        """Save the bytes of a state that was read."""
         self.seen.setdefault(hashlib.sha256(data).hexdigest(), data)
 
 
 class Agent:
-    """One agent; `connect` gives a client of its server."""
+    """One agent; `connect` returns a client of its server."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Agent:
         self.task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Work until the soak is over; connect again whenever the server has gone."""
+        """Work until the soak is over; connect again whenever the server is gone."""
         while not self.world.is_over:
             self.task = asyncio.create_task(self._session())
             try:
@@ -135,7 +135,7 @@ class Agent:
         self._flight = []
 
     async def _call(self, tool: str, **arguments: object) -> Fields:
-        """The structured answer of a tool; raises when there is none."""
+        """The structured answer of a tool; raises if there is none."""
         assert self._client is not None
         begun = time.monotonic()
         result = await self._client.call_tool(tool, arguments)
@@ -148,14 +148,14 @@ class Agent:
         self.world.calls.append(Call(now, self.name, tool, now - begun, code))
         return {**data, "code": code}
 
-    # what it reads
+    # What it reads
 
     def _any(self, *folders: str) -> str | None:
         paths = [path for folder in folders for path in self.world.files[folder]]
         return self.random.choice(paths) if paths else None
 
     async def _text(self, *folders: str) -> tuple[str, list[str], str] | None:
-        """A file: its path, lines and version; the version must be that of these bytes."""
+        """A file: its path, lines and version; the version must match these bytes."""
         path = self._any(*(folders or ("shared", "own")))
         if path is None:
             return None
@@ -186,7 +186,7 @@ class Agent:
     def _operation(self) -> str:
         return f"{self.name}/{len(self.world.ledger.tokens)}"
 
-    # what it writes
+    # What it writes
 
     def _note(self, answer: Fields, tokens: Sequence[Token] | None = None) -> None:
         """Record an answer about tokens, by default those in flight."""
@@ -212,7 +212,7 @@ class Agent:
             self.world.settle(mine, "waiting")
 
     async def _apply(self, plan: Fields, *, wait: float = 0.0) -> None:
-        """Write a plan, or discard it when it cannot be written any more."""
+        """Write a plan, or discard it if it can no longer be written."""
         self._note(plan)
         if plan["code"] or "hunk_id" not in plan or plan.get("edit_id"):
             return
@@ -284,7 +284,7 @@ class Agent:
             self._note(await self._call("BatchEdit", path=path, edits=edits))
 
     async def _two_heads(self) -> list[tuple[str, str, int]]:
-        """Two files, each with one of its headings and the line of that."""
+        """Two files, each with one of its headings and the line number of that."""
         found: dict[str, tuple[str, str, int]] = {}
         for _ in range(2):
             if one := await self._text():
@@ -294,7 +294,7 @@ class Agent:
         return list(found.values())
 
     async def _insert_twice(self, tool: str, argument: str, form: str, part: str) -> None:
-        """Insert a line in two files by one call; `form` is the text, with a `part` a file."""
+        """Insert a line in two files with one call; `form` is the text, with a `part` per file."""
         operation = self._operation()
         parts = [
             part.format(path=path, head=head, at=at + 1, line=self._line(head, operation))
@@ -318,7 +318,7 @@ class Agent:
         await self._insert_twice("apply_blocks", "text", "{}", part)
 
     async def _together(self) -> None:
-        """Two plans, written in one transaction."""
+        """Write two plans in one transaction."""
         operation, ids = self._operation(), list[str]()
         for path, head, _ in await self._two_heads():
             plan = await self._call(
@@ -378,7 +378,7 @@ class Agent:
             await self._call("undo_file_modification", edit_id=edit_id)
 
     async def _cancel(self) -> None:
-        """A call that is cancelled while it is under way."""
+        """Make a call that is cancelled while it runs."""
         path = self._any("own", "shared")
         assert path is not None
         head = f"[{self.random.choice(SECTIONS)} {path.rpartition('/')[2].removesuffix('.txt')}]"
@@ -393,7 +393,7 @@ class Agent:
         await self._call("list_edits", max_results=5)
 
     async def _review(self) -> None:
-        """A plan that a person has to approve."""
+        """Make a plan that a person has to approve."""
         if len(self._plans) < 4 and (found := await self._text("review")):
             path, lines, version = found
             given: Fields = {"path": path, "version": version}
@@ -434,7 +434,7 @@ _OPERATIONS: Final = {
 
 
 class Person:
-    """Somebody at the review page, over HTTP: each form is sent as the page has it."""
+    """A person at the review page, over HTTP; each form is sent as the page has it."""
 
     def __init__(self, name: str, token: str, world: World, seed: str, address: str) -> None:
         self.name, self.world, self.random, self._token = name, world, random.Random(seed), token
@@ -519,7 +519,7 @@ class Person:
         return await self._get(http, response.headers["location"])
 
     def _note(self, action: str, page: str, shown: Sequence[Token], amended: Token | None) -> None:
-        """Record what the page reports; if it reports nothing the outcome is unsure."""
+        """Record what the page reports; if it reports nothing, the outcome is unsure."""
         written = re.search(r"is written, as edit ([0-9]+)", page)
         if action == "apply":
             if written is not None:
@@ -539,12 +539,12 @@ class Person:
 
 
 def _below(head: str, line: str) -> dict[str, str]:
-    """An edit of a batch: the line below the heading."""
+    """An edit of a batch that puts the line below the heading."""
     return {"old_string": f"{head}\n", "new_string": f"{head}\n{line}\n"}
 
 
 def _name_of(error: BaseException) -> str:
-    """The error that ended a session: the first one of a group."""
+    """The error that ended a session; for a group, its first error."""
     while isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         error = group.exceptions[0]

@@ -1,7 +1,7 @@
 """A program of a soak that writes to files without copydesk: appends, saves by rename, formats.
 
-It is a process of its own and uses the standard library alone. Each write is logged before it is
-made and after; such programs wait for each other, as they would otherwise lose each other's lines.
+It is a process of its own and uses only the standard library. Each write is logged before and after
+it is made; such programs wait for each other, since otherwise they would lose each other's lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 
 
 class ForeignWriter:
-    """One program: `how` it writes, to which files, and where it logs that."""
+    """One program: `how` it writes, to which files, and where it logs its writes."""
 
     def __init__(
         self, root: Path, log: Path, name: str, how: str, paths: list[str], seed: str, first: int
@@ -55,7 +55,7 @@ class ForeignWriter:
 
     @contextmanager
     def alone(self, path: str) -> Generator[None]:
-        """While this is open no other such program writes to the file."""
+        """Keep other such programs from writing to the file while this is open."""
         held = os.open(self.locks / path.replace("/", "-"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -64,7 +64,7 @@ class ForeignWriter:
             os.close(held)
 
     def append(self, path: str) -> None:
-        """Append a line, as a log is written: opened, written to, closed."""
+        """Append a line as a logger does: open, write, close."""
         name = re.sub(r".*/(f[0-9]+)\.txt", r"\1", path)
         token = self._token()
         line = f"{name} end {token} appended\n"
@@ -77,9 +77,9 @@ class ForeignWriter:
         self._log(path, token, line, done=True)
 
     def save(self, path: str) -> None:
-        """Insert a line in a section, as an editor does that saves by a rename.
+        """Insert a line in a section, as an editor does that saves by rename.
 
-        Of a long file the oldest lines of the section go.
+        In a long file the oldest lines of the section are removed.
         """
         lines = self._lines(path)
         heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[")]
@@ -95,7 +95,7 @@ class ForeignWriter:
         self._save(path, "".join(new), token, dropped)
 
     def format(self, path: str) -> None:
-        """Indent a section by two blanks, or take them away, and save by a rename."""
+        """Indent a section by two blanks, or remove that indentation, and save by rename."""
         lines = self._lines(path)
         heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[")]
         at = self.random.choice(heads)
@@ -130,7 +130,7 @@ class ForeignWriter:
 
 
 def main() -> None:
-    """Run the program that the words of the command line, one JSON value, describe."""
+    """Run the program described by the command line, a single JSON value."""
     given = json.loads(sys.argv[1])
     root, log = Path(given["root"]), Path(given["log"])
     name, how, paths = given["name"], given["how"], given["paths"]

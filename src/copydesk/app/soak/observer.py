@@ -1,7 +1,7 @@
 """The observer of a soak compares the answers that writers got with the files and the journal.
 
-Invariant: nothing here calls copydesk. Diffs are applied, digests are made and states are
-compared by this module alone, on data that was read elsewhere.
+Invariant: nothing here calls copydesk. This module itself applies diffs, computes digests and
+compares states, on data that was read elsewhere.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Ledger:
         return token
 
     def by_status(self) -> Counter[str]:
-        """How many tokens ended how."""
+        """The number of tokens by their status."""
         return Counter(token.status for token in self.tokens.values())
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedEdit:
-    """An entry of the journal, as it was read. `before` and `after` are digests, empty for none."""
+    """An entry of the journal as it was read. `before` and `after` are digests, or empty."""
 
     edit_id: int
     path: str
@@ -75,8 +75,8 @@ class LoggedEdit:
 class ForeignWrite:
     """A write of a foreign program, which logs it before and after it is `done`.
 
-    `text` is the whole new content of a save, or what was appended; `dropped` are tokens that
-    it took out itself.
+    `text` is the whole new content of a save, or the appended text; `dropped` are the tokens that
+    the program removed itself.
     """
 
     order: int
@@ -90,7 +90,7 @@ class ForeignWrite:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must not be. `kind` is its class."""
+    """Something that must not happen; `kind` is its class."""
 
     kind: str
     words: str
@@ -109,12 +109,12 @@ class Judgement:
 
 
 def digest(data: bytes | None) -> str:
-    """The digest of a file's bytes, empty where there is no file."""
+    """The digest of a file's bytes; empty if there is no file."""
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def lines_of(data: bytes) -> list[str]:
-    """The lines of a text with their ends."""
+    """The lines of a text with their line ends."""
     return re.findall(r"[^\n]*\n|[^\n]+", data.decode("utf-8", "replace"))
 
 
@@ -123,7 +123,7 @@ class DiffError(Exception):
 
 
 def apply_diff(before: bytes | None, diff: str) -> bytes | None:
-    """The text after a unified diff, by its numbers and each of its lines; raises DiffError."""
+    """Apply a unified diff by its numbers and lines; raises DiffError."""
     old, made, at = lines_of(before or b""), list[str](), 0
     rows = re.findall(r"[^\n]*\n|[^\n]+", diff)
     if any(row.startswith("+++ /dev/null") for row in rows[:6]):
@@ -154,7 +154,7 @@ def apply_diff(before: bytes | None, diff: str) -> bytes | None:
 def undone(current: bytes, edit: LoggedEdit) -> bytes | None:
     """The text without an edit whose new lines occur in it once, in one piece.
 
-    None where that cannot be said from the diff alone.
+    None if the diff alone cannot tell.
     """
     rows = [row for row in re.findall(r"[^\n]*\n", edit.diff) if not row.startswith(("+++", "---"))]
     old = "".join(row[1:] for row in rows if row[0] == "-")
@@ -177,8 +177,8 @@ def judge(
 ) -> Judgement:
     """Compare the answers with the files.
 
-    `first` and `last` are the files before and after, `seen` are contents by digest that were
-    read meanwhile: they give the bytes of a state, never the reason for it.
+    `first` and `last` are the files before and after; `seen` are contents by digest that were read
+    meanwhile: they supply the bytes of a state, never the reason for it.
     """
     return _Judge(ledger, edits, first, last, foreign, seen or {}).verdict()
 
@@ -230,7 +230,7 @@ class _Judge:
         counts["foreign writes"] = sum(map(len, self.foreign.values()))
         return self.result
 
-    # the journal, from the first to the last bytes
+    # The journal, from the first to the last bytes
 
     def _replay(self, edit: LoggedEdit) -> None:
         if edit.tool == _FOREIGN:
@@ -271,7 +271,7 @@ class _Judge:
         self._set(path, state)
 
     def _applied(self, edit: LoggedEdit, state: bytes | None) -> bytes | None:
-        """The state after an edit; of a move or a removed file by its digest."""
+        """The state after an edit; for a move or removal it is found by its digest."""
         if not edit.after:
             return None
         if digest(state) == edit.after:
@@ -308,16 +308,16 @@ class _Judge:
         self.result.found("changed unsaid", words)
 
     def _explained(self, path: str, bases: Sequence[bytes | None], wanted: str) -> bytes | None:
-        """The bytes of that digest, if foreign writes made them of one of the bases.
+        """The bytes with this digest, if foreign writes made them from one of the bases.
 
-        The last save since the last gap counts, or a base, and after it what was appended then.
+        The start is a base or the last save since the last gap, then what was appended later.
         """
         writes, begin = self.foreign.get(path, []), self.at[path]
         starts = [(base, begin) for base in bases if base is not None]
         ahead = islice(enumerate(writes[begin:], begin), _MOST_AHEAD)
         starts += [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
         known = self.known.get(wanted)
-        if known is not None:  # its bytes are known, and need no search
+        if known is not None:  # the bytes are known and need no search
             starts = [start for start in starts if known.startswith(start[0])]
         for base, at in starts:
             if digest(base) == wanted:
@@ -351,10 +351,10 @@ class _Judge:
             self.known[digest(state)] = state
             self._look(path, state)
 
-    # one state of a file
+    # One state of a file
 
     def _look(self, path: str, state: bytes) -> None:
-        """Record the tokens of a state; each must be in the section its line names, and once."""
+        """Record the tokens of a state; each must occur once, in the section named in its line."""
         key = digest(state)
         if key in self.looked:
             return
@@ -375,7 +375,7 @@ class _Judge:
                 here.add(token)
                 self.present[token].add(path)
 
-    # what was said
+    # The reports
 
     def _judge_tokens(self) -> None:
         operations: dict[str, list[Token]] = defaultdict(list)
@@ -433,7 +433,7 @@ class _Judge:
 def _appended(
     base: bytes, texts: Iterable[bytes], wanted: str, known: bytes | None
 ) -> bytes | None:
-    """The base with some of the texts after it, in any order, if it has the digest."""
+    """The base followed by some of the texts, in any order, if that has the digest."""
     if known is not None:
         rest = set(re.findall(rb"[^\n]*\n|[^\n]+", known[len(base) :]))
         return known if rest <= set(texts) else None

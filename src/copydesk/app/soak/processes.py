@@ -1,6 +1,6 @@
 """The processes of a soak: servers, foreign programs, a Redis server, and their faults.
 
-Invariant: a signal is sent to children of this process alone.
+Invariant: signals are sent only to children of this process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Fault(NamedTuple):
 
 
 def command(*words: str) -> list[str]:
-    """The words that run this very copydesk."""
+    """The words that run this copydesk."""
     return [sys.executable, "-m", "copydesk.app.cli", *words]
 
 
@@ -75,7 +75,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The process id, 0 while the process does not run."""
+        """The process id; 0 while the process does not run."""
         return self.process.pid if self.process and self.process.poll() is None else 0
 
     def answers(self) -> bool:
@@ -105,7 +105,7 @@ class Program:
             )
 
     def end(self, how: int = signal.SIGTERM, seconds: float = 10.0) -> None:
-        """End it and wait; one that does not end is killed."""
+        """End the process and wait for it; kill it if it does not end."""
         if self.process is None:
             return
         with suppress(ProcessLookupError):
@@ -121,7 +121,7 @@ class Program:
 
 
 class HttpServer(Program):
-    """`copydesk serve`, of one machine."""
+    """`copydesk serve` on one machine."""
 
     port = 0
 
@@ -136,7 +136,7 @@ class HttpServer(Program):
 
     @asynccontextmanager
     async def client(self, token: str) -> AsyncGenerator[Client]:
-        """An MCP client of the server for the member with that token."""
+        """An MCP client of the server for the member with this token."""
         import httpx2
         from mcp import Client
         from mcp.client.streamable_http import streamable_http_client
@@ -150,7 +150,7 @@ class HttpServer(Program):
 
 @dataclass
 class StdioServer:
-    """`copydesk mcp`, started by the client library for each session; its number is in a file."""
+    """`copydesk mcp`, started by the client library for each session; a file has its process id."""
 
     name: str
     words: Sequence[str]
@@ -160,7 +160,7 @@ class StdioServer:
 
     @property
     def pid(self) -> int:
-        """The number of the process of the session that is open, 0 for none."""
+        """The process id of the open session; 0 if there is none."""
         try:
             pid = int(self.pid_file.read_text("ascii"))
         except (OSError, ValueError):
@@ -185,7 +185,7 @@ class RedisServer(Program):
 
     def __init__(self, log: Path) -> None:
         assert REDIS is not None
-        self.folder = tempfile.mkdtemp(prefix="soak-")  # the path of a socket has to be short
+        self.folder = tempfile.mkdtemp(prefix="soak-")  # the path of a socket must be short
         options = {"port": "0", "unixsocket": f"{self.folder}/socket", "dir": self.folder}
         options |= {"save": "", "appendonly": "yes", "appendfsync": "always"}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -193,14 +193,14 @@ class RedisServer(Program):
 
     @property
     def url(self) -> str:
-        """The URL of the server, of its socket."""
+        """The URL of the server's socket."""
         return f"unix://{self.folder}/socket"
 
     def answers(self) -> bool:
         return self._reply("PING").startswith("+PONG")
 
     def used(self) -> int:
-        """How many bytes it holds in memory; 0 while it does not answer."""
+        """The bytes it uses in memory; 0 while it does not answer."""
         with suppress(OSError, IndexError):
             return int(self._reply("INFO memory").split("used_memory:")[1].split()[0])
         return 0
@@ -213,7 +213,7 @@ class RedisServer(Program):
             return client.recv(65_536).decode()
 
     def remove(self) -> None:
-        """End it, and remove its folder."""
+        """End the server and remove its folder."""
         self.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -228,17 +228,17 @@ class ForeignProgram(Program):
         super().__init__(f"foreign-{number} ({HOW[number % len(HOW)]})", (), folder / "foreign.log")
 
     def start(self) -> None:
-        """Start it; its tokens go on where they ended."""
+        """Start the program; its tokens continue where they ended."""
         count = len(self.facts.read_bytes().split(b"\n")) if self.facts.exists() else 0
         given = json.dumps({**self._given, **self._more, "first": count})
         self.words = [sys.executable, "-m", "copydesk.app.soak.foreign", given]
         super().start()
 
     def writes(self) -> list[ForeignWrite]:
-        """The logged writes; the two records of a completed write are one."""
+        """The logged writes; the two records of a completed write are merged."""
         found: list[ForeignWrite] = []
         lines = self.facts.read_text("utf-8").split("\n") if self.facts.exists() else []
-        for line in lines[:-1]:  # a line that was cut short by a kill announced nothing yet
+        for line in lines[:-1]:  # a line cut off by a kill announced nothing yet
             fact = json.loads(line)
             fact["dropped"] = tuple(fact["dropped"])
             if fact["done"]:  # its first record is the one before
@@ -249,7 +249,7 @@ class ForeignProgram(Program):
 
 @dataclass
 class Faults:
-    """Injects one fault after the other, each kind in turn in random order."""
+    """Injects one fault after the other; the kinds take turns in random order."""
 
     http: list[HttpServer]
     stdio: list[StdioServer]
@@ -261,7 +261,7 @@ class Faults:
     failed: list[str] = field(default_factory=list[str])
 
     async def run(self, until: float) -> None:
-        """Inject faults until that moment; every pause and limit is lifted in any case."""
+        """Inject faults until then; every pause and limit is lifted in any case."""
         chance = random.Random(self.seed)
         kinds = ["kill server", "kill stdio", "kill foreign", "pause", "full disk", "drop session"]
         if self.redis is not None:
@@ -328,7 +328,7 @@ class Faults:
         self.happened.append(Fault(time.monotonic(), kind, whom))
 
     def count(self) -> Counter[str]:
-        """How often each kind happened."""
+        """The number of faults of each kind."""
         return Counter(fault.kind for fault in self.happened)
 
 
@@ -347,9 +347,9 @@ async def _paused(pid: int, seconds: float) -> None:
 
 
 def _limited(pid: int, most: int | None) -> bool:
-    """Let no file of a process grow beyond so many bytes, or take that back; False if it cannot be.
+    """Limit the size of a process's files, or lift the limit; return False if impossible.
 
-    To the process this is a disk that is full: EFBIG in the place of ENOSPC.
+    To the process this looks like a full disk: EFBIG in place of ENOSPC.
     """
     change = getattr(resource, "prlimit", None)
     if change is None or not is_child(pid):

@@ -47,7 +47,7 @@ _LAWS: Final = (
 
 
 def markdown(results: Sequence[Result], plots: Mapping[str, str]) -> str:
-    """The report; `plots` are the names of the files of the plots by backend."""
+    """The report; `plots` are the file names of the plots by backend."""
     setting = results[0].setting
     found = [one for result in results for one in result.findings]
     clean = "**Nothing lost, misplaced or unreported.**"
@@ -129,7 +129,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def waits(result: Result) -> dict[str, dict[str, float]]:
-    """The waits in seconds by tool: how many, median, p99, longest."""
+    """The waits in seconds by tool: count, median, p99, longest."""
     by_tool: dict[str, list[float]] = defaultdict(list)
     for call in result.calls:
         by_tool[call.tool].append(call.seconds)
@@ -177,7 +177,7 @@ def _findings(findings: Sequence[Violation]) -> list[str]:
 
 
 def plot(result: Result) -> str:
-    """Calls a second, the longest wait and the largest server over time; faults are marks."""
+    """Calls per second, the longest wait and the largest server over time; marks are faults."""
     seconds = max(result.seconds, 1.0)
     step = max(1.0, seconds / 150)
     calls: Counter[int] = Counter()
@@ -238,7 +238,7 @@ def plot(result: Result) -> str:
 
 
 def data(results: Sequence[Result]) -> dict[str, object]:
-    """The same for programs."""
+    """The results for programs."""
     return {
         "status": "error" if any(one.findings for one in results) else "ok",
         "seed": results[0].setting.seed,
@@ -267,7 +267,7 @@ _BEGIN, _END = "<!-- report: begin -->", "<!-- report: end -->"
 
 
 def run(options: argparse.Namespace, lang: Lang) -> int:
-    """Run the soak; 0 if the observer found nothing wrong, else 1. Raises UsageError."""
+    """Run the soak; return 0 if the observer found nothing wrong, else 1. Raises UsageError."""
     for name in [name for name in os.environ if name.startswith("COPYDESK_")]:
         del os.environ[name]  # settings of the caller's own workspace
     backends = _backends(options.backend)
@@ -307,7 +307,7 @@ def run(options: argparse.Namespace, lang: Lang) -> int:
 
 
 def _backends(wanted: str | None) -> tuple[str, ...]:
-    """The backends to use: those that can be, unless some are asked for."""
+    """The backends to use: the requested ones, or all that are available."""
     if wanted == "sqlite":
         return ("sqlite",)
     if wanted is None and (processes.REDIS is None or importlib.util.find_spec("redis") is None):
@@ -321,7 +321,7 @@ def _backends(wanted: str | None) -> tuple[str, ...]:
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write the report; in a page that has a marked place for it, there and nowhere else."""
+    """Write the report; if the page has a marked place for it, write only there."""
     page = path.read_text("utf-8") if path.exists() else ""
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
@@ -331,7 +331,7 @@ def write_report(path: Path, text: str) -> None:
 
 
 def _folder(root: str | None) -> Path:
-    """The folder of the run: a new one, or an empty one that was named."""
+    """The folder of the run: a new one, or the named one, which must be empty."""
     if root is None:
         return Path(tempfile.mkdtemp(prefix="copydesk-soak-"))
     if os.path.lexists(root) and (not os.path.isdir(root) or os.listdir(root)):

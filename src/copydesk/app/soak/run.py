@@ -33,7 +33,7 @@ from copydesk.app.soak.processes import (
 )
 
 FILES: Final = {"shared": 6, "own": 5, "review": 4, "moving": 4}
-"""How many files of each kind there are at first; foreign programs write to the shared ones."""
+"""The initial number of files of each kind; foreign programs write to the shared ones."""
 
 _LEASE_SECONDS = 6
 _LEFTOVER_SECONDS = 62
@@ -44,7 +44,7 @@ _STATE_BASE, _STATE_OF_EDIT = 64 << 20, 32 << 10
 
 
 class Sample(NamedTuple):
-    """Bytes at one moment: memory of the largest server, of all, and the state folders."""
+    """Bytes at one moment: memory of the largest server, of all servers, and the state folders."""
 
     at: float
     largest: int
@@ -144,7 +144,7 @@ class Soak:
             self.world.files["review"] = []
 
     def _state(self, machine: int) -> dict[str, str]:
-        """The environment of a machine: with a Redis server each has a state folder of its own."""
+        """The environment of a machine: with Redis each has its own state folder."""
         return {"COPYDESK_STATE": f".copydesk-{machine}"} if self.redis is not None else {}
 
     def _http(self, machine: int) -> HttpServer:
@@ -156,7 +156,7 @@ class Soak:
         return server
 
     def _agent(self, number: int) -> Agent:
-        """Of four agents two have a stdio server each, two share the HTTP ones."""
+        """Of each four agents, two have their own stdio servers and two share the HTTP ones."""
         name, machine = f"a{number}", (number - 1) % self.setting.machines + 1
         seed = f"{self.setting.seed}/{name}"
         if number % 4 in (1, 2):
@@ -168,10 +168,10 @@ class Soak:
         self.stdio[name] = own
         return Agent(name, self.world, seed, own.client)
 
-    # while it runs
+    # While it runs
 
     async def run(self) -> Result:
-        """Run it to its end, and judge."""
+        """Run the soak to its end, and judge it."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt)
@@ -252,7 +252,7 @@ class Soak:
             await asyncio.sleep(0.5)
 
     def _state_bytes(self) -> int:
-        """How much the state takes, in all state folders and on the Redis server."""
+        """The size of the state, in all state folders and on the Redis server."""
         total = 0
         for folder in self.root.glob(".copydesk*"):
             for path in folder.rglob("*"):
@@ -262,7 +262,7 @@ class Soak:
             total += self.redis.used()
         return total
 
-    # the end
+    # The end
 
     async def _end(self) -> None:
         """Recover as a person would, read the evidence, undo a tenth, and look for leftovers."""
@@ -293,7 +293,7 @@ class Soak:
         self._check_bounds(len(edits))
 
     async def _recover(self) -> None:
-        """`copydesk recover`, as its own process."""
+        """Run `copydesk recover` as a separate process."""
         words = command("recover", "--json", "--root", str(self.root))
         env = {**os.environ, **self._state(1)}
         done = await asyncio.create_subprocess_exec(
@@ -309,7 +309,7 @@ class Soak:
         self.result.counts["recovered at the end"] += len(told.get("settled", ()))
 
     def _edits(self) -> list[LoggedEdit]:
-        """All of the journal, by the public library."""
+        """The whole journal, read by the public library."""
         from copydesk.app.library import Desk
 
         found: list[LoggedEdit] = []
@@ -343,7 +343,7 @@ class Soak:
         return (pair for pair in _files(self.root) if pair[0] != "copydesk.toml")
 
     async def _wait_for_leftovers(self, strange: set[str]) -> None:
-        """Recovery must remove unknown files once they are old enough to be leftovers."""
+        """Wait until unknown files are old enough to be leftovers; recovery must remove them."""
         self.result.counts["left by kills"] = len(strange)
         newest = max((self.root / path).stat().st_mtime for path in strange)
         wait = newest + _LEFTOVER_SECONDS - time.time()
@@ -413,7 +413,7 @@ class Soak:
                     counts["given back"] += 1
 
     def _compare(self, edit: LoggedEdit, before: dict[str, bytes], after: dict[str, bytes]) -> None:
-        """Check that an undo changed only its own file, and as its diff reversed says."""
+        """Check that an undo changed only its own file, and as its reversed diff says."""
         changed = {path for path in before | after if before.get(path) != after.get(path)}
         here = before.get(edit.path)
         expected = None if here is None else undone(here, edit)
@@ -432,7 +432,7 @@ class Soak:
             self.result.findings.append(Violation("misplaced", words))
 
     def _check_bounds(self, edits: int) -> None:
-        """Memory must not grow with time, nor state beyond so much for each edit."""
+        """Check that memory does not grow with time, nor state beyond a limit per edit."""
         samples = self.result.samples
         third = len(samples) // 3
         if third >= 20:
