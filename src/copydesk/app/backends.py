@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 _log = logging.getLogger("copydesk")
 
 _NEWS_SECONDS = 1.0
-"""How long to wait for a program that locks plans and decisions: each answer asks for news."""
+"""How long to wait if another program locks plans and decisions: each answer asks for news."""
 
 _JOURNAL_BYTES = 64 << 20
-"""A journal that ends with the process takes no more memory."""
+"""The most memory, in bytes, of a journal that ends with the process."""
 
 _COUNT_SECONDS = 0.1
-"""How long to wait for the snapshots, which may be left out."""
+"""How long to wait for the snapshots, which are optional."""
 
 
 def _nothing() -> None:
-    """Nothing is locked, and no lock can be lost."""
+    """Do nothing: there is no lock that could be lost."""
 
 
 def _unknown() -> None:
-    """Without shared state, other processes' decisions are unknown."""
+    """Return None: without shared state, other processes' decisions are unknown."""
 
 
 def _unchanged() -> object:
-    """No other process shares this backend."""
+    """Return None: no other process shares this backend."""
     return None
 
 
 class Losses:
-    """State that was lost while it was in use, until an answer has reported it. Thread-safe."""
+    """State lost while in use, kept until an answer has reported it. Thread-safe."""
 
     def __init__(self) -> None:
         self._noted: deque[tuple[str, Loss]] = deque(maxlen=100)
@@ -89,12 +89,11 @@ def words_of_content(path: str, lang: Lang) -> str:
 class Backend:
     """The stores of a workspace, and its file locks.
 
-    `state` is the state folder, where there is one, `databases` are the files in it by what
-    they hold, and `losses` is what they lost while they were in use. `decided` is a stamp that
-    differs after each decision of any process, None where nothing is known. `changes` is a
-    value that differs once plans were changed or decided on; `seen` one that differs once
-    anything was recorded. `may_write` and `may_return` raise Failed when the calling thread has
-    lost its lock. `on_close` is called last.
+    `state` is the state folder, if any; `databases` are the files in it by their contents, and
+    `losses` is what they lost while in use. `decided` returns a stamp that differs after each
+    decision of any process, None if unknown. `changes` returns a value that differs once plans were
+    changed or decided on, `seen` one that differs once anything was recorded. `may_write` and
+    `may_return` raise Failed if the calling thread has lost its lock. `on_close` is called last.
     """
 
     registry: Registry
@@ -144,7 +143,7 @@ def in_process(config: Config) -> Backend:
 
 
 def shared_backend(root: str, config: Config) -> Backend:
-    """The backend that all processes share, in the state folder or on the server; raises Failed."""
+    """The backend that all processes share, in the state folder or on Redis; raises Failed."""
     return _on_server(root, config) if config.registry == "redis" else _in_folder(root, config)
 
 
@@ -186,7 +185,7 @@ def _in_folder(root: str, config: Config) -> Backend:
     plans, decided = SqliteRegistry(in_plans), Mark(state.path("decided"), state.make)
 
     def may_write() -> None:
-        """Make a write start again whose lock or journal entry was lost with its file."""
+        """Raise TargetMoved if the lock or journal entry of a write was lost with its file."""
         if not (locks.are_held() and in_journal.is_current()):
             raise TargetMoved
 
@@ -252,7 +251,7 @@ def _on_server(root: str, config: Config) -> Backend:
 
 
 def server_of(root: str, config: Config) -> Server:
-    """The configured server; raises Failed. Nothing is sent yet."""
+    """The configured server; raises Failed. Sends nothing yet."""
     if importlib.util.find_spec("redis") is None:
         raise Failed("use Redis", "its client is not installed: pip install 'copydesk[redis]'")
     from copydesk.desk.redis.leases import Server
@@ -261,7 +260,7 @@ def server_of(root: str, config: Config) -> Server:
 
 
 def name_of(root: str) -> str:
-    """The default name of a workspace; machines that mount it at the same path agree on it."""
+    """The default name of a workspace; the same on machines that mount it at the same path."""
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
 
 
@@ -269,10 +268,10 @@ Stamp = tuple[int, int]
 
 
 class NotifyingDecisions:
-    """A decision store that notifies listeners on change, and is cheap to ask for news.
+    """A decision store that notifies listeners on change and caches that there is no news.
 
-    While `stamp` gives what it gave then there still is none, without a transaction; None says
-    nothing.
+    While `stamp` returns the same value as then, there is still no news, without a transaction;
+    None means unknown.
     """
 
     def __init__(
@@ -322,7 +321,7 @@ class NotifyingRegistry:
         self._notify()
 
     def reopen(self, plan: Plan) -> bool:
-        """Let a plan wait again, and give notice."""
+        """Make a plan pending again, and notify listeners."""
         opened = self._inner.reopen(plan)
         self._notify()
         return opened

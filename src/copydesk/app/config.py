@@ -1,6 +1,6 @@
 """The configuration: `copydesk.toml` or `[tool.copydesk]`, then the environment, then flags.
 
-An unknown key or a value of the wrong kind is a `ConfigError` that names it.
+An unknown key or a value of the wrong type is a `ConfigError` that names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools.report import ANSWER_TOKENS
 
 FILES = ("copydesk.toml", "pyproject.toml")
-"""The files that may hold settings; the first that has some is used."""
+"""The files that may hold settings; the first one that has any is used."""
 
 TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
 
@@ -54,11 +54,11 @@ class ConfigError(Exception):
 class MemberConfig:
     """One member: its access lists, its bearer token, whether it has team_mgmt.
 
-    `auto_lines`: the most lines of an edit that it writes without showing it first. `apply` is
-    what its calls mean that do not say it, "" for what all members' mean.
-    `approval` is who approves what it writes, `approval_paths` are exceptions, pairs of
-    a glob and who approves there, the last that matches deciding. It may itself approve
-    `self_lines` of one edit and `self_files` of one transaction; None for any number.
+    `auto_lines`: the most lines of an edit that it writes without showing it first. `apply` is the
+    default of that argument in its calls, "" for that of all members. `approval` says who approves
+    what it writes; `approval_paths` are exceptions, pairs of a glob and an approver, of which the
+    last match decides. The member may itself approve `self_lines` of one edit and `self_files` of
+    one transaction; None is unlimited.
     """
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -87,11 +87,11 @@ class MemberConfig:
 
 @dataclass(frozen=True, slots=True)
 class NotesConfig:
-    """Where notes are: in a SiYuan kernel, when there is a URL, else in files.
+    """Where notes are: in a SiYuan kernel if there is a URL, otherwise in files.
 
-    `notebooks` are folders below the root, each a notebook; `profile` is how their Markdown is
-    read, as GitHub does or as SiYuan does. What `exclude` names, in lines as in a `.gitignore` of
-    the root, is left out, and with `gitignore` what such files name, and `node_modules`.
+    `notebooks` are folders below the root, each a notebook; `profile` is the Markdown dialect, that
+    of GitHub or SiYuan. `exclude` are lines as in a `.gitignore` of the root; what they match is
+    left out. With `gitignore`, so are `node_modules` and what the `.gitignore` files match.
     """
 
     notebooks: Annotated[tuple[str, ...], _folders] = (".",)
@@ -104,26 +104,26 @@ class NotesConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings. `ttl_seconds` of plans, `limit_bytes` of a file that is edited.
+    """All settings. `ttl_seconds` is the life of plans, `limit_bytes` the size of a file to edit.
 
-    A plan that a person has to approve waits for `approval_ttl_seconds`, if that is longer.
+    A plan that a person has to approve lives for `approval_ttl_seconds` if that is longer.
 
-    `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an overwrite, a file
+    `whole_bytes` limits files that must be loaded whole: for a batch of edits, an overwrite, a file
     with several names, an edit of very many or very long lines.
 
-    `member` is the calling member by default, `task` the label of what it works on. `encodings` are
-    pairs of a glob and a codec name. `state` is the folder of copydesk's own files, below the root.
-    `bases_bytes` bounds what is remembered of texts. `elicitation`: whether the user of an MCP
-    client can decide on a plan in the client, or is only told of it.
+    `member` is the default calling member, `task` the label of its task. `encodings` are pairs of a
+    glob and a codec name. `state` is the folder of copydesk's own files, below the root.
+    `bases_bytes` limits the stored base texts. `elicitation`: whether the user of an MCP client can
+    decide on a plan in the client, or is only informed.
 
-    `apply` is what a call means that does not say `apply`. The text of an answer takes about
-    `answer_tokens`. `structured`: MCP answers carry the data of programs besides the text.
+    `apply` is the default of that argument. The text of an answer takes about `answer_tokens`.
+    `structured`: MCP answers carry the data for programs besides the text.
 
     `lock_seconds` is how long a call waits for a file that others work on.
 
     `registry` is where plans, decisions and the journal are: in the state folder, or on the server
-    at `redis_url` under `registry_name`, empty for a name made of the root's path.
-    `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed.
+    at `redis_url` under `registry_name`, empty for a name derived from the root's path.
+    `trusted_proxies` are addresses and networks whose X-Forwarded-For is trusted.
     """
 
     member: str = PERSON
@@ -158,11 +158,11 @@ class Config:
     reload: Callable[[], Config] | None = field(default=None, compare=False, repr=False)
 
     def of_member(self, name: str) -> MemberConfig:
-        """A member's settings; one that is not listed has the defaults."""
+        """A member's settings; a member that is not listed has the defaults."""
         return self.members.get(name, MemberConfig())
 
     def for_agents(self) -> Config:
-        """With `agent` as the caller where that member is declared and `member` is not set."""
+        """Make `agent` the caller if that member is declared and `member` is not set."""
         is_free = self.member == PERSON and AGENT in self.members
         return replace(self, member=AGENT) if is_free else self
 
@@ -173,7 +173,7 @@ class Config:
 
 
 def _of_one_value() -> Iterator[str]:
-    """The settings that the environment can have: those of one value, and `toolsets`."""
+    """The settings that environment variables can set: single values, and `toolsets`."""
     for each in fields(Config):
         one_value = isinstance(each.default, str | int) and each.name != "source"
         if one_value or each.name == "toolsets":
@@ -182,7 +182,7 @@ def _of_one_value() -> Iterator[str]:
 
 _FROM_ENVIRONMENT = tuple(_of_one_value())
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
-"""The environment variables that are settings."""
+"""The environment variables for settings."""
 
 
 def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
@@ -211,15 +211,15 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
 
 
 _SETTLED_NS = 3_000_000_000
-"""A file changed longer ago cannot change again with the same times; some disks count seconds."""
+"""A file unchanged for longer cannot change with the same times; some disks count in seconds."""
 
 _Stamp = tuple[int, int, int, int, int]
 
 
 class LiveConfig:
-    """A configuration whose members are reloaded when its file changed (`now`). Thread-safe.
+    """A configuration that reloads its members when its file changes (`now`). Thread-safe.
 
-    Invariant: while the file cannot be used, nobody has any rights.
+    Invariant: while the file is invalid, nobody has any rights.
     """
 
     def __init__(self, root: str, config: Config) -> None:
@@ -244,8 +244,8 @@ class LiveConfig:
             return self.last
 
     def _look(self) -> None:
-        stamps = tuple(map(_stamp, self._paths))  # before the reading: later writes differ
-        now = time.time_ns()  # right after a write another may get the same time
+        stamps = tuple(map(_stamp, self._paths))  # before the file is read, so later writes differ
+        now = time.time_ns()  # two writes may get the same time
         settled = all(one is None or now - max(one[3:]) > _SETTLED_NS for one in stamps)
         if settled and stamps == self._stamps:
             return
@@ -274,7 +274,7 @@ class LiveConfig:
         if changed:
             names = ", ".join(changed)
             _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
-        gone = {  # who is not listed has all rights, and nobody gets more by a removed section
+        gone = {  # unlisted members have all rights; removing a section must not give more
             name: replace(settings, token=None)
             for name, settings in self.last.members.items()
             if name not in found.members
@@ -311,7 +311,7 @@ def _from_text(key: str, text: str) -> object:
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
-    """The settings in a file; None when it has none."""
+    """The settings in a file; None if it has none."""
     project = path.name == "pyproject.toml"
     try:
         text = path.read_text("utf-8-sig")
@@ -325,7 +325,7 @@ def _table(path: Path) -> Mapping[str, object] | None:
         data: dict[str, object] = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         if project and "copydesk" not in text:
-            return None  # a project file that is broken, but says nothing of copydesk
+            return None  # a broken project file without settings for copydesk
         raise ConfigError(f"{path.name}: is not valid TOML: {error}") from None
     if not project:
         return data
@@ -339,7 +339,7 @@ def _table(path: Path) -> Mapping[str, object] | None:
 
 
 def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
-    """The configuration with the settings in place of its own; `source` is where they are from."""
+    """The configuration with these settings replaced; `source` is where they are from."""
     try:
         return replace(config, **_fields(Config, data))
     except ConfigError as error:
@@ -347,7 +347,7 @@ def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
 
 
 def _fields(kind: type, data: Mapping[str, object], place: str = "") -> dict[str, Any]:
-    """The fields of a dataclass, each read as its type; those without a key are not settings."""
+    """The fields of a dataclass, each read as its type; fields without a key are no settings."""
     hints = get_type_hints(kind, include_extras=True)
     known = hints.keys() - {"lists", "source", "reload"}
     found: dict[str, Any] = {}
@@ -362,7 +362,7 @@ def _fields(kind: type, data: Mapping[str, object], place: str = "") -> dict[str
 
 
 def _read(kind: Any, value: object, key: str) -> object:
-    """The value as one of a type, read by what an `Annotated` has; ConfigError names the key."""
+    """Read a value as this type, or by the reader in `Annotated`; ConfigError names the key."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return parts[1](value, key)
@@ -444,13 +444,13 @@ def _is_count(value: Any) -> bool:
 
 
 def _like(pattern: str, says: str) -> _Reader:
-    """Reads a text; a wrong one is not shown, since a URL may contain a password."""
+    """A reader of texts that never shows a wrong one, since a URL may contain a password."""
     read = _such(lambda value: re.fullmatch(pattern, value), says)
     return lambda value, key: read(_text(value, key), key)
 
 
 def _such(test: Callable[[Any], object], says: str) -> _Reader:
-    """Reads a value that passes the test."""
+    """A reader of values that pass the test."""
 
     def read(value: object, key: str) -> Any:
         if not test(value):
@@ -474,7 +474,7 @@ _url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://
 
 
 def _matches(path: str, glob: str) -> bool:
-    """Whether a glob covers a path: the path or a directory above it matches."""
+    """Whether a glob matches the path or a directory above it."""
     try:
         found = RelPath.parse(path)
     except Refusal:
@@ -483,7 +483,7 @@ def _matches(path: str, glob: str) -> bool:
 
 
 def _checks(value: object, key: str) -> tuple[Rule, ...]:
-    """The checks by globs: each a name, a command, a table, or a list of these."""
+    """The checks by glob: each is a name, a command, a table, or a list of these."""
     found: list[Rule] = []
     for glob, given in _mapping(value, key).items():
         place = f'{key}."{glob}"'
@@ -529,14 +529,14 @@ class _CheckTable:
 def _covering(
     glob: str, covers: Callable[[str, RelPath], bool] = covers
 ) -> Callable[[RelPath], bool]:
-    """The predicate of a glob; a bare name matches at any depth."""
+    """The predicate for a glob; a bare name matches at any depth."""
     anywhere = glob if "/" in glob else f"**/{glob}"
     return lambda path: covers(anywhere, path)
 
 
 def perhaps(name: str, known: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or nothing when no name is close."""
-    from difflib import get_close_matches  # imported for mistakes only
+    """`; did you mean a or b?`, or empty if no name is close."""
+    from difflib import get_close_matches  # only imported after a mistake
 
     close = get_close_matches(name[:_LONGEST_NAME], list(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -1,7 +1,7 @@
 """Minimal edits of configuration texts, as spans of JSON or TOML.
 
-Invariant: every edit made here is checked: the new text is read again and differs from the
-old one by what was asked for and by nothing else; a text that cannot be read is refused.
+Invariant: every edit is verified: the new text is parsed again and must differ from the old one by
+the requested change only; a text that cannot be parsed is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 Value: TypeAlias = object
-"""A value as JSON and TOML have it: texts, numbers, lists, mappings."""
+"""A value of JSON or TOML: texts, numbers, lists, mappings."""
 
 
 class Unreadable(Exception):
@@ -45,12 +45,12 @@ def applied(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def line_of(text: str, at: int) -> int:
-    """The line of a character, from 1."""
+    """The line of a character (1-based)."""
     return text.count("\n", 0, at) + 1
 
 
 def newline_of(text: str) -> str:
-    """The line end of the text: CRLF where its first line has it."""
+    """The line end of the text: CRLF if its first line ends with it."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
@@ -65,7 +65,7 @@ def dig(value: Value, keys: Sequence[str]) -> Value:
 
 
 def with_fields(value: Value, keys: Sequence[str], fields: Mapping[str, Value]) -> Value:
-    """The value with the fields under the keys, next to the fields that are there."""
+    """The value with these fields set under the keys; other fields stay."""
     table = dict(cast("Mapping[str, Value]", value)) if isinstance(value, Mapping) else {}
     if not keys:
         return {**table, **fields}
@@ -74,7 +74,7 @@ def with_fields(value: Value, keys: Sequence[str], fields: Mapping[str, Value]) 
 
 
 def without(value: Value, keys: Sequence[str]) -> Value:
-    """The value with nothing under the keys."""
+    """The value without what is under the keys."""
     if not isinstance(value, Mapping):
         return value
     table = dict(cast("Mapping[str, Value]", value))
@@ -105,7 +105,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Member:
-    """A member of an object; `comma` is the position of the comma after it, -1 for none."""
+    """A member of an object; `comma` is the position of the comma after it, or -1."""
 
     key: str
     start: int
@@ -114,13 +114,13 @@ class _Member:
 
 
 class _JsonReader:
-    """Reads a text into nodes; raises Unreadable."""
+    """Parses a text into nodes; raises Unreadable."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
     def whole(self) -> _Node | None:
-        """The one value of the text; None where there are comments alone, or nothing."""
+        """The single value of the text; None if there are only comments, or nothing."""
         self._skip()
         if self.at == len(self.text):
             return None
@@ -210,7 +210,7 @@ class _JsonReader:
         return node
 
     def _ends(self, closing: str, comma: int) -> bool:
-        """Whether the closing bracket comes; else another value may, if a comma was there."""
+        """Whether the closing bracket comes; otherwise another value needs a comma before it."""
         self._skip()
         if self.text.startswith(closing, self.at):
             self.at += 1
@@ -228,18 +228,18 @@ class _JsonReader:
 
 
 def read_json(text: str) -> Value:
-    """The value of the text, an empty object for an empty text; raises Unreadable."""
+    """The value of the text; an empty text gives an empty object. Raises Unreadable."""
     found = _JsonReader(text).whole()
     return {} if found is None else found.value
 
 
 def put_json(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
-    """The text where the object under the keys has these fields; raises Unreadable.
+    """The text with these fields set in the object under the keys; raises Unreadable.
 
-    Objects that are missing are made; other members, comments and the layout stay as they are.
+    Missing objects are created; other members, comments and the layout stay unchanged.
     """
     now = text
-    for _ in range(len(fields) + 2):  # those that are there are changed at once, others one by one
+    for _ in range(len(fields) + 2):  # existing fields change together, new ones one by one
         now = applied(now, sorted(_put(now, keys, fields), key=lambda edit: edit.start))
     return _checked(now, with_fields(read_json(text), keys, fields))
 
@@ -260,7 +260,7 @@ def remove_json(text: str, keys: Sequence[str]) -> str:
     line = len(text[:before].removesuffix("\n").removesuffix("\r"))
     try:
         return _checked(applied(text, _removal(text, node, places[0], line)), wanted)
-    except Unreadable:  # the line before ends with a comment, which needs its end
+    except Unreadable:  # the line before ends with a comment, which needs its line end
         return _checked(applied(text, _removal(text, node, places[0], before)), wanted)
 
 
@@ -306,7 +306,7 @@ def _nested(keys: Sequence[str], fields: Mapping[str, Value]) -> Mapping[str, Va
 
 
 def _removal(text: str, node: _Node, at: int, start: int) -> list[TextEdit]:
-    """The edits that remove a member, from `start` on."""
+    """The edits that remove a member, starting at `start`."""
     own, last = node.members[at], at == len(node.members) - 1
     stop = own.comma + 1 if own.comma >= 0 else own.node.stop
     if len(node.members) == 1 and not text[node.start + 1 : start].strip():
@@ -320,7 +320,7 @@ def _removal(text: str, node: _Node, at: int, start: int) -> list[TextEdit]:
 
 
 class _Layout:
-    """How the text is laid out: its line ends, its indentation."""
+    """The layout of the text: line ends and indentation."""
 
     def __init__(self, text: str) -> None:
         self._text, self.newline = text, newline_of(text)
@@ -329,13 +329,13 @@ class _Layout:
         self._is_wide = "\n" in text.strip() or not text.lstrip().startswith("{")
 
     def indent(self, at: int) -> str:
-        """The indentation of the line of a character."""
+        """The indentation of the line that contains this character."""
         begin = self._text.rfind("\n", 0, at) + 1
         line = self._text[begin:at]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def written(self, value: Value, indent: str) -> str:
-        """A value as JSON; its first line is at `indent`, lists of texts are one line."""
+        """A value as JSON; its first line is at `indent`, lists of texts take one line."""
         if not isinstance(value, Mapping) or not value:
             return json.dumps(value, ensure_ascii=False)
         pairs = cast("Mapping[str, Value]", value)
@@ -383,7 +383,7 @@ class _Layout:
         return [TextEdit(last.node.stop, last.node.stop, ","), TextEdit(at, at, member)]
 
     def _end_of_line(self, at: int) -> int:
-        """Where the comments that follow on the same line end; `at` where there are none."""
+        """The end of the comments that follow on the same line; `at` if there are none."""
         text, end = self._text, at
         while True:
             while text[at : at + 1] in (" ", "\t"):
@@ -409,7 +409,7 @@ _LITERAL: Final = re.compile(r"'[^'\n]*'")
 class _Part:
     """A header (`value_start` is -1) or a key with its value; `stop` is the end of its line.
 
-    `keys` begin at the top of the document.
+    `keys` start at the top of the document.
     """
 
     keys: tuple[str, ...]
@@ -432,9 +432,9 @@ def read_toml(text: str) -> Value:
 
 
 def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
-    """The text where the table under the keys has these fields; raises Unreadable.
+    """The text with these fields set in the table under the keys; raises Unreadable.
 
-    A table that is missing is added at the end; everything else stays as it is.
+    A missing table is added at the end; everything else stays unchanged.
     """
     now = read_toml(text)
     table = dig(now, keys)
@@ -456,7 +456,7 @@ def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
 
 
 def remove_toml(text: str, keys: Sequence[str]) -> str:
-    """The text without the table under the keys and those below it; raises Unreadable."""
+    """The text without the table under the keys and its subtables; raises Unreadable."""
     now, name = read_toml(text), tuple(keys)
     if dig(now, keys) is None:
         return text
@@ -478,7 +478,7 @@ def remove_toml(text: str, keys: Sequence[str]) -> str:
 
 
 def tidy(value: Value, keys: Sequence[str]) -> Value:
-    """Without the tables above the last of the keys that have nothing in them."""
+    """The value without those tables on the path of the keys that are empty."""
     for depth in range(len(keys) - 1, 0, -1):
         if dig(value, keys[:depth]) == {}:
             value = without(value, keys[:depth])
@@ -511,7 +511,7 @@ def _new_table(text: str, keys: Sequence[str], fields: Mapping[str, Value], newl
 def _changed(
     text: str, parts: Sequence[_Part], head: _Part, fields: Mapping[str, Value], newline: str
 ) -> list[TextEdit]:
-    """The edits of the values of a table that has a header of its own."""
+    """The edits of the values of a table that has its own header."""
     edits: list[TextEdit] = []
     new = ""
     at = head.stop
@@ -548,7 +548,7 @@ def _text(value: str) -> str:
 
 
 def _parts(text: str) -> Iterator[_Part]:
-    """The headers and keys of a text that is valid TOML."""
+    """The headers and keys of a valid TOML text."""
     table: tuple[str, ...] = ()
     at = 0
     while at < len(text):

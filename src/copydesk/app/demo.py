@@ -1,6 +1,6 @@
 """The guided runs: an agent and another writer at work on a copy of real text, and on notes.
 
-Every step is checked. The first run speaks to the real server, over standard input and output,
+Every step is checked. The first run talks to the real server over standard input and output,
 through the official client.
 """
 
@@ -32,11 +32,11 @@ Call = Callable[..., Awaitable[dict[str, Any]]]
 
 
 class TourFailed(Exception):
-    """A step of the tour did not end as it must."""
+    """A step of the tour did not end as it should."""
 
 
 def demo(*, keep: bool, lang: Lang) -> int:
-    """Run all steps in a new folder; the exit status."""
+    """Run all steps in a new folder; return the exit status."""
 
     def tour(folder: Path) -> None:
         library = Path(textwrap.__file__).parent
@@ -286,7 +286,7 @@ def _farewell(kept: Path | None) -> None:
 
 
 def demo_notes(*, keep: bool, lang: Lang) -> int:
-    """Run all steps in a new folder; the exit status."""
+    """Run all steps in a new folder; return the exit status."""
 
     def tour(folder: Path) -> None:
         with as_file(files("copydesk.tools") / "manuals") as manuals:

@@ -1,6 +1,6 @@
 """The checks of a workspace: findings, problems and fixes.
 
-Checking touches no file of the user; one of its own is made in the root and removed at once.
+Checking touches no file of the user; it creates one file in the root and removes it at once.
 `repair` renames files of the state folder and deletes none.
 """
 
@@ -33,7 +33,7 @@ _ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check; `mend` says how to fix it when it is not `ok`."""
+    """The result of one check; `mend` says how to fix it if it is not `ok`."""
 
     what: str
     ok: bool
@@ -182,7 +182,7 @@ def _state(root: str) -> Iterator[Finding]:
 
 
 def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | None]]:
-    """The faults of the state files, each with the database that can be repaired."""
+    """The faults of the state files, each with the database to repair, if any."""
     from copydesk.app.backends import shared_backend
 
     with closing(shared_backend(root, config)) as backend:
@@ -220,7 +220,7 @@ def _unusable(what: str, refusal: StateFailed, mend: str) -> Finding:
 
 
 def _mend(refusal: StateFailed) -> str:
-    """How to fix a state file that cannot be used."""
+    """How to fix an unusable state file."""
     from copydesk.app.backends import words_of_content
 
     lost = words_of_content(refusal.file, "en")
@@ -262,7 +262,7 @@ def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
 
 
 def _kept(outlook: Outlook) -> str:
-    """How many edits are recorded, and when the oldest are pruned."""
+    """The number of recorded edits, and when the oldest will be pruned."""
     found = f"edits recorded: {outlook.entries}"
     if outlook.due:
         return f"{found}; {outlook.due} will be pruned, at most {outlook.at_once} at each start"
@@ -326,7 +326,7 @@ def _loaded(root: str) -> Config | None:
 
 
 def _edit(root: str) -> Iterator[Finding]:
-    """Whether a file can be made, replaced and removed in the root, as an edit does it."""
+    """Check that a file in the root can be created, replaced and removed, as edits do."""
     from copydesk.store.files import Files
     from copydesk.store.protocol import TargetMoved
     from copydesk.text.relpath import RelPath
@@ -352,7 +352,7 @@ def _edit(root: str) -> Iterator[Finding]:
 
 
 def _policy(root: str) -> Iterator[Finding]:
-    """The approval policy of each member, and whether git tracks a token."""
+    """The approval policy of each member, and whether git tracks a file with secrets."""
     config = _loaded(root)
     if config is None:
         return
@@ -367,7 +367,7 @@ def _policy(root: str) -> Iterator[Finding]:
 
 
 def _approves(member: MemberConfig) -> str:
-    """A sentence about who approves a member's edits."""
+    """Who approves a member's edits, in words."""
     words = {"human": "a person approves", "self": "approves its own edits"}
     said = [words[member.approval]]
     said += [f"{glob}: {words[who]}" for glob, who in member.approval_paths]
@@ -377,14 +377,14 @@ def _approves(member: MemberConfig) -> str:
 
 
 def _has_secret(root: str) -> bool:
-    config = load(root, {})  # what the files say, without the environment
+    config = load(root, {})  # the settings in the files, without the environment
     password = "@" in config.redis_url.partition("://")[2]
     tokens = [config.notes.siyuan_token, *(each.token for each in config.members.values())]
     return password or any(tokens)
 
 
 def _is_tracked(root: str, name: str) -> bool:
-    """Whether git has the file; nothing that the repository configures is run."""
+    """Whether git tracks the file; runs nothing that the repository configures."""
     words = ("git", "-c", "core.fsmonitor=false", "-C", root, "ls-files", "--error-unmatch", name)
     try:
         ran = subprocess.run(
@@ -403,7 +403,7 @@ _HELLO = {
 
 
 def _clients(root: str) -> Iterator[Finding]:
-    """Whether each client that is set up for this workspace starts this copydesk."""
+    """Check that each client set up for this workspace starts this copydesk."""
     from copydesk.app.setup import Setup, arguments_of, is_own, this_machine
 
     config = _loaded(root)
@@ -421,7 +421,7 @@ def _clients(root: str) -> Iterator[Finding]:
         if os.path.basename(command) == "uvx":
             yield Finding(what, True, f"{where}: {name} is started by uvx; not tried")
         elif not is_own(entry, machine) or tuple(words[: len(first)]) != first:
-            # A file of the workspace may come from elsewhere: nothing else is started.
+            # A file of the workspace may come from elsewhere: start nothing else.
             found = f"{where}: {name} starts {command}, which is not this copydesk"
             yield Finding(what, False, found, f"copydesk init --client {client.name}")
         elif words[len(first) : len(first) + 1] != ["mcp"]:
@@ -466,7 +466,7 @@ def _started(what: str, where: str, words: list[str], root: str) -> Finding:
 
 
 def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
-    """How many tools the server lists; its input stays open meanwhile."""
+    """The number of tools that the server lists; its input stays open meanwhile."""
     assert server.stdin is not None
     assert server.stdout is not None
     with suppress(OSError):
@@ -481,7 +481,7 @@ def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
 
 
 def _checks(root: str) -> Iterator[Finding]:
-    """The checks of edits: parsers that are not installed, commands that cannot run."""
+    """The checks of edits: missing parsers, and commands that cannot run."""
     from copydesk.store.checks import Trust, missing_parsers, program_of
 
     without = missing_parsers()

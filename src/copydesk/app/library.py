@@ -1,4 +1,4 @@
-"""The library: one workspace, typed requests, typed answers."""
+"""The Python API: one workspace, typed requests, typed answers."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _Written = TypeVar("_Written", Applied, Transacted, Created, Overwritten, Undone
 class Desk(Closing):
     """The copy desk of the workspace at `root`, for one member.
 
-    Plans are kept in the memory of the process, or with `shared` in the state
-    folder, where the command line and the servers see them. What another program wrote
-    at the moment that a file was replaced, and could not stay in it, is saved as an edit,
-    in the state folder too: `foreign_writes` of the next result, or of the desk, and a log
-    entry if nobody asked. Every method may raise a `copydesk.errors.Refusal`, and then
-    nothing was written; making a desk may raise `copydesk.app.config.ConfigError` too. Use
-    it in a `with`, or close it.
+    Plans are kept in the memory of the process, or with `shared` in the state folder, where the
+    command line and the servers see them. If another program writes to a file at the moment when
+    it is replaced, so that its text cannot stay there, that text is saved as an edit, also in the
+    state folder: see `foreign_writes` of the next result or of the desk; it is logged if nobody
+    asks. Every method may raise a `copydesk.errors.Refusal`, and then nothing was written; the
+    constructor may also raise `copydesk.app.config.ConfigError`. Use a desk in a `with`, or close
+    it.
 
     >>> import tempfile, pathlib
     >>> from copydesk import Desk
@@ -96,7 +96,7 @@ class Desk(Closing):
         return self._opened.member(self._name)
 
     def close(self) -> None:
-        """Close the workspace; plans in memory end."""
+        """Close the workspace; plans in memory are lost."""
         self._opened.close()
 
     @staticmethod
@@ -105,7 +105,7 @@ class Desk(Closing):
         return RelPath.parse(text)
 
     def read(self, path: str, range: str = "", most_lines: int = 500) -> Reading:
-        """Some lines of a file: `range` as in `read_file`, "" for the whole."""
+        """Read lines of a file: `range` as in `read_file`, "" for all of them."""
         if most_lines < 1:
             raise InvalidArgs("most_lines", "must be a number from 1")
         return self._opened.desk.read(self._member, RelPath.parse(path), range, most_lines)
@@ -135,7 +135,7 @@ class Desk(Closing):
         expected_old: str | None = None,
         why: str = "",
     ) -> Applied | Planned:
-        """Apply an edit at once when it is certain, else plan it and say why (`declined`).
+        """Apply an edit at once if it is certain; otherwise plan it, with the reason (`declined`).
 
         >>> import tempfile, pathlib
         >>> from copydesk import Desk
@@ -166,15 +166,15 @@ class Desk(Closing):
     ) -> Rewrite:
         """Replace several texts of one file at once, all of them or none.
 
-        `edits` are pairs of an old text and a new one. Each old text is sought in
-        the file as it is and must be there exactly once; LF in it fits any line
-        end. What is expected of the file (`mtime_ms`, `size_bytes` and `digest` of a
-        `read`) is checked under its lock, on the very bytes that are replaced. A
-        `dry_run` writes nothing and gives the diff that the real run makes.
+        `edits` are pairs of an old and a new text. Each old text must occur exactly once in
+        the original file; LF in it matches any line end. Expectations about the file
+        (`mtime_ms`, `size_bytes` and `digest` of a `read`) are checked under its lock, on the
+        very bytes that are replaced. A `dry_run` writes nothing and returns the diff that the
+        real run would make.
 
-        Raises PartialMatchFail with every edit that has no single place,
-        CollisionDetected, DuplicateEdits, Conflict, InvalidArgs that names the edit
-        by its index, and the refusals of the file.
+        Raises PartialMatchFail with every edit that does not match exactly one place,
+        CollisionDetected, DuplicateEdits, Conflict, InvalidArgs that names the edit by its
+        index, and the refusals of the file.
 
         >>> import tempfile, pathlib
         >>> from copydesk import Desk
@@ -204,7 +204,7 @@ class Desk(Closing):
         return self._reporting(made)
 
     def apply(self, hunk_id: str) -> Applied:
-        """Write a plan; raises ContentChanged and others when the file refuses it."""
+        """Write a plan; raises ContentChanged and other refusals of the file."""
         outcome = self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
         if isinstance(outcome, Rejected):
             raise outcome.refusal
@@ -250,7 +250,7 @@ class Desk(Closing):
         known_bytes: int,
         may_be_diff: bool = False,
     ) -> Overwritten:
-        """Replace a whole file, if it has so many lines and bytes.
+        """Replace a whole file if it has this many lines and bytes.
 
         Content that looks like a patch is refused unless it `may_be_diff`.
         """
@@ -288,16 +288,16 @@ class Desk(Closing):
         return self._opened.desk.foreign.told(self._member)
 
     def _reporting(self, outcome: _Written) -> _Written:
-        """The result with the writes of other programs that were saved."""
+        """Add the saved writes of other programs to the result."""
         if not self._opened.desk.foreign.any_untold:
             return outcome
         return replace(outcome, foreign_writes=self.foreign_writes())
 
     def undo(self, edit_id: int) -> Undone:
-        """Undo an edit, also after later edits of other lines; that is an edit itself.
+        """Undo an edit, even after later edits of other lines; the undo is an edit itself.
 
-        Raises EditNotFound, AccessDenied, ContentChanged when the lines of the edit
-        were changed since, and others when the file refuses it.
+        Raises EditNotFound, AccessDenied, ContentChanged if the edited lines have changed
+        since, and other refusals of the file.
 
         >>> import tempfile, pathlib
         >>> from copydesk import Desk

@@ -55,11 +55,11 @@ class Machine:
     platform: str
     command: str
     first: tuple[str, ...] = ()
-    """Words before `mcp`, as of `uvx copydesk mcp`."""
+    """The words before `mcp`, as in `uvx copydesk mcp`."""
 
     @property
     def settings(self) -> Path:
-        """The folder of the user's settings, of programs that follow the XDG rules."""
+        """The folder of the user's settings, for programs that follow the XDG rules."""
         return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
 
     @property
@@ -75,11 +75,11 @@ Place = Callable[[Path, Machine], Path]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client: the file of its servers, the keys above a server there, how it is recognized.
+    """A client: its file of servers, the keys above a server in it, how to recognize the client.
 
-    `shared`: the file is in the workspace, and holds the servers of that workspace alone.
-    `traces` are files and folders, from the home or the root, that its users have; `root_text`
-    is what stands for the workspace in a file that several people share.
+    `shared`: the file is in the workspace and has only the servers of that workspace. `traces` are
+    files and folders, below the home or the root, that its users have; `root_text` stands for the
+    workspace in a file that several people share.
     """
 
     name: str
@@ -93,13 +93,13 @@ class Client:
     root_text: str = ""
 
     def is_used(self, root: Path, machine: Machine) -> bool:
-        """Whether something of it is on the machine or in the workspace."""
+        """Whether the client has left files on the machine or in the workspace."""
         return any(place(root, machine).exists() for place in (self.file, *self.traces))
 
     def entry(
         self, root: Path, machine: Machine, member: str, *, portable: bool = False
     ) -> dict[str, Value]:
-        """The client's entry that starts the server; `member` "" for the configured one."""
+        """The entry that makes the client start the server; `member` "" for the configured one."""
         words = ["mcp", "--root", str(root), *(("--member", member) if member else ())]
         command, first = machine.command, machine.first
         if portable and self.shared:
@@ -193,14 +193,14 @@ CLIENTS: Final = (
 
 
 def this_machine(environ: Mapping[str, str] = os.environ) -> Machine:
-    """This user, and the copydesk that runs."""
+    """This user, and the running copydesk."""
     command, *first = own_command(environ)
     home = Path(environ.get("HOME") or Path.home())
     return Machine(home, environ, sys.platform, command, tuple(first))
 
 
 def own_command(environ: Mapping[str, str] = os.environ) -> Sequence[str]:
-    """The words that start this copydesk from anywhere, and also tomorrow."""
+    """The words that start this copydesk from any folder, now and later."""
     cache = environ.get("UV_CACHE_DIR") or os.path.join("~", ".cache", "uv")
     if Path(sys.prefix).is_relative_to(os.path.expanduser(cache)):
         return ("uvx", "copydesk")  # the environment of `uvx` does not last
@@ -211,7 +211,7 @@ def own_command(environ: Mapping[str, str] = os.environ) -> Sequence[str]:
 
 
 def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
-    """The client's own command that does the same; empty where it has none."""
+    """The client's own command that does the same; empty if it has none."""
     words = [str(entry["command"]), *arguments_of(entry)]
     if client.name == "claude-code":
         return shlex.join(["claude", "mcp", "add", "--scope", "local", name, "--", *words])
@@ -229,7 +229,7 @@ def arguments_of(entry: Mapping[str, Value]) -> list[str]:
 
 
 def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
-    """Whether the entry starts the copydesk that runs, directly or by its name."""
+    """Whether the entry starts the running copydesk, directly or by its name."""
     command = entry.get("command")
     if not isinstance(command, str):
         return False
@@ -248,9 +248,9 @@ _RECORD: Final = "init.json"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One file and what becomes of it; `after` None removes it, `reason` says why it is refused.
+    """A planned change of a file; `after` None removes it, `reason` says why it is refused.
 
-    `what` is the client's name, `policy` or `gitignore`; `line` the client's own command for it.
+    `what` is the client's name, `policy` or `gitignore`; `line` is the client's own command for it.
     """
 
     what: str
@@ -267,7 +267,7 @@ class Step:
         return self.status in ("add", "update", "remove") and self.before != self.after
 
     def diff(self, shown: str) -> str:
-        """The unified diff, under the name that is shown for the file."""
+        """The unified diff, with `shown` as the name of the file."""
         base = Snapshot.of(self.before or b"")
         change = _change(self.before or b"", self.after or b"")
         made = {"created": self.before is None, "removed": self.after is None}
@@ -275,11 +275,11 @@ class Step:
 
 
 _OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
-"""The last part of a word that means copydesk: our name, its command, its package or module."""
+"""Matches the last part of a word that means copydesk: its name, command, package or module."""
 
 
 class Setup:
-    """The setting up of one workspace."""
+    """The setup of one workspace."""
 
     def __init__(self, root: str, config: Config, machine: Machine) -> None:
         self.root = Path(os.path.realpath(root))
@@ -294,18 +294,18 @@ class Setup:
         return [client for client in CLIENTS if client.is_used(self.root, self._machine)]
 
     def file(self, client: Client) -> Path:
-        """The file of the client's servers."""
+        """The client's file of servers."""
         return client.file(self.root, self._machine)
 
     def shown(self, path: Path) -> str:
-        """A path for showing: from the root, or from the home."""
+        """A path to show: relative to the root or to the home."""
         if path.is_relative_to(self.root):
             return path.relative_to(self.root).as_posix()
         home = self._machine.home
         return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
     def configured(self) -> Iterator[tuple[Client, Path, str, dict[str, Value]]]:
-        """The entries of clients that are for this workspace: client, file, name, entry."""
+        """The clients' entries for this workspace: client, file, name, entry."""
         for client in CLIENTS:
             path = self.file(client)
             with suppress(Unreadable):
@@ -329,7 +329,7 @@ class Setup:
         return steps
 
     def removing(self, clients: Sequence[Client] | None) -> list[Step]:
-        """The steps that undo all of the setup, or that of these clients."""
+        """The steps that undo the whole setup, or that of these clients."""
         chosen = CLIENTS if clients is None else clients
         steps = [self._without(client) for client in chosen]
         if clients is None:
@@ -338,7 +338,7 @@ class Setup:
         return steps
 
     def write(self, step: Step, opened: OpenWorkspace) -> int:
-        """Do a step; the edit of the journal, or 0. With Refusal, OSError the file is as it was."""
+        """Carry out a step; return its edit id or 0. Refusal, OSError leave the file as it was."""
         real = Path(os.path.realpath(step.path))
         made = _make_folder(real.parent) if step.before is None else []
         try:
@@ -420,7 +420,7 @@ class Setup:
         *,
         portable: bool,
     ) -> dict[str, Value]:
-        """The entry that is wanted, with the options that the user gave the old one."""
+        """The wanted entry, with the options that the user added to the old one."""
         if old is None:
             return wanted
         args = arguments_of(old)
@@ -480,7 +480,7 @@ class Setup:
         return replace(step, status=status)
 
     def _taken_back(self, what: str, path: Path, client: Client | None = None) -> Step:
-        """The original file, if the written entry is unchanged."""
+        """The step that restores the original file, if the written entry is unchanged."""
         title = client.title if client else ""
         try:
             now = _read(path)
@@ -498,7 +498,7 @@ class Setup:
         return Step(what, title, path, "remove", now, None if was_made else before)
 
     def _only(self, client: Client, now: bytes, before: bytes) -> bool:
-        """Whether only our entry is removed: the state folder may come from elsewhere."""
+        """Whether only our entry would be removed: the state folder may come from elsewhere."""
         old, new = _value(client, before), _value(client, now)
         if any(self._is_ours(client, *one) for one in _servers(client, old).items()):
             return False
@@ -509,22 +509,22 @@ class Setup:
 
 
 class _Record:
-    """The record of written steps, by file: each with its new text and the text it replaced."""
+    """The record of executed steps by file, with each new text and the text it replaced."""
 
     def __init__(self, root: Path, state: str) -> None:
         self._root, self._folder = root, StateFolder(str(root), state)
         self._path = Path(self._folder.path(_RECORD))
 
     def is_made(self, path: Path) -> bool:
-        """Whether the file was made."""
+        """Whether the setup created the file."""
         return bool(self._of(path).get("made"))
 
     def edit_of(self, path: Path) -> int:
-        """The edit of the journal that made the file."""
+        """The journal's id of the edit that created the file."""
         return int(self._of(path).get("edit", 0))
 
     def back(self, path: Path, now: bytes) -> bytes | None:
-        """The bytes before all that was written; None where that is not known any more."""
+        """The original bytes, before all recorded steps; None if they are no longer known."""
         steps = self._of(path).get("steps")
         if not steps:
             return None
@@ -540,7 +540,7 @@ class _Record:
         return now
 
     def add(self, step: Step, edit_id: int, folders: list[str]) -> None:
-        """Remember a step that was done."""
+        """Record a step that was carried out."""
         files, key = self._load(), self._key(step.path)
         made: dict[str, Any] = {"what": step.what, "made": False, "edit": 0, "folders": []}
         one = files.setdefault(key, {**made, "steps": []})
@@ -553,7 +553,7 @@ class _Record:
         self._save(files)
 
     def forget(self, path: Path) -> list[Path]:
-        """Forget a file; the folders that were made for it."""
+        """Forget a file; return the folders that were created for it."""
         files = self._load()
         one = files.pop(self._key(path), None)
         if one is None:
@@ -589,7 +589,7 @@ class _Record:
 
 
 def _planned(root: Path, what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
-    """The step that makes this edit of a file's text; a file of the workspace has to be in it."""
+    """The step that makes this edit of a text; a file of the workspace must really be in it."""
     try:
         if path.is_relative_to(root) and not path.resolve().is_relative_to(root):
             raise Unreadable(f"it is a link out of the workspace, to {path.resolve()}")
@@ -613,7 +613,7 @@ def _words(error: Unreadable) -> str:
 
 
 def _read(path: Path) -> bytes | None:
-    """The bytes of a file, None where there is none; raises Unreadable."""
+    """The bytes of a file, None if it is missing; raises Unreadable."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -630,7 +630,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _check_writable(path: Path, before: bytes | None) -> None:
-    """Raise Unreadable for a read-only file, also for root."""
+    """Raise Unreadable for a read-only file, even as root."""
     if before is not None and not path.stat().st_mode & 0o222:
         raise Unreadable("it is read-only")
 
@@ -643,7 +643,7 @@ def _value(client: Client, data: bytes) -> Value:
 
 
 class _Engine(NamedTuple):
-    """Reads and edits texts of one form; each call may raise Unreadable."""
+    """Reads and edits texts of one format; each call may raise Unreadable."""
 
     read: Callable[[str], Value]
     put: Callable[[str, Sequence[str], Mapping[str, Value]], str]
@@ -657,7 +657,7 @@ def _engine(client: Client) -> _Engine:
 
 
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
-    """The servers that are started as programs, by name; others count as taken names."""
+    """The servers that are started as programs, by name; the names of others are taken too."""
     found = dig(value, client.keys)
     if not isinstance(found, Mapping):
         return {}
@@ -675,7 +675,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def _taken(words: list[str], option: str) -> str | None:
-    """The value of an option, which is removed with it."""
+    """Remove an option and its value; return the value."""
     value = _after(words, option)
     if value is not None:
         at = words.index(option)
@@ -684,7 +684,7 @@ def _taken(words: list[str], option: str) -> str | None:
 
 
 def _change(before: bytes, after: bytes) -> ChangeSet:
-    """The change as one span, that begins and ends between characters."""
+    """The change as one span that begins and ends at character boundaries."""
     most = min(len(before), len(after))
     start = next((i for i in range(most) if before[i] != after[i]), most)
     while start and start < len(after) and after[start] & 0xC0 == 0x80:
@@ -700,7 +700,7 @@ def _change(before: bytes, after: bytes) -> ChangeSet:
 
 
 def _replace(real: Path, step: Step) -> None:
-    """Write a file outside the workspace, if it is unchanged since it was read."""
+    """Write a file outside the workspace if it is unchanged since it was read."""
     path = RelPath.parse(real.name)
     try:
         with Files(str(real.parent)) as files:
@@ -719,7 +719,7 @@ def _replace(real: Path, step: Step) -> None:
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder with those above it; the ones that were made, the innermost first."""
+    """Create a folder and its missing parents; return the created ones, innermost first."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing

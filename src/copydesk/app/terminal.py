@@ -1,7 +1,7 @@
 """Output to a terminal: escaping, colours, tables, times, JSON, and the rows of a change.
 
-Invariants: no control character or mark of direction from a file reaches the terminal, in JSON
-neither; no row of a change is wider than the screen.
+Invariants: no control character or direction mark from a file reaches the terminal, not even in
+JSON; no row of a change is wider than the screen.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HIDDEN: Final = re.compile(
     # emoji and text selectors are hidden after any other character
     "|(?<![\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f](?!\u20e3)"
 )
-"""Control characters, direction marks, characters without width, lone surrogates."""
+"""Control characters, direction marks, zero-width characters, lone surrogates."""
 
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}
@@ -53,7 +53,7 @@ _BEAT_SECONDS = 0.1
 
 
 def colours(stream: TextIO) -> bool:
-    """Whether the stream is a terminal and colours are wanted (not with NO_COLOR or TERM=dumb)."""
+    """Whether to use colours: on a terminal, without NO_COLOR or TERM=dumb."""
     unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not unwanted
 
@@ -69,7 +69,7 @@ def safe(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """The text as one line: a line break or a tab in it is shown as `\\x0a` or `\\x09`."""
+    """The text as one line: line breaks and tabs are shown as `\\x0a` and `\\x09`."""
     return _BREAKS.sub(_shown, HIDDEN.sub(_shown, text))
 
 
@@ -84,7 +84,7 @@ def json_line(data: object) -> str:
 
 
 def diff(text: str, coloured: bool) -> str:
-    """A text with the lines of its unified diffs coloured."""
+    """The text with the lines of its unified diffs coloured."""
     shown = safe(text)
     if not coloured:
         return shown
@@ -116,12 +116,12 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def when(time_ms: int) -> str:
-    """A moment in local time."""
+    """A time in milliseconds since 1970, in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000))
 
 
 def ago(milliseconds: int) -> str:
-    """A length of time, rounded: 40s, 12m, 3h, 5d."""
+    """A duration in milliseconds, rounded: 40s, 12m, 3h, 5d."""
     seconds = (max(milliseconds, 0) + 500) // 1000
     if seconds < 90:
         return f"{seconds}s"
@@ -143,7 +143,7 @@ def complain(text: str) -> None:
 
 
 class Keys:
-    """Keys of the terminal, one at a time and without Enter, while it is entered."""
+    """Single keys from the terminal, without Enter, within a `with`."""
 
     def __init__(self) -> None:
         self._input = sys.stdin.fileno()
@@ -152,7 +152,7 @@ class Keys:
 
     @staticmethod
     def work() -> bool:
-        """Whether the terminal can give single keys."""
+        """Whether the terminal can deliver single keys."""
         return has_person() and os.environ.get("TERM", "dumb") != "dumb"
 
     def __enter__(self) -> Keys:
@@ -166,7 +166,7 @@ class Keys:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _terminate(self, number: int, _: object) -> None:
-        """End the process as the signal does by default, but give the terminal its echo back."""
+        """End the process as the signal does by default, after restoring the terminal."""
         self.__exit__()
         os.kill(os.getpid(), number)
 
@@ -180,7 +180,7 @@ class Keys:
             self.__enter__()
 
     def next(self, seconds: float = 0.0) -> str:
-        """The next key, "" where none comes in that time; raises EOFError at the end of input."""
+        """The next key, "" if none comes in that time; raises EOFError at the end of input."""
         if not self._typed:
             self._read(seconds)
         if not self._typed:
@@ -190,7 +190,7 @@ class Keys:
         return self._typed.pop(0)
 
     def typed_ahead(self, unwanted: str) -> str:
-        """Drop the unwanted ones of the keys that were typed already; which they were."""
+        """Drop unwanted keys that were typed already; return them."""
         while self._read(0.0):
             pass
         dropped = "".join(key for key in self._typed if key in unwanted)
@@ -198,7 +198,7 @@ class Keys:
         return dropped
 
     def _read(self, seconds: float) -> bool:
-        """Read the keys typed in that time; whether there were any."""
+        """Read the keys typed in that time; return whether there were any."""
         if not select.select([self._input], [], [], seconds)[0]:
             return False
         typed = os.read(self._input, 4_096).decode("utf-8", "replace")
@@ -221,7 +221,7 @@ _NAMED_KEYS = {
 
 
 class Counter:
-    """A progress line of a long search, after half a second and on a terminal only."""
+    """A progress line for a long search; it appears after half a second, on a terminal only."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream if stream.isatty() else None
@@ -255,7 +255,7 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """The number of terminal columns that the text takes."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
@@ -273,7 +273,7 @@ def dump(data: object) -> None:
 
 
 def is_refused(report: Answer) -> bool:
-    """Whether nothing was done: refused, or a person has to approve it first."""
+    """Whether nothing was done: the call was refused, or waits for approval."""
     return report.is_error or report.fields.get("status") == "pending"
 
 
@@ -301,11 +301,11 @@ def saved(found: Sequence[Saved], lang: Lang) -> None:
 
 
 SPLIT_COLUMNS: Final = 140
-"""The least columns of a screen that shows both sides."""
+"""The minimum number of columns to show both sides of a change."""
 
 _ROW_STYLES: Final = {"-": "31", "+": "32", " ": ""}
 _FEWEST: Final = 8
-"""The least columns that a text is given."""
+"""The minimum number of columns for a text."""
 
 _HANG: Final = 2
 _TAB: Final = 4
@@ -313,7 +313,7 @@ _TAB: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a change is drawn. `whole`: lines are shown whole, however long they are."""
+    """How to draw a change. `whole`: show lines completely, however long they are."""
 
     columns: int
     coloured: bool
@@ -322,7 +322,7 @@ class Look:
 
 
 class _Piece(NamedTuple):
-    """Characters that stay together, their columns, and whether they are marked as changed."""
+    """Characters that stay together, their width, and whether they are marked as changed."""
 
     text: str
     columns: int
@@ -348,7 +348,7 @@ def diff_rows(model: DiffModel, look: Look, left_out: Callable[[int], str]) -> I
 
 
 def text_rows(text: str, columns: int) -> Iterator[str]:
-    """Any text as rows that are not wider than the screen."""
+    """Any text as rows that fit the screen."""
     for line in text.removesuffix("\n").split("\n"):
         for pieces in _wrapped(_pieces(line, ()), max(columns, _FEWEST)):
             yield "".join(piece.text for piece in pieces)
@@ -361,7 +361,7 @@ def _ends(blocks: Sequence[DiffBlock]) -> Iterator[DiffLine]:
 
 
 class _Drawn:
-    """The rows of blocks in one look."""
+    """Draws the rows of blocks in one look."""
 
     def __init__(self, look: Look, digits: int, left_out: Callable[[int], str]) -> None:
         self._look, self._digits, self._left_out = look, digits, left_out
@@ -384,7 +384,7 @@ class _Drawn:
                     yield gutters[at > 0] + text
 
     def split(self, block: DiffBlock) -> Iterator[str]:
-        """The old line, and next to it the new one."""
+        """The old line with the new one beside it."""
         half = (self._look.columns - 3) // 2
         for row in block.rows:
             sides: list[list[tuple[str, int]]] = []
@@ -404,12 +404,12 @@ class _Drawn:
                 yield f"{left[0]}{' ' * (half - left[1])} │ {right[0]}".rstrip(" ")
 
     def _line(self, row: DiffRow, side: int, sign: str, room: int) -> Iterator[tuple[str, int]]:
-        """The rows of one line with its sign, and how many columns each takes."""
+        """The rows of one line with its sign, each with its width in columns."""
         line = (row.old, row.new)[side]
         assert line is not None, "only lines that are there are drawn"
         marks, text = row.marks[side], line.text
         is_plain = len(text) < room and text.isascii() and text.isprintable()
-        if is_plain and not marks and not row.shows_endings:  # most are: no character is looked at
+        if is_plain and not marks and not row.shows_endings:  # usual: no character is examined
             yield _painted(sign, [_Piece(text, 0, False)], self._style(sign)), 1 + len(text)
             return
         pieces = self._shown(text, marks)
@@ -430,7 +430,7 @@ class _Drawn:
         return _ROW_STYLES[sign] if self._look.coloured else ""
 
     def _shown(self, text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
-        """The pieces of a line; of a long one the parts around its marks."""
+        """The pieces of a line; of a long line, the parts around its marks."""
         at = 0
         for start, stop in [(0, len(text))] if self._look.whole else windows(text, marks):
             if start > at:
@@ -443,7 +443,7 @@ class _Drawn:
 
 
 def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
-    """The characters of a text; harmful ones escaped, a tab as an arrow where it changes."""
+    """The characters of a text; harmful ones escaped, a changed tab as an arrow."""
     column = at = 0
     found = () if text.isascii() else HIDDEN.finditer(text)
     hidden = {each.start() for each in found}
@@ -457,7 +457,7 @@ def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
             elif not shown.isascii() and index not in hidden:
                 width = columns(shown)
             elif not shown.isprintable() or not shown.isascii():
-                *first, shown = list(line(shown))  # an escape goes on in the next row
+                *first, shown = list(line(shown))  # an escape may continue in the next row
                 yield from (_Piece(each, 1, is_marked) for each in first)
                 column += len(first)
             column += width
@@ -479,7 +479,7 @@ def _wrapped(pieces: Iterator[_Piece] | Sequence[_Piece], room: int) -> Iterator
 
 
 def _painted(lead: str, pieces: Sequence[_Piece], style: str) -> str:
-    """The row in its colour, marked pieces in reverse."""
+    """The row in its colour, with marked pieces in reverse."""
     parts = [f"\x1b[{style}m" if style else "", lead]
     marked = False
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The composition root: opens a workspace, and joins its files, backend, desk and tools."""
+"""The composition root: opens a workspace and connects its files, backend, desk and tools."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ KERNEL = "siyuan:"
 
 
 class NotesOpener:
-    """Opens a workspace's notes at the first call; ids are kept in `state`, else only meanwhile."""
+    """Opens a workspace's notes on the first call; without `state` their ids are temporary."""
 
     def __init__(self, config: Config, files: Files, state: StateFolder | None) -> None:
         self._config, self._files, self._state = config, files, state
@@ -138,7 +138,7 @@ class NotesOpener:
 
 
 def kernel_home(config: Config) -> OpenNotes:
-    """The notes in the configured kernel. Nothing is sent yet."""
+    """The notes in the configured kernel. Sends nothing yet."""
     from copydesk.desk.notes.notebook_access import OpenNotes
     from copydesk.edit.notes.grammar import is_siyuan_id, split_as
     from copydesk.store.notes.kernel import KernelStore
@@ -169,12 +169,12 @@ def _never() -> bool:
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970, by the clock of the machine."""
+    """Milliseconds since 1970, by the clock of this machine."""
     return time.time_ns() // 1_000_000
 
 
 def hunk_id() -> str:
-    """A new id of eight hex characters; the first is a letter, lest it look like a number."""
+    """A new id of eight hex characters; the first is a letter, so it never looks like a number."""
     return f"{0xA0000000 + secrets.randbelow(0x60000000):08x}"
 
 
@@ -192,13 +192,12 @@ def open_workspace(
     clock: Callable[[], int] = now_ms,
     home: Callable[[Permission], OpenNotes] | None = None,
 ) -> OpenWorkspace:
-    """The workspace at `root`, with its configuration unless one is given.
+    """Open the workspace at `root`, with its own configuration unless one is given.
 
-    `shared`: plans, snapshots and the journal are kept in the state folder, or on the
-    configured server, for all processes; else in this process. `recover`: unfinished writes
-    of crashed processes are recovered first. `clock` gives milliseconds since 1970.
-    `home` opens other notes than those of the configuration.
-    Raises ConfigError, and Refusal for a root that cannot be opened.
+    `shared`: plans, snapshots and the journal are in the state folder or on the configured server,
+    for all processes; otherwise in this process. `recover`: first recover unfinished writes of
+    crashed processes. `clock` returns milliseconds since 1970. `home` opens other notes than the
+    configured ones. Raises ConfigError, and Refusal for a root that cannot be opened.
     """
     loaded = load(root) if config is None else config
     return OpenWorkspace(root, loaded, shared=shared, recover=recover, clock=clock, home=home)
@@ -237,17 +236,17 @@ class OpenWorkspace(Closing):
         self.kept = LongTexts()
         self.catalog = Catalog(all_tools())
         self.in_shell = False
-        """Whether answers name commands of the shell as next steps."""
+        """Whether next steps in answers name shell commands."""
         self.page: str | None = None
-        """Where the review page is served by this process, as the start of its addresses."""
+        """The base address of the review page if this process serves it."""
         self._listeners: list[Callable[[], None]] = []
         self._backend = backend
         self.registry, self.decisions = backend.registry, backend.decisions
         self.tally, self.journal = backend.tally, backend.journal
         self.changes = backend.changes
-        """A pair that differs once another process has changed plans or decided."""
+        """Returns a value that differs once another process has changed plans or decided."""
         self.seen = backend.seen
-        """A value that differs once any process has recorded something."""
+        """Returns a value that differs once any process has recorded something."""
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = held_at_fork(threading.Lock())
         self.lanes, bases = backend.lanes, backend.bases
@@ -259,7 +258,7 @@ class OpenWorkspace(Closing):
         self._lasting: Backend | None = None
 
         def lasting() -> Journal:
-            """A journal of the state folder, for records that must outlive this process."""
+            """A journal in the state folder, for records that must outlive this process."""
             with self._lock:
                 if self._lasting is None:
                     self._lasting = shared_backend(self.root, config)
@@ -318,8 +317,8 @@ class OpenWorkspace(Closing):
     def _begin(self, *, recover: bool) -> None:
         """Recover unfinished writes of crashed processes, and prune the journal.
 
-        State that cannot be used is logged, and what needs it refuses. Raises
-        SchemaMismatch: a build with another schema may lock files in another way too.
+        Unusable state is logged; the calls that need it will refuse. Raises SchemaMismatch, since a
+        build with another schema may also lock files in another way.
         """
         try:
             for database in self._backend.databases.values():
@@ -339,16 +338,16 @@ class OpenWorkspace(Closing):
 
     @property
     def config(self) -> Config:
-        """The configuration, with the members that its file has now; raises ConfigInvalid."""
+        """The configuration with the members that its file has now; raises ConfigInvalid."""
         return self._live.now()
 
     @property
     def settings(self) -> Config:
-        """The last valid configuration: for settings that are no rights."""
+        """The last valid configuration, for settings that are not rights."""
         return self._live.last
 
     def close(self) -> None:
-        """Close notes, files and backend; log other programs' unreported saved writes."""
+        """Close notes, files and backend; log saved writes of other programs not yet reported."""
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)
@@ -379,8 +378,8 @@ class OpenWorkspace(Closing):
     ) -> Answer:
         """Call a tool; raises KeyError for an unknown tool, and nothing else.
 
-        `task` is the label of what the member works on, "" for the configured one.
-        `text_only`: the caller uses the answer's text alone, so that no more is read than it shows.
+        `task` is the label of the member's task, "" for the configured one. `text_only`: the caller
+        uses only the text of the answer, so no more is read than it shows.
         """
         tool = self.catalog.named(name)
         try:
@@ -415,7 +414,7 @@ class OpenWorkspace(Closing):
         return answer if cancelled() else self._with_losses(answer, lang)
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
-        """The answer, with a notice of state that was lost; each loss is reported once."""
+        """The answer with a notice of lost state; each loss is reported once."""
         losses = dict.fromkeys(self._backend.losses.take())  # several stores may report one
         words = [words_of_loss(path, loss, lang) for path, loss in losses]
         if not words:
@@ -427,7 +426,7 @@ class OpenWorkspace(Closing):
         return self.catalog.of(self._granted(member, toolsets))
 
     def offers(self, member: str, tool: Tool, toolsets: Sequence[str]) -> bool:
-        """Whether a tool is among those of these toolsets that the member may use."""
+        """Whether the tool is among those of these toolsets that the member may use."""
         return tool.is_of(self._granted(member, toolsets))
 
     def _granted(self, member: str, toolsets: Sequence[str]) -> Sequence[str]:
@@ -452,7 +451,7 @@ class OpenWorkspace(Closing):
             if toolset == "team_mgmt":
                 rules = rules.team_mgmt()
             policy = settings.policy
-            if not policy.asks_nobody and config.source == _PROJECT:  # it holds the policy
+            if not policy.asks_nobody and config.source == _PROJECT:  # the file with the policy
                 policy = policy.guarding(_is_project)
             refresh = partial(self.member, name, toolset)
             known[key] = Member(
@@ -467,7 +466,7 @@ class OpenWorkspace(Closing):
         return replace(own, name=user_of(name), policy=SELF, refresh=refresh)
 
     def names(self) -> set[str]:
-        """The names that only their owners may decide under: of members, and of their users."""
+        """The names under which only their owners may decide: members and their users."""
         members = {*self.settings.members, self.settings.member}
         return members | set(map(user_of, members))
 
@@ -476,10 +475,10 @@ class OpenWorkspace(Closing):
         return self.desk.waiting(self.member(member))
 
     def pending_report(self, member: str, hunk_id: str, lang: Lang = "en") -> Report:
-        """A plan as it was shown, with the decision on it; raises Refusal."""
+        """The report of a plan and the decision on it; raises Refusal."""
         shown = self.desk.show(self.member(member), hunk_id)
         report = reports.planned(shown.plan.tool, shown, lang)
-        report.fields.pop("diff_truncated", None)  # a person is shown all of it
+        report.fields.pop("diff_truncated", None)  # a person gets all of it
         diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
         report = replace(report, diff=diff, budget=0)
         if shown.checks is not None:
@@ -503,7 +502,7 @@ class OpenWorkspace(Closing):
         return found.edits
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener`, from any thread, when plans change; returns how to stop that."""
+        """Call `listener`, from any thread, when plans change; return a function to stop this."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -522,18 +521,18 @@ class OpenWorkspace(Closing):
 
 
 def _manual(toolset: str, topic: str, lang: Lang) -> str:
-    from copydesk.tools import manuals  # few have a use for them
+    from copydesk.tools import manuals  # rarely needed
 
     return manuals.part(toolset, topic, lang)
 
 
 def _in_full(*roots: str) -> tuple[RelPath, ...]:
-    """The absolute paths of the root: the real one, and the one that was given."""
+    """The absolute paths of the root: the real one and the given one."""
     found: dict[RelPath, None] = {}
     for root in roots:
         try:
             found[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
-        except Refusal:  # a name that is not UTF-8: nobody can write such a path in JSON
+        except Refusal:  # not UTF-8: nobody can write such a path in JSON
             continue
     return tuple(found)
 
