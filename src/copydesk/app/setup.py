@@ -287,7 +287,7 @@ class Setup:
         self._record = _Record(self.root, config.state)
         is_limited = config.member in config.members and AGENT not in config.members
         self._member = "" if is_limited else AGENT
-        """The member of the clients; empty for the configured caller if its rights are listed."""
+        """The member for clients; empty for the configured caller if its rights are listed."""
 
     def used(self) -> list[Client]:
         """The clients that left traces on this machine or in the workspace."""

@@ -1,1 +1,1 @@
-"""Where documents live: the only room that touches the disk."""
+"""Where documents live: the only package that reads or writes them on disk."""

@@ -120,7 +120,7 @@ def _wild(name: str) -> bool:
 
 
 def _means(part: str, name: str, fold: bool) -> bool:
-    """Whether a part of a glob stands for the name, or is spelled as the pattern is."""
+    """Whether a part of a glob equals `name`, or matches it (a pattern too) without `*` and `?`."""
     if fold:
         part, name = part.casefold(), name.casefold()
     if part == name:

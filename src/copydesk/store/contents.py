@@ -313,7 +313,7 @@ def _room() -> Generator[memoryview]:
 
 
 _APART = 64 << 10
-"""Pieces of at least so many bytes are digested in place; smaller ones are gathered."""
+"""Pieces of at least this many bytes are digested in place; smaller ones are gathered."""
 
 
 class State(Protocol):

@@ -68,7 +68,7 @@ _LOOK_SECONDS = 0.1
 """A waiter retries after this time, in case the process that should wake it died."""
 
 _STALLED_SECONDS = 1.0
-"""The first waiter loses its place after leaving a free lock so long, or a quarter of its wait."""
+"""The first waiter loses its place after this time (at most 1/4 of our wait) at a free lock."""
 
 _UNQUEUED_SECONDS = 0.002
 """The polling interval on systems without named pipes."""

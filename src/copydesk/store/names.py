@@ -118,7 +118,7 @@ class StagedWrite:
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        """Undo `commit` if the file has this digest; raises TargetMoved, Failed, NotPutBack."""
+        """Undo `commit`; written bytes need this digest. TargetMoved, Failed, NotPutBack."""
         self._hooks.may_return()
         with refusing("put back"):
             self._way.put_back(sha256)

@@ -122,7 +122,7 @@ def _make(dir_fd: int, name: bytes) -> bool:
 
 
 def remove_if_empty(dir_fd: int, name: bytes) -> None:
-    """Remove a directory if it is empty; other errors are ignored too."""
+    """Remove a directory if it is empty; every error is ignored."""
     try:
         _os.rmdir(dir_fd, name)
     except OSError as refused:

@@ -35,7 +35,7 @@ NOBODY: Caller = "", ""
 
 
 class Deadline:
-    """A point in time, so many seconds from now."""
+    """The end of a wait that begins now and takes at most this many seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Final, Literal
 
 Status = Literal["sent", "ok", "refused", "waiting", "unsure"]
-"""What is known of a token: sent; reported as written; reported as not written; a plan that
-waits; no answer, or one that says so itself."""
+"""What is known of a token: it was sent; reported as written; reported as not written; part of a
+pending plan; or unsure, because no answer came or the answer does not know either."""
 
 TOKEN: Final = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 _SECTION: Final = re.compile(r"\[(\w+) (f[0-9]+)\]")

@@ -156,7 +156,7 @@ class Soak:
         return server
 
     def _agent(self, number: int) -> Agent:
-        """Of each four agents, two have their own stdio servers and two share the HTTP ones."""
+        """An agent: two of every four have a stdio server each, the others share the HTTP ones."""
         name, machine = f"a{number}", (number - 1) % self.setting.machines + 1
         seed = f"{self.setting.seed}/{name}"
         if number % 4 in (1, 2):
