@@ -13,6 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -123,11 +124,8 @@ def _make(dir_fd: int, name: bytes) -> bool:
 
 def remove_if_empty(dir_fd: int, name: bytes) -> None:
     """Remove a directory if it is empty; every error is ignored."""
-    try:
+    with suppress(OSError):  # mostly that somebody put something there
         _os.rmdir(dir_fd, name)
-    except OSError as refused:
-        if refused.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return  # somebody put something there, so it is not ours to remove
 
 
 MAX_LINKS = 40
