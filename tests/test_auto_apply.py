@@ -277,6 +277,17 @@ def test_of_several_anchors_the_one_that_is_meant_must_have_been_shown(desk: Ope
     assert not written(refused)
     assert f"lines 1~1 of version {VERSION} were not shown" in refused["auto_apply_reason"]
     assert written(at("2"))
+    after["anchor"] = "line 40"  # in two lines, once this is written
+    told(desk, "prepare_file_append", path="a.txt", content="line 40\n", apply="auto")
+    version = told(desk, "read_file", path="a.txt", range="1")["version"]
+    refused = told(
+        desk,
+        "prepare_file_insert_after",
+        **{**after, "version": version},
+        occurrence="1",
+        content="x",
+    )
+    assert "lines 41~41 of" in refused["auto_apply_reason"]
 
 
 def test_a_deletion_and_the_whole_file(desk: OpenWorkspace) -> None:

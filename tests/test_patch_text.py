@@ -130,6 +130,10 @@ def test_a_patch_converted_to_crlf_is_one_however_its_last_line_ends(
             "file_twice",
             3,
         ),
+        *(
+            (codex(f"{one}@@\n-a\n+b\n*** Update File: x\n{two}@@\n-b\n+c\n"), "file_twice", line)
+            for one, two, line in (("*** Move to: y\n", "", 7), ("", "*** Move to: y\n", 6))
+        ),
     ],
 )
 def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: int | None) -> None:
