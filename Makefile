@@ -7,6 +7,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install -q --disable-pip-version-check
+PINNED := $(PIP) --require-hashes -r
+# compiled as an installer does; every start is quicker by it
+OURS := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
 
 .PHONY: run test test-slow check docs pins clean
 
@@ -31,17 +35,18 @@ $(VENV)/bin/pip:
 	sh scripts/venv $(PYTHON) $(VENV)
 
 $(VENV)/.run: $(VENV)/bin/pip requirements/run.txt pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/run.txt
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q src # as an installer does; every start is quicker by it
+	$(PINNED) requirements/run.txt
+	$(OURS)
 	touch $@
 
-$(VENV)/.test: $(VENV)/.run requirements/test.txt
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/test.txt
-	touch $@
+# what is needed to run is part of what is needed to test
+$(VENV)/.test: $(VENV)/bin/pip requirements/test.txt pyproject.toml
+	$(PINNED) requirements/test.txt
+	$(OURS)
+	touch $(VENV)/.run $@
 
 $(VENV)/.dev: $(VENV)/.test requirements/dev.txt
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(PINNED) requirements/dev.txt
 	touch $@
 
 pins: $(VENV)/bin/pip
@@ -56,7 +61,7 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir build/site
 
 $(VENV)/.docs: $(VENV)/.run requirements/docs.txt
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	$(PINNED) requirements/docs.txt
 	touch $@
 
 clean:

@@ -5,8 +5,12 @@ A test tells by `record_property("told", ...)`: such a line stands in the summar
 
 from __future__ import annotations
 
+import faulthandler
+import gc
+import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +21,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:  # a test that needs none of them starts without them
     from support.large_files import Desks
     from support.redis_servers import RedisServer
+
+STALLED_SECONDS = 600
+ARMED_SECONDS = 60
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as `make test &` has it, and its children
@@ -38,6 +45,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("drawn")
+
+
+class Watchdog:
+    """Ends a process that stands still in a test, with all stacks, so that the test is named.
+
+    As `faulthandler_timeout` does, which starts a thread for each test: a fiftieth of the time.
+    """
+
+    def __init__(self) -> None:
+        self._stderr = os.dup(2)  # nothing captures it yet
+        self._armed = -math.inf
+
+    def pytest_runtest_logstart(self) -> None:
+        if time.monotonic() - self._armed > ARMED_SECONDS:
+            self._armed = time.monotonic()
+            faulthandler.dump_traceback_later(STALLED_SECONDS, exit=True, file=self._stderr)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Watchdog())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep what was collected, which stays to the end, out of all garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

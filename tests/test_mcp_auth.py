@@ -25,6 +25,7 @@ from copydesk.app.mcp.http import (
 from copydesk.app.workspace import OpenWorkspace
 from support.mcp_calls import CALLS, fields_of, opened_at
 from support.mcp_transports import (
+    NO_TLS,
     WIRE_MODES,
     Raw,
     client_of,
@@ -67,7 +68,9 @@ def test_a_token_is_needed(guarded: str, method: str, token: str | None) -> None
     headers = {"Accept": "application/json, text/event-stream"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    response = httpx2.request(method, f"{guarded}/mcp", headers=headers, content=b"x" * 100)
+    response = httpx2.request(
+        method, f"{guarded}/mcp", headers=headers, content=b"x" * 100, verify=NO_TLS
+    )
     assert response.status_code == 401
     assert response.headers["www-authenticate"].startswith("Bearer ")
     assert "token-of" not in response.text
@@ -140,7 +143,9 @@ def test_a_rebound_name_is_refused(
     address: str, path: str, header: str, value: str, status: int
 ) -> None:
     for method in ("GET", "POST"):
-        response = httpx2.request(method, f"{address}{path}", headers={header: value})
+        response = httpx2.request(
+            method, f"{address}{path}", headers={header: value}, verify=NO_TLS
+        )
         assert response.status_code == status
         assert "access-control-allow-origin" not in response.headers
 
@@ -189,7 +194,7 @@ def test_loopback_hosts() -> None:
 
 
 def test_the_page_asks_people_for_a_token_of_their_own(guarded: str) -> None:
-    response = httpx2.get(f"{guarded}/", follow_redirects=True)
+    response = httpx2.get(f"{guarded}/", follow_redirects=True, verify=NO_TLS)
     assert response.status_code == 200
     assert response.url.path == "/sign-in"
     assert "default-src 'none'" in response.headers["content-security-policy"]

@@ -16,7 +16,7 @@ import httpx2
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_calls import settings
-from support.mcp_transports import SECONDS, served
+from support.mcp_transports import NO_TLS, SECONDS, served
 
 AGENT = "writer"
 """A member whose edits a person approves."""
@@ -80,7 +80,7 @@ class Room:
 
     def reader(self, name: str = "Ada") -> Reader:
         """Somebody who has come in."""
-        reader = Reader(httpx2.Client(base_url=self.address, timeout=SECONDS), name)
+        reader = Reader(httpx2.Client(base_url=self.address, timeout=SECONDS, verify=NO_TLS), name)
         response = reader.post("/sign-in", {"token": self.tokens[-1], "name": name})
         assert response.status_code == 303, response.text
         reader.cookies = dict(response.cookies.items())
@@ -88,7 +88,7 @@ class Room:
 
     def stranger(self) -> Reader:
         """Somebody who has not."""
-        return Reader(httpx2.Client(base_url=self.address, timeout=SECONDS), "")
+        return Reader(httpx2.Client(base_url=self.address, timeout=SECONDS, verify=NO_TLS), "")
 
 
 @contextmanager
@@ -99,7 +99,9 @@ def room_at(root: Path, desk: OpenWorkspace | None = None, **options: Any) -> It
         desk or desk_at(root) as opened,
         served(opened, members, announce=tokens.append, **options) as address,
     ):
-        httpx2.get(f"{address}/sign-in", timeout=SECONDS)  # it has started when it answers
+        httpx2.get(
+            f"{address}/sign-in", timeout=SECONDS, verify=NO_TLS
+        )  # it has started when it answers
         yield Room(opened, root, address, tokens)
 
 
