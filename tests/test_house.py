@@ -18,7 +18,7 @@ from support.code import FILES, ROOT, trees
 
 MOST_LINES = 850
 
-ROOMS = {
+PACKAGES = {
     "errors": (),
     "text": ("errors",),
     "edit": ("text", "errors"),
@@ -31,7 +31,7 @@ ROOMS = {
     "tools": ("desk", "edit", "text", "errors"),
     "app": ("tools", "desk", "store", "edit", "text", "errors", "__version__"),
 }
-"""What each room may import besides itself."""
+"""What each package may import besides itself."""
 
 CLOCK = ("time", "datetime")
 DISK = ("os", "pathlib", "io", "shutil", "tempfile", "socket", "subprocess")
@@ -45,7 +45,7 @@ FORBIDDEN = {
     "tools": (*DISK, "asyncio", "sqlite3", "apsw"),
     "app": (),
 }
-"""Modules of the standard library that a room has no use for."""
+"""Modules of the standard library that a package has no use for."""
 
 
 def name_of(path: Path) -> str:
@@ -86,18 +86,22 @@ def check(rule: Callable[[Path], Iterator[str]]) -> None:
 
 
 def test_there_are_files() -> None:
-    assert {name_of(path).split("/")[0].removesuffix(".py") for path in FILES} >= set(ROOMS)
+    assert {name_of(path).split("/")[0].removesuffix(".py") for path in FILES} >= set(PACKAGES)
 
 
-def test_each_room_imports_only_what_it_may() -> None:
+def test_each_package_imports_only_what_it_may() -> None:
     def rule(path: Path) -> Iterator[str]:
-        room = name_of(path).split("/")[0].removesuffix(".py")
+        package = name_of(path).split("/")[0].removesuffix(".py")
         for line, module in imported(path):
             if module.startswith("."):
                 yield f"{line}: relative import"
             inner = module.removeprefix("copydesk.")
-            if inner != module and room in ROOMS and not below(inner, (room, *ROOMS[room])):
-                yield f"{line}: {room} imports {module}"
+            if (
+                inner != module
+                and package in PACKAGES
+                and not below(inner, (package, *PACKAGES[package]))
+            ):
+                yield f"{line}: {package} imports {module}"
 
     check(rule)
 
@@ -120,12 +124,12 @@ def test_no_files_import_each_other() -> None:
         pytest.fail(" imports ".join(reversed([name_of(path) for path in found.args[1]])))
 
 
-def test_each_room_leaves_the_world_to_others() -> None:
+def test_each_package_leaves_the_world_to_others() -> None:
     def rule(path: Path) -> Iterator[str]:
-        room = name_of(path).split("/")[0].removesuffix(".py")
+        package = name_of(path).split("/")[0].removesuffix(".py")
         for line, module in imported(path):
-            if below(module, FORBIDDEN.get(room, ())):
-                yield f"{line}: {room} imports {module}"
+            if below(module, FORBIDDEN.get(package, ())):
+                yield f"{line}: {package} imports {module}"
 
     check(rule)
 

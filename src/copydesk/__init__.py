@@ -1,7 +1,7 @@
 """copydesk: the copy desk for AI agents.
 
-`Desk` is the front door of the library; it is fetched when it is first asked
-for, so that `import copydesk` costs nothing.
+`Desk` is the entry point of the library. It is imported on first use, so that
+`import copydesk` is fast.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every refusal of copydesk, in one tree: a stable code and typed facts, no words.
 
-Invariant: a refusal that was raised means that nothing was written, but for
-`Unsettled`, which says so.
+Invariant: a refusal that was raised means that nothing was written, except
+`Unsettled`.
 
-Each refusal is a dataclass; `facts()` are its fields, in their order, without
+Each refusal is a dataclass; `facts()` returns its fields in their order, without
 those that are None. Lines are 1-based, spans inclusive, sizes in bytes.
 """
 
@@ -18,7 +18,7 @@ from typing import ClassVar, dataclass_transform
 
 @dataclass(frozen=True, slots=True)
 class LineShown:
-    """A line as a caller sees it: 1-based number and text; of a block the first and last one."""
+    """A line as a caller sees it: 1-based number and text; for a block, its first and last line."""
 
     line: int
     text: str
@@ -28,12 +28,13 @@ class LineShown:
 
 @dataclass(frozen=True, slots=True)
 class FailedEdit:
-    """One edit of a batch that has no single place: its index from 0, and what is near.
+    """One edit of a batch that does not match exactly one place: its 0-based index, and near texts.
 
-    `lines` are those of the first matches; `nearest_lines`, `similarity` (percent)
-    and `difference` (`-` sought, `+` found) tell of the closest place. `cause` is why a text
-    that a reader sees there is not found, `indented_by` how many columns the file has more;
-    `corrected_old_string` is what is there, `similar_lines` are other places like it.
+    `lines` are those of the first matches. `nearest_lines`, `similarity` (percent) and
+    `difference` (`-` wanted, `+` found) describe the closest place. `cause` says why a text that
+    looks the same does not match there, `indented_by` by how many more columns the file is
+    indented. `corrected_old_string` is the text that would match, `similar_lines` are other
+    places like it.
     """
 
     index: int
@@ -51,11 +52,11 @@ class FailedEdit:
 
 @dataclass(frozen=True, slots=True)
 class RejectedHunk:
-    """One hunk of a patch that has no single place: its file, its number there from 1.
+    """One hunk of a patch that does not match exactly one place: its file and 1-based number there.
 
-    `patch_line` is where it begins in the patch, 0 where that is not known. `lines` are where
-    it may be meant. The rest is as in `FailedEdit`; `corrected_lines` is what is in the
-    file for the lines that were sought.
+    `patch_line` is the line of the patch where it begins, 0 if unknown. `lines` are where it may
+    belong. The rest is as in `FailedEdit`; `corrected_lines` is the file's text in place of the
+    lines searched for.
     """
 
     path: str
@@ -85,10 +86,10 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """What a check found that is new; `line` is one of the text as it would be, from 1.
+    """A new finding of a check; `line` is a line of the new text, from 1.
 
-    `not_run`: why it could not be run instead, of which `message` has the particulars. `more`: so
-    many findings of it are not told.
+    `not_run`: why the check could not be run at all; `message` has the details. `more`: the number
+    of findings of this check that are not listed.
     """
 
     check: str
@@ -102,15 +103,15 @@ class CheckFinding:
 
 Told = str | int | LineShown | FailedEdit | RejectedHunk | Clash | CheckFinding
 Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str]]
-"""What a refusal may tell."""
+"""A field of a refusal."""
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class Refusal(Exception):
-    """The root: what was asked cannot be done, and nothing was written.
+    """The base of all refusals: the request cannot be carried out, and nothing was written.
 
-    Every class below it is a dataclass by itself, and has its parent's code unless it names one.
+    Every subclass becomes a dataclass, and has its parent's code unless it names one.
     """
 
     code: ClassVar[str] = "FAILED"
@@ -120,7 +121,7 @@ class Refusal(Exception):
         dataclass(eq=False)(cls)
 
     def facts(self) -> Mapping[str, Fact]:
-        """The facts by name, in the order of the fields, None left out."""
+        """The fields by name, in their order, without those that are None."""
         found = ((f.name, getattr(self, f.name)) for f in fields(self))
         return {name: value for name, value in found if value is not None}
 
@@ -130,7 +131,7 @@ class Refusal(Exception):
 
 
 class PathRequired(Refusal, code="PATH_REQUIRED"):
-    """No path was given where one is needed."""
+    """A path is needed and none was given."""
 
 
 class InvalidArgs(Refusal, code="INVALID_ARGS"):
@@ -141,13 +142,13 @@ class InvalidArgs(Refusal, code="INVALID_ARGS"):
 
 
 class InvalidPath(Refusal, code="INVALID_PATH"):
-    """The path is not one of this workspace (absolute, above the root, NUL, link out)."""
+    """The path is not in this workspace (absolute, above the root, NUL, a link outside)."""
 
     reason: str
 
 
 class InvalidRange(Refusal, code="INVALID_RANGE"):
-    """The range has no meaning."""
+    """The range is malformed or reversed."""
 
     range: str
     reason: str
@@ -162,50 +163,50 @@ class RangeOutOfBounds(Refusal, code="RANGE_OUT_OF_BOUNDS"):
 
 
 class ContentRequired(Refusal, code="CONTENT_REQUIRED"):
-    """The tool needs text, and got none; `total_lines` if nothing is there to delete."""
+    """The tool needs text and got none; with `total_lines`, there is nothing to delete."""
 
     argument: str = "content"
     total_lines: int | None = None
 
 
 class SuspiciousDiff(Refusal, code="SUSPICIOUS_DIFF"):
-    """The content looks like a patch, and nobody said that it should be one."""
+    """The content looks like a patch, and the caller did not say that this is meant."""
 
     sign: str
     line: int
 
 
 class FileNotFound(Refusal, code="FILE_NOT_FOUND"):
-    """No file is at the path."""
+    """There is no file at the path."""
 
     similar: tuple[str, ...] | None = None
 
 
 class FileExists(Refusal, code="FILE_EXISTS"):
-    """A regular file already is where one was to be created, or moved `to`."""
+    """There is a file already where one was to be created, or moved `to`."""
 
     size_bytes: int | None = None
     to: str | None = None
 
 
 class NotAFile(Refusal, code="NOT_A_FILE"):
-    """The path (or `to`) names a directory, a device, a socket, or a link where none may be."""
+    """The path (or `to`) names a directory, a device, a socket, or a link where none is allowed."""
 
     kind: str
     to: str | None = None
 
 
 class BinaryFile(Refusal, code="BINARY_FILE"):
-    """The file holds NUL bytes outside UTF-16 and UTF-32."""
+    """The file has NUL bytes and is neither UTF-16 nor UTF-32."""
 
     nul_at_byte: int
 
 
 class EncodingRefused(Refusal, code="ENCODING_ERROR"):
-    """The file's encoding cannot hold the new text.
+    """The file's encoding cannot represent the new text.
 
-    `shown_bytes`: it is the text of a whole file and holds bytes as they were shown (`\\xNN`),
-    which are no text; else the first character that cannot be held, and where it stands.
+    `shown_bytes`: it is the text of a whole file and contains bytes as they were shown (`\\xNN`);
+    otherwise the first character that cannot be encoded, and its position.
     """
 
     encoding: str
@@ -215,9 +216,9 @@ class EncodingRefused(Refusal, code="ENCODING_ERROR"):
 
 
 class IncompleteRead(Refusal, code="INCOMPLETE_READ"):
-    """A whole file would be written by one who was shown only a part of it.
+    """A whole file would be overwritten by a member that was shown only a part of it.
 
-    `shown_lines` are those of `version`, each `N~M`; None where none was shown whole.
+    `shown_lines` are those of `version`, each `N~M`; None if no line was shown in full.
     """
 
     version: str
@@ -226,7 +227,7 @@ class IncompleteRead(Refusal, code="INCOMPLETE_READ"):
 
 
 class FileTooLarge(Refusal, code="FILE_TOO_LARGE"):
-    """The file is above the limit; `setting` is the key of it, when that is not `limit_bytes`."""
+    """The file is larger than the limit; `setting` names it if it is not `limit_bytes`."""
 
     size_bytes: int
     limit_bytes: int
@@ -234,7 +235,7 @@ class FileTooLarge(Refusal, code="FILE_TOO_LARGE"):
 
 
 class StatsMismatch(Refusal, code="STATS_MISMATCH"):
-    """The caller's counters are not those of the file on disk."""
+    """The file on disk has other totals than the caller knows."""
 
     known_old_total_lines: int
     known_old_total_bytes: int
@@ -244,9 +245,9 @@ class StatsMismatch(Refusal, code="STATS_MISMATCH"):
 
 
 class StaleRead(Refusal, code="STALE_READ"):
-    """The version read cannot be carried to the file now; `current` lines are at its place.
+    """The edit is for an older version and cannot be relocated; `current` lines are there now.
 
-    `total_lines` is None of a file that is too large to be counted.
+    `total_lines` is None if the file is too large to be counted.
     """
 
     version: str
@@ -267,11 +268,11 @@ class AccessDenied(Refusal, code="ACCESS_DENIED"):
 class AnchorNotFound(Refusal, code="ANCHOR_NOT_FOUND"):
     """No line matches the anchor; `closest` are the lines most like it, if any are close.
 
-    `cause` is why a text that a reader sees in the first of them is not found, and
-    `corrected_anchor` how it is there.
+    `cause` says why the first of them looks the same but does not match, and `corrected_anchor`
+    is the text that would match.
 
-    `before_start`: lines match the end anchor, but none of them after a start
-    anchor; `closest` are lines of both then.
+    `before_start`: lines match the end anchor, but none of them after a start anchor; then
+    `closest` are lines of both.
     """
 
     argument: str
@@ -284,7 +285,7 @@ class AnchorNotFound(Refusal, code="ANCHOR_NOT_FOUND"):
 
 
 class AnchorAmbiguous(Refusal, code="ANCHOR_AMBIGUOUS"):
-    """Several places match and none was chosen, or one in which others start (`nested`)."""
+    """Several places match and none was chosen, or other ones begin within the place (`nested`)."""
 
     argument: str
     anchor: str
@@ -302,11 +303,10 @@ class OccurrenceOutOfRange(Refusal, code="OCCURRENCE_OUT_OF_RANGE"):
 
 
 class ContentChanged(Refusal, code="CONTENT_CHANGED"):
-    """What the edit relies on, or has written when it is to be undone, is not what is there.
+    """The lines that the edit relies on have changed (for an undo: those that it wrote).
 
-    `current` are the lines that are where the edit would go, of `version`. `cause` is why
-    `expected_old` is not `found` though a reader takes them for the same; `stands_at` are
-    the lines where it stands.
+    `current` are the lines of `version` where the edit would go. `cause` says why `expected_old`
+    looks the same as `found` but is not; `stands_at` are the lines where it is now.
     """
 
     reason: str
@@ -322,7 +322,7 @@ class ContentChanged(Refusal, code="CONTENT_CHANGED"):
 
 
 class AmbiguousMatch(Refusal, code="AMBIGUOUS_MATCH"):
-    """The target could now be in more than one place; `candidates` are both ends of the first."""
+    """The target may be in several places now; `candidates` are the two ends of the first ones."""
 
     planned_lines: str
     candidate_lines: tuple[int, ...]
@@ -336,7 +336,7 @@ class InvalidHunkId(Refusal, code="INVALID_HUNK_ID"):
 
 
 class HunkNotFound(Refusal, code="HUNK_NOT_FOUND"):
-    """There is no such plan now; `reason` is applied, discarded, expired or unknown."""
+    """There is no such plan any more; `reason` is applied, discarded, expired or unknown."""
 
     hunk_id: str
     reason: str
@@ -365,14 +365,14 @@ class EditNotFound(Refusal, code="EDIT_NOT_FOUND"):
 
 
 class PartialMatchFail(Refusal, code="PARTIAL_MATCH_FAIL"):
-    """Some text of a batch stands nowhere, or in several places."""
+    """Some text of a batch is not found, or found in several places."""
 
     failed_index: int
     failures: tuple[FailedEdit, ...]
 
 
 class PatchInvalid(Refusal, code="INVALID_PATCH"):
-    """A text is no patch of the language that it is given as; `line` is where, `text` what is."""
+    """The text is not a valid patch in the given format; `line` is the place, `text` the line."""
 
     reason: str
     line: int | None = None
@@ -380,13 +380,13 @@ class PatchInvalid(Refusal, code="INVALID_PATCH"):
 
 
 class PatchRejected(Refusal, code="PATCH_REJECTED"):
-    """Some hunks of a patch have no single place in their files; nothing was written."""
+    """Some hunks of a patch do not match exactly one place in their files; nothing was written."""
 
     rejected: tuple[RejectedHunk, ...]
 
 
 class CollisionDetected(Refusal, code="COLLISION_DETECTED"):
-    """Regions of a batch overlap; all pairs are named, or how many there are is told."""
+    """Regions of a batch overlap; all pairs are listed, or their number is given."""
 
     collisions: tuple[Clash, ...]
     collisions_count: int | None = None
@@ -399,7 +399,7 @@ class DuplicateEdits(Refusal, code="DUPLICATE_EDITS"):
 
 
 class Conflict(Refusal, code="CONFLICT"):
-    """The file is not as expected; `mismatches`: all that differs, as `expected` and `actual`."""
+    """The file is not as expected; `mismatches`: all differences, `expected` and `actual`."""
 
     expectation: str
     expected: int | str
@@ -408,10 +408,10 @@ class Conflict(Refusal, code="CONFLICT"):
 
 
 class ApprovalRequired(Refusal, code="APPROVAL_REQUIRED"):
-    """A person has to approve it first; `why` is member, path, lines, files, drifted or checks.
+    """A person has to approve the plan; `why` is member, path, lines, files, drifted or checks.
 
-    With a `hunk_id` the plan waits for the person; without one the tool writes at once, which this
-    member may not do there. `checks` found something, which the member may `accept` itself.
+    With a `hunk_id` the plan is waiting for the person; without one the tool would write at once,
+    which this member may not do there. `checks`: findings that the member may `accept` itself.
     """
 
     why: str
@@ -421,13 +421,13 @@ class ApprovalRequired(Refusal, code="APPROVAL_REQUIRED"):
 
 
 class CheckFailed(Refusal, code="CHECK_FAILED"):
-    """A check that refuses has found something in the text as it would be."""
+    """A check whose findings refuse an edit found something in the new text."""
 
     checks: tuple[CheckFinding, ...]
 
 
 class HunkRejected(Refusal, code="HUNK_REJECTED"):
-    """A person has looked at the plan and said no; `reason` is what was said."""
+    """A person rejected the plan; `reason` is what the person wrote."""
 
     hunk_id: str
     by: str
@@ -435,7 +435,7 @@ class HunkRejected(Refusal, code="HUNK_REJECTED"):
 
 
 class AlreadyDecided(Refusal, code="ALREADY_DECIDED"):
-    """Somebody was first: the plan was approved or rejected (`verdict`) before."""
+    """Somebody else decided first: the plan is already approved or rejected (`verdict`)."""
 
     hunk_id: str
     by: str
@@ -443,27 +443,27 @@ class AlreadyDecided(Refusal, code="ALREADY_DECIDED"):
 
 
 class Crashed(Refusal):
-    """A bug of ours, logged under `log_id`; nothing is known to be written."""
+    """A bug in copydesk, logged under `log_id`; as far as is known nothing was written."""
 
     log_id: str
 
 
 class Failed(Refusal):
-    """The operating system refused; `reason` is its own word for it."""
+    """The operating system refused; `reason` is its own message."""
 
     operation: str
     reason: str
 
 
 class ConfigInvalid(Failed):
-    """The configuration became unusable, so no rights are known; `reason` names file and key."""
+    """The configuration became invalid, so no rights are known; `reason` names file and key."""
 
     operation: str = "read the configuration"
     reason: str = field(default="")
 
 
 class Unsettled(Refusal):
-    """The system refused the inverse of a write too; recovery will settle it, in `paths`."""
+    """The system refused to undo a write, too; recovery will finish or undo it, in `paths`."""
 
     operation: str
     reason: str
@@ -471,27 +471,27 @@ class Unsettled(Refusal):
 
 
 class StateFailed(Failed):
-    """A file of the state folder cannot be used now; `file` is its path."""
+    """A file in the state folder cannot be used now; `file` is its path."""
 
     file: str
 
 
 class StateDamaged(StateFailed):
-    """What the file holds cannot be read; it has to be set aside."""
+    """The file is damaged; it has to be set aside."""
 
 
 class SchemaMismatch(StateFailed):
-    """Another build wrote the file: its schema number, and the one that this build reads."""
+    """Another version of copydesk wrote the file: its schema number, and the one that we read."""
 
     found_schema: int
     own_schema: int
 
 
 class Busy(Refusal, code="BUSY"):
-    """Somebody else worked on it for longer than one waits; nothing was written.
+    """Another caller held the lock for the whole wait; nothing was written.
 
-    `target` is the file, or the database of copydesk. Who holds it is told as far as
-    it is known: the member and the tool, the process on its machine, since when (UTC).
+    `target` is the file, or the database of copydesk. The holder is given as far as known: the
+    member and the tool, the process and its machine, since when (UTC).
     """
 
     target: str
@@ -504,21 +504,21 @@ class Busy(Refusal, code="BUSY"):
 
 
 class ServerFailed(Failed):
-    """The server that machines share did not answer, or refused; `reason` names it."""
+    """The Redis server did not answer, or refused; `reason` names it."""
 
 
 class TurnLost(Failed):
-    """The writer lost its turn at a file before it could write; it may be asked again."""
+    """The writer lost its lock of a file before it could write; the call may be repeated."""
 
     @staticmethod
     def of(key: str) -> TurnLost:
-        """The turn that was held as `key` was lost."""
+        """The refusal for a lost lock, given its key."""
         what = "a file with several names" if key.startswith("\0") else key
         return TurnLost("write", f"the lock of {what} was lost; others may have had it since")
 
 
 POLL_SECONDS = 0.05
-"""How often a call that waits asks whether it was cancelled."""
+"""How often a waiting call checks whether it was cancelled."""
 
 _cancelled: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=None)
 
@@ -532,7 +532,7 @@ class Cancelled(Failed):
 
 @contextmanager
 def cancelled_by(asked: Callable[[], bool]) -> Generator[None]:
-    """What is called within, in this thread, is cancelled once `asked` says so.
+    """Cancel calls made inside, in this thread, once `asked` returns True.
 
     >>> import threading
     >>> stop = threading.Event()
@@ -547,12 +547,12 @@ def cancelled_by(asked: Callable[[], bool]) -> Generator[None]:
 
 
 def check_cancelled() -> None:
-    """Raise Cancelled if the call at hand was cancelled."""
+    """Raise Cancelled if the current call was cancelled."""
     asked = _cancelled.get()
     if asked is not None and asked():
         raise Cancelled()
 
 
 def poll_seconds() -> float | None:
-    """How long the call may wait before it has to ask again; None for any time."""
+    """How long the call may wait before it must check again; None: no limit."""
     return None if _cancelled.get() is None else POLL_SECONDS

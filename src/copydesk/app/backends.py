@@ -268,10 +268,9 @@ Stamp = tuple[int, int]
 
 
 class NotifyingDecisions:
-    """A decision store that notifies listeners on change and caches that there is no news.
+    """A decision store that notifies listeners on change, and remembers which owners have no news.
 
-    While `stamp` returns the same value as then, there is still no news, without a transaction;
-    None means unknown.
+    While `stamp` returns the same value, `untold` answers so without a transaction; None: unknown.
     """
 
     def __init__(

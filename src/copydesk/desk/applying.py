@@ -333,7 +333,7 @@ def _beside_bytes(plan: Plan) -> Removed | None:
 
 
 Owner = Callable[[Plan], Member]
-"""Gives the member that made a plan, as which it is written."""
+"""Returns the member that made a plan, in whose name it is written."""
 
 
 @dataclass(slots=True)

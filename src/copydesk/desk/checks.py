@@ -120,8 +120,9 @@ class Approving:
     ) -> Why | None:
         """Raise unless the change may be written now; return why a person had to approve it, if so.
 
-        `plan` is None for a tool that writes at once; `files`: so many are written together;
-        `others`: the change is that of these files' texts, too; `to`: the file is moved there.
+        `plan` is None for a tool that writes at once; `files`: the number of files written
+        together; `others`: further files whose text the change is made of; `to`: the file is moved
+        there.
         Raises AccessDenied, HunkRejected, and ApprovalRequired if there is no decision, or one for
         other bytes (which is then withdrawn). If nobody has to be asked, it passes even when
         decisions cannot be read.
@@ -210,7 +211,7 @@ class Approving:
 
 
 MOST_TOLD = 10
-"""Most findings reported per check."""
+"""The most findings reported per check."""
 
 _MOST_KEPT = 512
 

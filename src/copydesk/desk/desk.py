@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 ON_NO_TERMS = Terms()
 
 _MOST_NAMED = 5
-"""Most runs of unseen lines that are listed."""
+"""The most runs of unseen lines that are listed."""
 
 _HOW_ON = "read them, give expected_old, or check the plan and apply it"
 
@@ -476,7 +476,7 @@ class _SameJob(Job[WholeRevision]):
 
 
 def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
-    """The lines that an edit relies on unquoted: those it replaces, or its one anchor."""
+    """The lines that an edit relies on and does not quote: those replaced, or a chosen anchor."""
     request, named = drafted.draft.request, drafted.named
     if isinstance(request, Insert):
         return (named.foot,) if named.foot is not None and named.candidates > 1 else ()

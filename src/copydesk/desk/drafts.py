@@ -378,7 +378,7 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
 
 
 MOST = 32
-"""Most drafts kept."""
+"""The most drafts kept."""
 
 LARGEST = 256 << 10
 """Bytes; a draft of a larger text is not kept."""

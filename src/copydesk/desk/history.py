@@ -51,7 +51,7 @@ PAGE = 50
 """Entries fetched at a time."""
 
 MOST_SEEN = 10_000
-"""Most entries looked through for one answer."""
+"""The most entries looked through for one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ def _first_of(journal: Journal, entry: Entry) -> int:
 
 
 _SHOWN = 8
-"""Most lines read to show the current text at the place of an edit."""
+"""The most lines read to show the current text at the place of an edit."""
 
 
 class Undoing:

@@ -144,7 +144,7 @@ def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None
 def _shown(
     base: Snapshot, start: int, stop: int, most_tokens: int | None
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """Texts of lines [start, stop) within limits; if these cut, and if within the only line."""
+    """Lines [start, stop) within limits, whether these cut them, and whether within a line."""
     lines: list[str] = []
     left, room = MOST_CHARACTERS, most_tokens
     for first in range(start, stop, _AT_ONCE):
@@ -216,7 +216,7 @@ class FileSearch:
         return self._found
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
-        """The entries the member may see, links judged by target; a target outside is hidden."""
+        """The entries the member may see; links need a visible target, shown if below the root."""
         check_look(self.files, member, path)
         real, entries = self.files.list_dir(path)
         if not member.permission.allows_read(real):
@@ -239,8 +239,8 @@ class FileSearch:
     ) -> Iterator[tuple[int, str, DirEntry]]:
         """Yield all below a directory, directories before their entries: depth, path and entry.
 
-        At any depth. With `skip_refused`, directories that cannot be listed are shown without
-        entries.
+        Works at any depth. With `skip_refused`, directories below the top that cannot be listed
+        have no entries.
         """
         waiting = [(top, "", iter(self.in_order(member, top)))]
         while waiting:
@@ -277,7 +277,10 @@ class FileSearch:
         self.files.make_dir(real)
 
     def tree(self, member: Member, top: RelPath, most: int) -> tuple[list[RelPath], list[RelPath]]:
-        """Up to `most` + 1 directories, from `top` on, and files; AccessDenied if one is denied."""
+        """Directories (`top` first) and files, `most` + 1 in all at most.
+
+        AccessDenied if the member may not see one of them.
+        """
         directories, files = [top], list[RelPath]()
         for directory in directories:
             seen = {entry.name: entry for entry in self.list_dir(member, directory)}

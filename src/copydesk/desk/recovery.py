@@ -231,7 +231,7 @@ class Rollback:
 
 
 CLOCKS_MS = 2_000
-"""Most difference between the clocks of the file system and of this process."""
+"""The largest difference allowed between the clocks of the file system and of this process."""
 
 
 def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
@@ -272,10 +272,10 @@ LEFT_OVER_MS = 60_000
 """From this age on, a temporary file belongs to no running write."""
 
 TORN_MS = 60_000
-"""Most time after its entries were made that a group may begin to write in place."""
+"""The longest time after making its entries that a group may begin to write in place."""
 
 LIVING_SECONDS = 0.5
-"""Most time in all that a start waits for locks held by others, which are alive then."""
+"""How long a start waits in all for locks of others; who still holds one then is alive."""
 
 _ATTEMPTS = 5
 _MOVING = "another program changes the file again and again"
@@ -581,8 +581,8 @@ class Turns:
     ) -> Generator[None]:
         """Hold the lock of a file with several names, by device and inode, besides its path locks.
 
-        Raises TargetMoved if a group is open there under another name; the next `take` settles
-        that.
+        Raises TargetMoved if a group is open there under another name; the thread's next
+        `of_all` settles it first.
         """
         with self._lanes.turn(inode_key(*inode), ticket, caller):
             left = {

@@ -70,7 +70,7 @@ place or other line numbers, or not applicable."""
 _MOST_STATES = 10_000
 
 LONGEST_REASON = 4_000
-"""Most characters of a comment, or of the reason for a rejection."""
+"""The most characters of a comment, or of the reason for a rejection."""
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -472,7 +472,7 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 def _failure(
     base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
-    """The refusal of all edits without a place, with help to fix them; `once`: one is wanted."""
+    """The refusal of all edits without a place, with help; `once`: a text must occur once only."""
     failing = [index for index, matches in enumerate(found) if matches.count != 1]
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)

@@ -46,9 +46,9 @@ class FilePatch:
 class PatchLines:
     """The lines of a patch, taken one by one; each but the last one ends with LF.
 
-    A CR belongs to a line only if just the text of files has it: a patch whose own lines, those
-    that `is_marker` matches, end with CRLF was converted in transit. The last line may have lost
-    its end, or got another one.
+    If all of the patch's own lines (those that `is_marker` matches) end with CRLF, the patch was
+    converted in transit, and the CRs are dropped; otherwise they belong to the text of the files.
+    The last line is not asked: it may have lost its end, or got another one.
     """
 
     def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
@@ -256,7 +256,7 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
 
 
 _BLANK = ("", "\r")
-"""A kept line that lost its sign, as nothing comes after it."""
+"""An empty context line whose leading space was stripped."""
 
 
 def _is_hunk_header(line: str) -> bool:

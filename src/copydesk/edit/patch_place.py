@@ -32,7 +32,7 @@ Part = tuple[int, int]
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
 _LONGEST = 2_000
-"""Most characters of a hunk's lines as they are in the file; longer ones are not reported."""
+"""The most characters of a hunk's lines as they are in the file; longer ones are not reported."""
 
 
 def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:

@@ -391,7 +391,7 @@ def check_text(argument: str, text: str) -> None:
 
 
 LONGEST_WHY = 500
-"""Most characters of the reason that a caller gives for an edit."""
+"""The most characters of the reason that a caller gives for an edit."""
 
 
 def check_why(argument: str, text: str) -> str:

@@ -232,7 +232,7 @@ def _lease_refused(fd: int, kind: str) -> bool | None:
 
 
 def lease(fd: int, kind: str) -> bool | None:
-    """Take a lease (F_RDLCK, F_WRLCK) or end it (F_UNLCK); None where there are no leases."""
+    """Take (F_RDLCK, F_WRLCK) or end (F_UNLCK) a lease; whether it was granted, None if unknown."""
     if sys.platform != "linux":
         return None
     try:

@@ -206,7 +206,7 @@ class Files(Closing):
                 parents.keep()
 
     def remove_dir(self, path: RelPath) -> None:
-        """Remove a directory if it is empty; errors are ignored."""
+        """Remove a directory if it is empty and the system lets us. Raises InvalidPath, Failed."""
         with refusing("rmdir"), self._root.place(path, follow=False) as place:
             remove_if_empty(place.dir_fd, place.name)
 

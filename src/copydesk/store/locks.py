@@ -68,7 +68,10 @@ _LOOK_SECONDS = 0.1
 """A waiter retries after this time, in case the process that should wake it died."""
 
 _STALLED_SECONDS = 1.0
-"""The first waiter loses its place after this time (at most 1/4 of our wait) at a free lock."""
+"""The first waiter loses its place if it leaves a free lock untaken for this long.
+
+Or for a quarter of the time that the next waiter has, if that is shorter.
+"""
 
 _UNQUEUED_SECONDS = 0.002
 """The polling interval on systems without named pipes."""
@@ -455,7 +458,7 @@ def _is_at(path: str, inode: Inode) -> bool:
 
 
 def _is_open_to_all(key: str, queue: str) -> bool:
-    """Whether a newcomer may pass the queue; for a database until somebody has waited long."""
+    """Whether a newcomer need not queue: nobody does, or, for a database, nobody has long."""
     if not os.access(queue, os.F_OK):  # unlike `exists` it raises no exception internally
         return True
     if not key.startswith(DATABASE):
@@ -558,7 +561,7 @@ class _Lane:
 
 
 class Lanes:
-    """The queues of waiting threads for all files. A turn is waited for `seconds` at most."""
+    """The queues of threads that wait for files, each for `seconds` at most."""
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self._seconds = exclusion or NoExclusion(), seconds

@@ -56,7 +56,7 @@ from copydesk.text.relpath import RelPath
 
 
 class Way(Protocol):
-    """How a staged write is done: by replacement, in place, as a new file, or by removal."""
+    """How a staged write is done: by replacement, in place, creation, removal, move or chmod."""
 
     @property
     def digest(self) -> str:
@@ -118,7 +118,10 @@ class StagedWrite:
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        """Undo `commit`; written bytes need this digest. TargetMoved, Failed, NotPutBack."""
+        """Undo `commit`. Raises TargetMoved, Failed, NotPutBack.
+
+        TargetMoved also if the file has another digest; a move or a chmod does not check it.
+        """
         self._hooks.may_return()
         with refusing("put back"):
             self._way.put_back(sha256)

@@ -243,7 +243,7 @@ class Met:
 
 
 _DEEPEST = 50
-"""Most levels of undone changes, one within the other, that are followed."""
+"""The most levels of undone changes, one within the other, that are followed."""
 
 
 def follow(

@@ -137,10 +137,10 @@ def _elsewhere(
 
 
 _CELLS = 64_000_000
-"""Most pairs of lines that one alignment weighs exactly; takes about 30 ms and 8 MB."""
+"""The most pairs of lines that one alignment weighs exactly; takes about 30 ms and 8 MB."""
 
 _DEPTH = 24
-"""Most times that a gap is split again at lines that are unique within it."""
+"""The most times that a gap is split again at lines that are unique within it."""
 
 
 class Run(NamedTuple):

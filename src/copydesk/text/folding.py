@@ -97,7 +97,7 @@ LONGEST = 100_000
 """Longest text, in characters, that is folded."""
 
 _COMPARED = 20_000
-"""Most characters used to compute the causes."""
+"""The most characters used to compute the causes."""
 
 _WIDTHS = (4, 8, 2, 3)
 _INDENTATION = 4

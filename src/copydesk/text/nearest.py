@@ -18,7 +18,7 @@ _SIZES = (32, 16, 8, 4)
 nearer to what differs. The largest three that fit are used."""
 
 _PIECES = 240
-"""Most pieces of one text, or of several texts in all."""
+"""The most pieces of one text, or of several texts in all."""
 
 _LEAST_PIECES = 48
 _PLACES = 1_000

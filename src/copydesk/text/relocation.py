@@ -23,10 +23,10 @@ from copydesk.text.diff import Gap, align, common_ends, same_after, same_before,
 from copydesk.text.snapshot import Snapshot, computed_once
 
 _CELLS = 400_000_000
-"""Most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain."""
+"""The most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain."""
 
 _STEPS = 4_000_000
-"""Most lines compared with look-alikes of one footprint. Above it nothing is certain."""
+"""The most lines compared with look-alikes of one footprint. Above it nothing is certain."""
 
 _SAMPLE = 8
 """The rarest of a footprint's first lines, this many, is searched for."""
@@ -371,7 +371,7 @@ _BLANKS = b" \t\0"
 
 _TAB = 8
 _REACH = 2000
-"""Most lines searched for enclosing ones."""
+"""The most lines searched for enclosing ones."""
 
 _ALIKE = 0.7
 """From this share of common words on, a changed heading of a block counts as the same, edited."""
@@ -613,7 +613,7 @@ class Owners:
 
 
 _SHOWN = 20
-"""Most candidates listed."""
+"""The most candidates listed."""
 
 Reason = Literal["gone", "parted", "blanks", "uncertain", "indented", "owner"]
 """Why not: some lines were changed or deleted; other lines were inserted between them; they

@@ -349,7 +349,7 @@ def class_end(glob: str, at: int) -> int:
 
 
 def class_pattern(inside: str) -> str:
-    """Return the regular expression for what stands between the `[` and the `]` of a class."""
+    """Return the regular expression for the text between the `[` and the `]` of a class."""
     negated = inside[0] in "!^"
     inside = inside[1:] if negated else inside
     found = ""

@@ -446,7 +446,7 @@ def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: boo
 
 
 KEPT = 1 << 20
-"""Most line numbers stored; further matches are only counted."""
+"""The most line numbers stored; further matches are only counted."""
 
 _SHOWN = 16
 

@@ -26,13 +26,13 @@ COMPARED = 64 << 20
 """A larger text is not compared line by line with another, and no base of it is stored."""
 
 LINES = 1 << 20
-"""Nor is a large text with more lines; each takes some 300 bytes of memory."""
+"""In lines; a large text with more is not compared either: each takes some 300 bytes of memory."""
 
 PART = 4
 """The base of a large text may take up at most this fraction (1/4) of the limit for all bases."""
 
 WINDOW = 4 << 20
-"""Most bytes of consecutive lines loaded around the place of one edit."""
+"""The most bytes of consecutive lines loaded around the place of one edit."""
 
 BLOCK = 256 << 10
 """Files are scanned in blocks of this size.
@@ -41,7 +41,11 @@ Reading a block releases the GIL, which the digest computed at the same time nee
 """
 
 NEAR = 64 << 20
-"""Lines similar to a text that was not found are searched for in this many bytes."""
+"""Lines similar to a text that was not found are searched for in this many bytes from the start.
+
+Its folded form (`text/folding.py`) is searched for only in files up to this size, or a quarter of
+it if they are not ASCII.
+"""
 
 _PIECE = re.compile(r"[^\W\d_]{1,7}|\d{1,3}|_+|[^\w\s]{1,2}|\n\s*|[^\S\n]{2,}")
 

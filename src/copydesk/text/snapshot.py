@@ -47,7 +47,7 @@ VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
 _LONG = 4_096
-"""A scan for a line's ends past more bytes than this is cached."""
+"""The span of a line is cached if more bytes than this were scanned to find its ends."""
 
 _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
 """Encodings in which lines decode alone as they do together: no error spans a line feed."""
@@ -398,7 +398,7 @@ SHORT = 1 << 12
 """A text of up to this many bytes is split into lines at once."""
 
 _BLOCK = 1 << 12
-"""Bytes of a block; a text of at most `_SMALL` bytes has blocks of a quarter of it."""
+"""Bytes of a block; in a text of at most `_SMALL` bytes a block has a quarter of this."""
 
 _SMALL = 1 << 16
 _AHEAD = 16

@@ -60,7 +60,7 @@ _SHOWN_ITEMS = 2  # items of one list among the arguments
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """An answer in the form of the program that a compat tool stands for.
+    """An answer in the form of the program that a compat tool replaces.
 
     `content` are its content blocks and `structured` its structured content, as in MCP; `remarks`
     follow them. `only_text`: that program has no structured content, so whoever requests it gets
@@ -445,7 +445,7 @@ def with_saved(
 
 
 def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang) -> Answer:
-    """Add new findings of checks to the answer; a successful report may get an empty list."""
+    """Add new findings of checks to the answer; without any, a success gets an empty list."""
     if not checked:
         return answer
     found = [one for findings in checked.values() for one in findings]

@@ -167,7 +167,7 @@ class Tool:
 
     `also`: other toolsets that need it. `in_full`: its path may be absolute. A refusal becomes a
     report in the wording of `voices`, unless `refuse` makes another answer. `output`: the schema of
-    its structured content, if it stands for another program's tool. `aliases`: older names of the
+    its structured content, if it replaces another program's tool. `aliases`: older names of the
     tool, unless another tool has them.
     """
 

@@ -124,7 +124,7 @@ _KEPT = frozenset((*_STRUCTURE, *_BOUNDS))
 def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definition]:
     """The tools in a dialect; KeyError for one that is not in `DIALECTS`.
 
-    Tools that stand for another server's are listed under their older names too, as on that server.
+    Tools that replace another server's are listed under their older names too, as on that server.
     """
     convert = DIALECTS[dialect]
     found: list[Definition] = [
@@ -152,7 +152,7 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
 def _mcp(tool: Tool, lang: Lang) -> Definition:
     """The tool as it is listed, without a title and without hints that are the defaults.
 
-    Both cost tokens in each request, and a title says no more than the name. A tool that stands for
+    Both cost tokens in each request, and a title says no more than the name. A tool that replaces
     another program's has them as that one does.
     """
     more: Definition = {}

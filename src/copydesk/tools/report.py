@@ -466,7 +466,7 @@ def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
 
 
 def _says_enough(kept: str, adds: bool) -> bool:
-    """Whether the start of a diff shows a change; a replacement needs both lines if it `adds`."""
+    """Whether a diff's start shows a change. `adds`: a `+` line follows, so old lines do not do."""
     last = kept[kept.rfind("\n", 0, -1) + 1 :][:1]
     return bool(_CHANGED.search(kept)) and not (adds and last in ("-", "\\"))
 

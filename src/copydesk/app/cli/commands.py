@@ -103,7 +103,7 @@ def _call(options: argparse.Namespace) -> int:
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
         config = opened.config
-        opened.kept = LongTexts(None)  # not cut: there is no second call to read on
+        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
         report = opened.call(
             config.member,
             tool.name,
@@ -332,7 +332,8 @@ def _review(options: argparse.Namespace) -> int:
 
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
-    with _open(options, looks=not terminal.Keys.work()) as opened:  # it waits for plans there
+    # with keys it waits for plans, which needs the state folder
+    with _open(options, looks=not terminal.Keys.work()) as opened:
         _check_declared(opened)
         return review(opened)
 
@@ -651,7 +652,7 @@ def _hook(options: argparse.Namespace) -> int:
 def _watch(options: argparse.Namespace) -> int:
     from copydesk.app.cli.watch import watch
 
-    with _open(options) as opened:  # agents' actions are in the state folder, even the first
+    with _open(options) as opened:  # creates the state folder, to see the first action, too
         return watch(opened, options.seconds, as_json=options.json)
 
 

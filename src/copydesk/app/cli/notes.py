@@ -22,7 +22,7 @@ _LINE = 100
 
 def run(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Run one of the commands; return the exit status."""
-    opened.kept = LongTexts(None)  # not cut: the shell has no second call to read on
+    opened.kept = LongTexts(None)  # not cut: no later call could read the rest
     return _COMMANDS[options.notes](opened, options)
 
 

@@ -248,7 +248,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     watch = add("watch", "show what agents do, as it happens")
     watch.add_argument(
-        "--seconds", type=_positive, help="end after so long (default: until Ctrl-C)"
+        "--seconds", type=_positive, help="end after this many seconds (default: at Ctrl-C)"
     )
     soak = add("soak", "stress-test a scratch workspace with many clients and faults")
     soak.add_argument("--minutes", type=_minutes, default=1.0, help="how long in all (default: 1)")

@@ -46,7 +46,7 @@ from copydesk.tools.reports import short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _SEEN = 8
-"""The least digits of a digest that cannot be guessed."""
+"""The fewest digits of a digest that nobody can guess."""
 
 
 def reviewer(opened: OpenWorkspace) -> Member:

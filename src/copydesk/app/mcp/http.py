@@ -229,7 +229,7 @@ class MessageRepair:
 
 
 def address_of(scope: Scope) -> str:
-    """The client's address (for IPv6 its /64 network), as a trusted proxy reports it."""
+    """The client's address (IPv6: its /64 network); behind a trusted proxy, the one it reports."""
     client = scope.get("client")
     return network_of(client[0]) if client else ""
 
@@ -302,8 +302,8 @@ def build_app(
 ) -> Starlette:
     """The ASGI application for a server bound to `host` and `port`.
 
-    `tokens` returns the members by bearer token; None uses the current configuration. If there are
-    none at the start, everyone is the default member, which is allowed on a loopback host only:
+    `tokens` maps bearer tokens to members; None means those of the current configuration. If there
+    are none at the start, everyone is the default member, which is allowed on a loopback host only:
     otherwise ConfigError. A body of more than `body_bytes` gets status 413. `announce` receives
     each one-time token for the page; without it, only the members' own tokens open the page.
     """

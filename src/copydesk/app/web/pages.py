@@ -86,8 +86,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class PlanFilter:
-    """Which plans are listed; empty means all. With a leading slash, `path` starts at the root.
+    """Which plans are listed; empty means all.
 
+    `path` is any part of a plan's path; with a leading slash, a file or directory from the root.
     `state` is the state of an undecided plan in its file, or the decision.
     """
 

@@ -220,7 +220,7 @@ class Notice:
 
 @dataclass(slots=True)
 class Session:
-    """One browser of one person; if `fixed` it is a member's and ends with its token (a digest)."""
+    """One browser of one person; a `fixed` one is a member's and ends with `token` (a digest)."""
 
     name: str
     fixed: bool
@@ -320,11 +320,11 @@ class SessionStore:
     def enter(
         self, token: str, name: str, address: str, taken: Collection[str] = ()
     ) -> tuple[str, Session] | None:
-        """Open a session for the bearer of a token; return its id and the session, or None.
+        """Open a session for the bearer of a token; return its id and the session.
 
-        The token is wrong if the result is None. A one-time token is used up, and the next one is
-        announced; its bearer chooses the `name`, which must not look like one of those `taken`.
-        Raises TooMany, NameRefused.
+        Returns None for a wrong token. A one-time token is used up, and the next one is announced;
+        its bearer chooses the `name`, which must not look like one of those `taken`. Raises
+        TooMany, NameRefused.
         """
         name = unicodedata.normalize("NFC", name.strip()[:MOST_NAME].strip())
         now_ms = self._clock()

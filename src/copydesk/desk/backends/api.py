@@ -175,7 +175,7 @@ _plans: dict[bytes, Plan] = {}
 
 _plans_lock = held_at_fork(Lock())
 _PLANS, _PLAN_BYTES = 1_024, 1 << 14
-"""Most plans kept decoded, and the most bytes of each."""
+"""The most plans kept decoded, and the most bytes of each."""
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -507,7 +507,7 @@ class Journal(Protocol):
 
 
 CHAIN_LENGTH = 1_000
-"""Most entries of a path that are searched for a chain."""
+"""The most entries of a path that are searched for a chain."""
 
 T = TypeVar("T")
 
@@ -658,7 +658,7 @@ class Decisions(Protocol):
 
 
 OutcomeKind = Literal["fuzz", "rejected"]
-"""`fuzz`: written at its new place; `rejected`: by relocation or by a person."""
+"""`fuzz`: written at its new place; `rejected`: refused because of the file, or by a person."""
 
 MOST = 5_000
 """How many of the last ones are kept."""

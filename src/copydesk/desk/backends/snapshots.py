@@ -27,14 +27,14 @@ Run = tuple[int, int]
 """Lines [start, stop), 0-based."""
 
 MOST_SHOWN = 4096
-"""Most records of shown lines, one for each member, file and version."""
+"""The most records of shown lines, one for each member, file and version."""
 
 VERSIONS = 8
-"""Most versions that a member read with records of shown lines, for each file; and as many
+"""Shown lines are recorded for this many versions of a file that a member read, and for as many
 that it did not read."""
 
 MOST_RUNS = 200
-"""Most runs recorded for one version."""
+"""The most runs recorded for one version."""
 
 _UNREAD = "unread"
 _END = 1 << 62
@@ -241,7 +241,7 @@ CALM_SECONDS = 0.25
 """How long a large text waits to be stored: usually its plan, applied at once, needs the CPU."""
 
 MOST_WAITING = 4
-"""Most large texts that wait to be stored; each keeps its file open."""
+"""The most large texts that wait to be stored; each keeps its file open."""
 
 
 class BackgroundSnapshots:

@@ -225,7 +225,7 @@ class SqliteDecisions:
             db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """Drop older decisions whose plans ended before; keep the last, lest the clock be wrong."""
+        """Drop older decisions on plans that ended; keep PLANS_KEPT, as the clock may be wrong."""
         with self._db.writing() as db:
             db.execute(
                 "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"

@@ -166,7 +166,7 @@ def _joined(texts: Mapping[str, str]) -> str:
 
 
 _LOOKED_AT = 1_000
-"""Most edits searched for writes to recover."""
+"""The most edits searched for writes to recover."""
 
 _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 

@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 4.0
 
 _MOST_CONNECTIONS = 1 << 16
 _MOST_MOVES = 4
-"""Most nodes of a cluster that are asked for one call."""
+"""The most nodes of a cluster that are asked for one call."""
 _LOST = "LOST"
 
 Argument = str | bytes | int

@@ -45,7 +45,7 @@ _FIND = script("find_text")
 _NOTE_SHOWN = script("note_shown")
 _SHOWN = script("shown")
 _READERS = MOST_SHOWN // 4
-"""Most pairs of a member and a file with recorded shown lines."""
+"""The most pairs of a member and a file with recorded shown lines."""
 
 
 class _OnServer:
@@ -192,7 +192,7 @@ _TAKE = script("take_decision")
 _OF = script("decision_of")
 _OF_ALL = script("decisions_of")
 _TOGETHER = 2_000
-"""Most decisions requested at once."""
+"""The most decisions requested at once."""
 
 _WITHDRAW = script("withdraw")
 _FORGET = script("forget")
@@ -241,7 +241,7 @@ class RedisDecisions(_OnServer):
         self._server.call(_TELL, _name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
-        """Drop older decisions whose plans ended before; keep the last, lest the clock be wrong."""
+        """Drop older decisions on plans that ended; keep PLANS_KEPT, as the clock may be wrong."""
         self._server.call(_FORGET, before_ms, PLANS_KEPT)
 
 

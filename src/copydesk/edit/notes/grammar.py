@@ -74,7 +74,7 @@ SliceReason = Literal["empty", "form", "keyword", "unknown", "count", "anchor", 
 """The errors of a slice."""
 
 _SHOWN = 80
-"""Most characters of a diff's line, or of a slice, that a refusal quotes."""
+"""The most characters of a diff's line, or of a slice, that a refusal quotes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ class Order:
 
 _TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
 _WEIGHED = 100_000
-"""Most differing characters, on either side, that are compared word by word."""
+"""The most differing characters, on either side, that are compared word by word."""
 
 _DIFF_LINES = 24
 _DIFF_CHARACTERS = 2_000
@@ -495,7 +495,7 @@ class WorkingCopy:
 
 
 _COMPARED = 20
-"""Most mismatches of one diff that are reported with differences; all are listed."""
+"""The most mismatches of one diff that are reported with differences; all are listed."""
 
 
 @dataclass(frozen=True, slots=True)

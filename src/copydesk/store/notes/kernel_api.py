@@ -96,7 +96,8 @@ class KernelHttp:
         """Return the data of the answer. `reads`: the request may be repeated.
 
         Raises KernelRefused for a code other than 0, and NotesUnavailable if no kernel gave us a
-        valid answer: AnswerLost if the request had been sent and may have been carried out.
+        valid answer: AnswerLost if the request had been sent and may have been carried out, its
+        subclass NoSuchCall if the kernel does not have this call.
         """
         status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
         if status == 401:

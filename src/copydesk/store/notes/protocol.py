@@ -243,7 +243,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a block and its children, or only the heading line of a section.
+    """Delete a block and its children; of a heading only its line, not its section.
 
     Deleting the last item deletes the list; in a kernel this holds for quotes and super blocks too.
     `over` has the same meaning as in `Restore`.

@@ -2,9 +2,9 @@
 
 `gfm` is CommonMark 0.31 with GitHub's tables and tasks, footnotes, and block ids.
 
-Laws: never raises, whatever the text, and takes time linear in its length. `markdown_of` a
-top-level block without attributes inside is its source, except for line ends; what is cut from a
-line is only `>`, space, tabs and attributes.
+Laws: never raises, whatever the text, and takes time linear in its length. For a
+top-level block without attributes inside, `markdown_of` returns its source, except for line ends;
+only `>`, spaces, tabs and attributes are ever cut from a line.
 """
 
 from __future__ import annotations
