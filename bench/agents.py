@@ -1,9 +1,8 @@
 """Agents that do one task with different tools: a fixed policy for each set of tools.
 
-What lives here: which calls an agent makes, and what it reads in answer. What must not: any one
-task, counting. Invariants: every agent starts from the same knowledge, is shown the same lines
-before it changes them, and changes no line that it was not shown. `Copydesk` talks to the real
-server. The others are models, and where a tool has several forms they have the cheapest one.
+Invariants: every agent starts from the same knowledge, is shown the same lines before it changes
+them, and changes no line that it was not shown. `Copydesk` talks to the real server. The others are
+models; where a tool has several forms, they have the cheapest one.
 """
 
 from __future__ import annotations

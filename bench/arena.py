@@ -1,9 +1,7 @@
-"""Contestants side by side: rounds, and whether the edit was made.
+"""Contestants side by side: rounds, their time limits, and the check of each edit by digest.
 
-What lives here: the order of the rounds, how long they may take, the check by
-digest. What must not: any one workload, processes. Invariants: one contestant
-works at a time; every round has an order of its own; a time is kept only for an
-edit whose file has the digest that it must have.
+Invariants: one contestant works at a time; every round has its own order; a time is recorded only
+for an edit whose file has the right digest.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Contestants of a benchmark: tools, all driven the same way.
+"""Contestants of a benchmark: tools, all driven the same way, and how their memory is measured.
 
-What lives here: `Contestant`, the job it is given, and how memory is measured.
-What must not: any one tool. A contestant runs in a process of its own
-(`bench.worker`), in its own environment; only the call returned by one of its
-methods is timed. Invariant: a call that returns says that the tool reported
-success; a tool that refuses raises `Refused` with the text it showed.
+A contestant runs in its own process (`bench.worker`) and environment; only the call that one of
+its methods returns is timed. Invariant: a call that returns means that the tool reported success;
+a tool that refuses raises `Refused` with the text it showed.
 """
 
 from __future__ import annotations

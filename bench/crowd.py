@@ -1,8 +1,7 @@
 """Many concurrent agents, each a process with copydesk as a library; times and their causes.
 
-What lives here: files with a line for each agent, agents, and a sampler that says where their time
-goes. What must not: sizes, tables. Each call is one of a tool (`OpenWorkspace.call`).
-Invariant: at the end the lines of all files are what the agents were told they had written.
+Each agent writes lines in files shared by all, by calls of tools (`OpenWorkspace.call`); a sampler
+finds where their time goes. Invariant: at the end all lines whose write was reported are there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Texts to edit and the edits, made from the standard library and a fixed seed.
+"""Texts and edits of them, made from the standard library and a fixed seed.
 
-What lives here: volumes of text, marked lines in them, edits as line
-replacements, and the digest of the file that each edit must give. What must
-not: contestants, clocks. Invariant: a marked line stands in a text once, and
-`Text` never holds more than one volume.
+Edits replace marked lines; each has the digest of the right result. Invariant: a marked line
+occurs once in a text, and `Text` never holds more than one volume.
 """
 
 from __future__ import annotations

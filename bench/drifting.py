@@ -1,8 +1,7 @@
 """Ways to carry a hunk over drift, and the cases of the drift data set.
 
-What lives here: copydesk's rule as its tests drive it, copydesk itself, the tools
-that people have, the data set's form. What must not: clocks. The data set is not
-part of the project.
+The ways are copydesk's rule alone, copydesk itself, and common tools. The data set is not part of
+the project.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The token cost of agents: `python -m bench.economy [--answers]`, the last section of the results.
 
-What lives here: the count of calls and tokens. What must not: tools, tasks. Each task is done by
-every agent of `bench.agents`, and its files must have the right bytes at the end. Tokens are those
-of `cl100k_base`, of the arguments and the answers of all calls.
+Each task is done by every agent of `bench.agents`, and its files must have the right bytes at the
+end. Calls are counted, and the tokens (`cl100k_base`) of the arguments and answers of all calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""All contestants: their names in the results, and how each is started.
-
-What lives here: one row for each. What must not: how they are measured.
-"""
+"""All contestants: their names in the results, and how each is started."""
 
 from __future__ import annotations
 

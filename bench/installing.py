@@ -1,8 +1,6 @@
-"""The peers' environments, each of its own, below `bench/.peers`.
+"""The peers' environments, each its own, below `bench/.peers`, as pinned in `bench/peers`.
 
-What lives here: making them from the pins in `bench/peers`, and what is there.
-What must not: measuring. Invariant: a peer that cannot be installed is a
-sentence in the results, never an error of the bench.
+Invariant: a peer that cannot be installed is a sentence in the results, never an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The physical limits: the least work the system must do for a measurement.
+"""The physical limits: the least work that the system must do for a measurement.
 
-What lives here: contestants that write the expected bytes, copy a file, count
-line ends, or read an end, and nothing else; they edit nothing. What must not:
-tools. They are measured as all others are, in the same rounds.
+These contestants write the expected bytes, copy a file, count line ends, or read the end of a
+file. They edit nothing, and are measured in the same rounds as all others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The processes of contestants: started, asked one thing at a time, ended.
 
-What lives here: `Worker` and `Pool`. What must not: rounds, what is right.
-Invariant: what a worker started ends with it.
+Invariant: all that a worker started ends with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A model of many machines: a queueing network of cores and journals, simulated event by event.
 
-What lives here: the simulation. What must not: measuring. It is fed with the service times that
-were measured of one agent alone; it knows nothing of caches, networks or a host that is shared.
+Its input is the service times measured for a single agent; it knows nothing of caches, networks
+or a shared host.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The results as Markdown.
-
-What lives here: the page's text. What must not: judging. Nothing of the machine
-but its kind stands in it.
-"""
+"""The results as Markdown. Of the machine only its kind is named."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The results of a workload: tables, bars, lines of a plot.
-
-What lives here: the values. What must not: Markdown, SVG, measuring.
-"""
+"""The results of a workload: tables, bars, lines of a plot."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The benchmark: `python -m bench.run [--quick] [--only W1,W3] [--out FOLDER]`.
-
-What lives here: what is started, in what order, and where the results go. What
-must not: measuring.
-"""
+"""The benchmark: `python -m bench.run [--quick] [--only W1,W3] [--out FOLDER]`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """W14, how far one workspace goes: `python -m bench.scaling [--quick] [--out FOLDER]`.
 
-What lives here: which sizes are measured, the tables and plots, and their place in `RESULTS.md`.
-What must not: agents, the model. It has a command of its own, since it takes as long as all other
-workloads together, and needs none of the peers.
+It has its own command, since it takes as long as all other workloads together and needs no peer.
+Its section is put into `RESULTS.md`.
 """
 
 from __future__ import annotations

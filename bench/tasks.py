@@ -1,7 +1,6 @@
-"""The agents' tasks: files, their required results, and the steps.
+"""The agents' tasks: files, their right results, and the steps, the same for every agent.
 
-What lives here: tasks and their texts. What must not: tools, counting. The steps are those of any
-agent; where a text is long, a module of Python's library stands for a file of the project.
+Where a text has to be long, it is a module of Python's library.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Cases of drift made from the project's own text, with the true result of each.
 
-What lives here: the kinds of traps and how each is laid. What must not: ways to
-carry, clocks. Every line of the drifted text knows which line of the base it is,
-so the truth is not found by comparing. Invariant: the same text and seed give the
-same cases.
+Every line of the changed text knows which line of the base it is, so the truth is not found by
+comparing. Invariant: the same text and seed give the same cases.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The process in which one contestant runs: `python -m bench.worker MODULE:CLASS OPTIONS ROOT`.
+"""The process of one contestant: `python -m bench.worker MODULE:CLASS OPTIONS ROOT`.
 
-What lives here: a loop over requests, one JSON line each, and the clock. What
-must not: any one tool. It runs in the environments of the peers, so it needs
-nothing but Python.
+A loop over requests, one JSON line each, and the clock. It runs in the environments of the peers,
+so it needs nothing but Python.
 """
 
 from __future__ import annotations

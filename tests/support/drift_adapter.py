@@ -1,7 +1,7 @@
-"""A hunk of line ranges carried over drift, as the drift data set asks for it.
+"""A hunk of line ranges carried over drift, in the form of the drift data set.
 
-What lives here: the smallest editor around `copydesk.text.relocation`, so that the
-rule can be measured without the rest of the product. Lines end at LF.
+The smallest editor around `copydesk.text.relocation`, so that the rule can be measured alone.
+Lines end at LF.
 """
 
 from __future__ import annotations
