@@ -116,6 +116,13 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
         ("u . . d 1 2", "u . . D . . d 1 2", "1:3", "?1,4"),
         ("u . . d 1 2", "u . D 1 2", "1:2", "uncertain"),
         ("u . . d 1 2", "u . . . D 1 2", "1:3", "?1,2"),
+        # without words the lines around decide, of which one with words has to be there still
+        ("u v ; . x y", "U V ; . X Y", "3:4", "uncertain"),
+        ("u v ; . x y", "U V ; . X Y", "2:3", "uncertain"),
+        ("u v ; . x y", "U V ; . x Y", "3:4", "3"),
+        ("u v ; . x y", "U v ; . X Y", "3:4", "3"),
+        ("u v ; . ; y", "U V ; . ; Y", "2:5", "uncertain"),
+        ("; . x y", "; . X Y", "1:2", "1"),
         # the smallest texts found by search that a small change of the rule answers otherwise
         ("a b c c a", "b b a c c", "2:3", "3"),
         (".", "", "1:2", "0"),

@@ -718,7 +718,8 @@ class Relocation:
           first or the last of them.
         Blank lines at the ends of a footprint of unique lines go with these. All this must hold
         without indentation too, if some lines were re-indented and the footprint may be one of
-        them; and the place must have the same owner as before. Raises ValueError for a range that
+        them; the place must have the same owner as before; and of the footprint and the equal lines
+        next to it, one must have words or be an end of the file. Raises ValueError for a range that
         is empty or outside base and its ends.
         """
         if not -1 <= start < stop <= len(self._strict_base) + 1:
@@ -737,6 +738,8 @@ class Relocation:
                 return self._indented(line, size) or Changed("owner")
             if not self._holds_unindented(foot):
                 return self._indented(line, size) or Changed("uncertain")
+            if not self._has_words(foot):
+                return Changed("uncertain")
             return Carried(at - 1)
         if (indented := self._indented(line, size)) is not None:
             return indented
@@ -749,6 +752,14 @@ class Relocation:
         """Where in now the base lines [start, stop) may be, 0-based and half-open."""
         low, high = self._pair.alignment.room_of(start + 1, stop - start)
         return max(low - 1, 0), min(high, len(self._strict_now) + 1) - 1
+
+    def _has_words(self, foot: Footprint) -> bool:
+        """Whether a line with words, or an end of the file, was carried with the footprint."""
+        start, stop = foot.base - foot.above, foot.base + foot.size + foot.below
+        if start <= 0 or stop > len(self._strict_base) + 1:
+            return True
+        around = range(foot.base, stop), range(foot.base - 1, start - 1, -1)
+        return any(_WORD.search(self._strict_base[k - 1]) for lines in around for k in lines)
 
     def _is_certain(self, foot: Footprint) -> bool:
         pair = self._pair
