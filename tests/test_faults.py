@@ -605,7 +605,12 @@ def test_each_plan_of_what_was_written_is_ended_by_who_recovers_it(
 
 @pytest.mark.parametrize(
     ("after", "theirs", "state"),
-    [(False, b"", "failed"), (True, b"", "done"), (True, b"0\n", "unsure")],
+    [
+        (False, b"", "failed"),
+        (True, b"", "done"),
+        (True, b"0\n", "done"),
+        (False, b"0\n", "unsure"),
+    ],
 )
 def test_what_was_written_next_tells_how_the_write_before_ended(
     tmp_path: Path, after: bool, theirs: bytes, state: str, monkeypatch: pytest.MonkeyPatch

@@ -137,7 +137,8 @@ def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
     [
         ("before the rename", "", "failed"),
         ("after the rename", "", "done"),
-        ("after the rename", "x\n", "unsure"),
+        ("after the rename", "x\n", "done"),
+        ("before the rename", "x\n", "unsure"),
     ],
 )
 def test_what_was_written_next_tells_how_a_write_ended(
@@ -155,6 +156,27 @@ def test_what_was_written_next_tells_how_a_write_ended(
     with open_workspace(str(tmp_path)) as opened:
         (settled,) = opened.recovered
         assert (settled.entry.hunk_id, settled.state) == (hunk, state)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "theirs", "state"),
+    [
+        ("after the rename", AFTER + "x\n", "done"),
+        ("after the rename", "x\n" + AFTER, "unsure"),
+        ("before the rename", BEFORE + "x\n", "unsure"),
+    ],
+)
+def test_what_others_appended_does_not_hide_how_a_write_ended(
+    tmp_path: Path, where: str, theirs: str, state: str
+) -> None:
+    """The process was killed before it had stored the text that it wrote."""
+    (tmp_path / "f.txt").write_text(BEFORE)
+    kill_at(tmp_path, where, plan(tmp_path))
+    (tmp_path / "f.txt").write_text(theirs)
+    with open_workspace(str(tmp_path)) as opened:
+        assert [each.state for each in opened.recovered] == [state]
+    assert (tmp_path / "f.txt").read_text() == theirs
 
 
 def test_a_start_does_not_wait_for_one_who_is_writing(

@@ -122,6 +122,25 @@ def test_a_good_history_has_no_finding() -> None:
     assert verdict.counts["foreign writes"] == 3
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+def test_an_edit_in_doubt_explains_what_comes_after_it(dropped: bool) -> None:
+    """Right after a save, before an append; or its line was read and removed by another program."""
+    story = good()
+    saved = below(story.now, "F2-000002", "s2")
+    story.write("save", "F2-000002", saved)
+    story.now = saved + ""
+    name = story.token("ok")
+    story.edit(below(story.now, name), state="unsure")
+    story.write("append", "F1-000003", line("F1-000003", "end"))
+    story.now += line("F1-000003", "end")
+    if dropped:
+        story.now = below(saved, "F2-000003", "s2") + line("F1-000003", "end")
+        story.write("save", "F2-000003", story.now)
+        story.foreign[-1] = replace(story.foreign[-1], dropped=[name])
+    story.edit(below(story.now, story.token("ok")))
+    assert story.verdict().findings == []
+
+
 def lost(story: Story) -> None:
     story.token("ok")
 

@@ -112,7 +112,7 @@ class Rollback:
         before = self._torn(entries, document)
         if before is not None:
             return Found(entries, "torn", stamp, digest, before)
-        before = self._without(entries, document)
+        before = None if stamp.nlink > 1 else self.without(entries, document.data)
         if before is not None:
             return Found(entries, "written over", stamp, digest, before)
         return Found(entries, "unknown", stamp, digest)
@@ -215,19 +215,29 @@ class Rollback:
             return None
         return (whole,) if is_torn(document.data, whole, _inverse(entries)) else None
 
-    def _without(self, entries: tuple[Entry, ...], document: Document) -> tuple[Piece, ...] | None:
-        """The content without our writes if others wrote since; None if that is not certain."""
-        named = self._named(entries[0].path)
-        after = self.bases.find(entries[-1].after, named, None)
-        if after is None or entries[0].kind != "edit" or document.stamp.nlink > 1:
+    def text_before(self, entry: Entry) -> bytes | None:
+        """The text that a write replaced, if it or the text after it is stored."""
+        found = self.bases.find(entry.before, None, None)
+        if found is not None:
+            return found.data
+        after = self.bases.find(entry.after, None, None) if entry.kind == "edit" else None
+        return None if after is None else entry.inverse.apply(after.data)
+
+    def without(self, entries: tuple[Entry, ...], data: bytes) -> tuple[Piece, ...] | None:
+        """A later text without our writes, if others wrote since; None if that is not certain."""
+        if entries[0].kind != "edit":
             return None
-        inverse = _inverse(entries)
+        named, wanted, inverse = self._named(entries[0].path), entries[-1].after, _inverse(entries)
         try:
-            now = Snapshot.of(document.data, named)
-            back = carried(inverse, drift_of(inverse, after, now, None, {}))
+            after = self.bases.find(wanted, named, None)
+            if after is None:  # texts are stored some milliseconds after the answer
+                after = Snapshot.of(data[: inverse.length], named)
+                if after.digest != wanted:
+                    return None
+            back = carried(inverse, drift_of(inverse, after, Snapshot.of(data, named), None, {}))
         except Refusal:
             return None
-        return tuple(back.pieces(now.data))
+        return tuple(back.pieces(data))
 
 
 CLOCKS_MS = 2_000
@@ -455,7 +465,12 @@ class Recovery:
             return "unknown"
         if later.before == entry.after:
             return "written"
-        return "not written" if later.before == entry.before else "unknown"
+        if later.before == entry.before:
+            return "not written"
+        text = self._rollback.text_before(later)
+        if text is None or self._rollback.without((entry,), text) is None:
+            return "unknown"
+        return "written over"
 
     def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> ExitStack:
         """Hold the locks of the entries' files, taken in the order of their keys."""

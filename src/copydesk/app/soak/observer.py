@@ -210,6 +210,12 @@ class _Judge:
         self.lost: set[str] = set()
         self.present: dict[str, set[str]] = defaultdict(set)
         self.told: set[str] = set()
+        self.dropped = {  # other programs read these in a file, and saved it without them
+            name
+            for write in itertools.chain.from_iterable(self.foreign.values())
+            if write.done
+            for name in write.dropped
+        }
         self.looked: set[str] = set()
         self.result = Judgement()
 
@@ -246,6 +252,12 @@ class _Judge:
             if edit.state == "open":
                 words = f"edit {edit.edit_id} of {path} is still open"
                 self.result.found("not recovered", words)
+            if path not in self.lost and digest(self.states.get(path)) != edit.before:
+                bases = [self.states.get(path), *self.maybe.pop(path, [])]
+                found = self._explained(path, bases, edit.before)
+                self.maybe[path] += bases if found is None else []
+                if found is not None:
+                    self._set(path, found)
             state = self._applied(edit, self.states.get(path))
             if state is not None or not edit.after:
                 self.maybe[path].append(state)
@@ -381,7 +393,7 @@ class _Judge:
         operations: dict[str, list[Token]] = defaultdict(list)
         for token in self.ledger.tokens.values():
             operations[token.operation].append(token)
-            is_there = token.name in self.present
+            is_there = self._was_there(token)
             if token.status == "ok" and not is_there:
                 words = f"{token.name} was reported as written (edit {token.edit_id})"
                 self.result.found("lost", f"{words} and is in no state of a file")
@@ -395,10 +407,13 @@ class _Judge:
                     words = f"{token.name}: edit {token.edit_id} was reported, and is {state}"
                     self.result.found("lost", words)
         for name, tokens in operations.items():
-            there = [token.name for token in tokens if token.name in self.present]
+            there = [token.name for token in tokens if self._was_there(token)]
             if there and len(there) < len(tokens):
                 words = f"{name}: of {[token.name for token in tokens]} only {there} were written"
                 self.result.found("half written", words)
+
+    def _was_there(self, token: Token) -> bool:
+        return token.name in self.present or token.name in self.dropped
 
     def _where(self, token: Token) -> str:
         return ", ".join(sorted(self.present[token.name]))
@@ -415,17 +430,10 @@ class _Judge:
         self.result.counts["transactions"] = len(groups)
 
     def _judge_foreign(self) -> None:
-        dropped = {
-            name
-            for writes in self.foreign.values()
-            for write in writes
-            if write.done
-            for name in write.dropped
-        }
         for write in itertools.chain.from_iterable(self.foreign.values()):
             if not write.token or not write.done:
                 continue
-            if write.token not in self.present and write.token not in self.told | dropped:
+            if write.token not in self.present and write.token not in self.told | self.dropped:
                 words = f"{write.token} ({write.how}) is neither in {write.path} nor saved"
                 self.result.found("foreign write lost", words)
 

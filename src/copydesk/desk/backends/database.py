@@ -312,6 +312,11 @@ class Database:
                 self._identity = None
                 self._begin_anew("damaged")
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the database is a file, which outlives the process."""
+        return self._file is not None
+
     def close(self) -> None:
         with self._lock:
             self._let_go()

@@ -388,8 +388,10 @@ class SqliteJournal:
         self._late.record(diff, lambda made: self._db.change(change, (made, edit_id)))
 
     def close_entry(self, edit_id: int, state: State) -> None:
-        """Record how the write ended; it reaches the disk with the next entry."""
+        """Record how the write ended, with the next entry, or soon if there is none."""
         self._ended[edit_id] = state
+        if self._db.is_shared:
+            self._late.do(self._record_late)
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         with self._db.reading():
@@ -635,6 +637,13 @@ class SqliteJournal:
 
     def _flush(self) -> None:
         self._late.now()
+        self._record_now()
+
+    def _record_late(self) -> None:
+        with suppress(Failed):  # then with the next entry
+            self._record_now()
+
+    def _record_now(self) -> None:
         if self._ended:
             with self._db.writing() as db:
                 ended = self._record_ended(db)
