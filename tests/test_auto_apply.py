@@ -256,6 +256,25 @@ def test_of_several_ranges_each_must_have_been_shown(desk: OpenWorkspace, tmp_pa
     assert (tmp_path / "a.txt").read_text().split("\n")[9:11] == ["for 10~12", "line 13"]
 
 
+def test_a_range_around_several_edits_deletes_nothing(desk: OpenWorkspace, tmp_path: Path) -> None:
+    told(desk, "read_file", path="a.txt")
+    edits = [{"range": "30", "content": "T"}]
+    given: Facts = {"path": "a.txt", "version": VERSION, "edits": edits, "apply": "auto"}
+    refused = call(desk, "prepare_file_range_edit", **given, range="3")
+    assert (refused["error"], refused["argument"]) == ("INVALID_ARGS", "range")
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert written(told(desk, "prepare_file_range_edit", **given, range="3", content="x"))
+
+
+@pytest.mark.parametrize("version", ["", VERSION])
+def test_a_file_to_be_deleted_is_told_without_arguments_that_it_lacks(
+    desk: OpenWorkspace, version: str
+) -> None:
+    found = told(desk, "prepare_file_delete", path="a.txt", version=version, apply="auto")
+    assert not written(found)
+    assert "expected_old" not in found["auto_apply_reason"]
+
+
 def test_what_replaces_nothing_needs_no_proof(desk: OpenWorkspace) -> None:
     after = {"path": "a.txt", "anchor": "line 7", "match": "equals", "apply": "auto"}
     assert written(told(desk, "prepare_file_insert_after", **after, content="x\n"))

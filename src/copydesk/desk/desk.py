@@ -82,6 +82,7 @@ _MOST_NAMED = 5
 """The most runs of unseen lines that are listed."""
 
 _HOW_ON = "read them, give expected_old, or check the plan and apply it"
+_HOW_ON_DELETING = "read them, or check the plan and apply it"
 
 
 class FileDesk:
@@ -410,6 +411,9 @@ class FileDesk:
         lines = _unguarded(drafted, terms)
         if not lines:
             return None
+        deletes = isinstance(draft.request, DeleteFile)  # that takes no expected_old
+        if version is None and deletes:
+            return "no version says what is deleted"
         if version is None:
             return "neither version nor expected_old says what is replaced"
         is_old = version != draft.base.version
@@ -418,7 +422,8 @@ class FileDesk:
             return None
         shown = ", ".join(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED])
         shown += ", ..." * (len(missing) > _MOST_NAMED)
-        return f"lines {shown} of version {version} were not shown to you; {_HOW_ON}"
+        how_on = _HOW_ON_DELETING if deletes else _HOW_ON
+        return f"lines {shown} of version {version} were not shown to you; {how_on}"
 
     def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
         if hunk_id is None:

@@ -505,6 +505,8 @@ class RangeEditCall(PrepareEditCall):
             return self.edits
         if self.raw.get("range") is None:
             raise InvalidArgs("range", "is required, unless edits is given")
+        if self.edits and not self.content:  # it would delete what a caller takes for a frame
+            raise InvalidArgs("range", "is one more edit beside edits, and has no content")
         one: LineEdit = {"range": self.range, "content": self.content}
         if self.expected_old is not None:
             one["expected_old"] = self.expected_old
