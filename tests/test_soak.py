@@ -136,9 +136,31 @@ def test_an_edit_in_doubt_explains_what_comes_after_it(dropped: bool) -> None:
     if dropped:
         story.now = below(saved, "F2-000003", "s2") + line("F1-000003", "end")
         story.write("save", "F2-000003", story.now)
-        story.foreign[-1] = replace(story.foreign[-1], dropped=[name])
+        story.foreign[-1] = replace(story.foreign[-1], dropped=(name,))
     story.edit(below(story.now, story.token("ok")))
     assert story.verdict().findings == []
+
+
+@pytest.mark.parametrize("how", ["save", "format"])
+def test_what_another_program_saved_may_be_rolled_back(how: str) -> None:
+    """It read a line of a transaction that was killed before its other file was written."""
+    story = good()
+    before, name = story.now, story.token("unsure")
+    story.edit(below(before, name), state="failed", group="g")
+    token = "F2-000002" if how == "save" else ""
+    theirs = [
+        below(text, token, "s2") if token else text.replace(line(name), f"  {line(name)}")
+        for text in (story.now, before)
+    ]
+    if how == "format":
+        theirs = [text.replace("[s1", "  [s1") for text in theirs]
+    story.write(how, token, theirs[0])
+    story.now = theirs[1]
+    assert story.kinds == set()
+    story.edit(story.now + line(story.token("ok"), "end"))
+    assert story.kinds == set()
+    story.edits[3] = replace(story.edits[3], state="unsure")
+    assert story.kinds == {"changed unsaid"}
 
 
 def lost(story: Story) -> None:

@@ -6,6 +6,7 @@ compares states, on data that was read elsewhere.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import itertools
 import re
@@ -156,15 +157,36 @@ def undone(current: bytes, edit: LoggedEdit) -> bytes | None:
 
     None if the diff alone cannot tell.
     """
-    rows = [row for row in re.findall(r"[^\n]*\n", edit.diff) if not row.startswith(("+++", "---"))]
-    old = "".join(row[1:] for row in rows if row[0] == "-")
-    new = "".join(row[1:] for row in rows if row[0] == "+")
-    pieces = [mark for mark, _ in itertools.groupby(row[0] in "+-" for row in rows) if mark]
-    text = current.decode("utf-8", "replace")
-    is_one = len(pieces) == 1 and bool(new) and edit.before and edit.after
-    if not is_one or text.count(new) != 1 or not (text.startswith(new) or f"\n{new}" in text):
+    old, new = _piece(edit)
+    text = "".join(lines_of(current))
+    if not (new and edit.before and edit.after) or text.count(new) != 1:
         return None
-    return text.replace(new, old).encode()
+    return text.replace(new, old).encode() if f"\n{new}" in f"\n{text}" else None
+
+
+def without(saved: bytes, edit: LoggedEdit) -> list[bytes]:
+    """The texts that the rollback of an edit can make of a save, which may have indented it."""
+    rows, (old, new) = lines_of(saved), _piece(edit)
+    plain = [row.lstrip(" ") for row in rows]
+    lines = lines_of(new.encode())
+    wanted = [row.lstrip(" ") for row in lines]
+    places = [at for at in range(len(rows)) if plain[at : at + len(lines)] == wanted]
+    if not lines or len(places) != 1:
+        return []
+    head, tail = "".join(rows[: places[0]]), "".join(rows[places[0] + len(lines) :])
+    given = [row.lstrip(" ") for row in lines_of(old.encode())]
+    ways = {old, "".join(given), "".join(f"  {row}" for row in given)}
+    return [f"{head}{way}{tail}".encode() for way in sorted(ways)]
+
+
+def _piece(edit: LoggedEdit) -> tuple[str, str]:
+    """The old and the new lines of an edit; both empty if it has more than one piece."""
+    rows = [row for row in re.findall(r"[^\n]*\n", edit.diff) if not row.startswith(("+++", "---"))]
+    pieces = [mark for mark, _ in itertools.groupby(row[0] in "+-" for row in rows) if mark]
+    if len(pieces) != 1:
+        return "", ""
+    old, new = ("".join(row[1:] for row in rows if row[0] == mark) for mark in "-+")
+    return old, new
 
 
 def judge(
@@ -206,6 +228,7 @@ class _Judge:
                 self.known[digest(write.text.encode())] = write.text.encode()
         self.states: dict[str, bytes | None] = dict(first)
         self.maybe: dict[str, list[bytes | None]] = defaultdict(list)
+        self.failed: dict[str, list[LoggedEdit]] = defaultdict(list)  # since the last one done
         self.at: Counter[str] = Counter()
         self.lost: set[str] = set()
         self.present: dict[str, set[str]] = defaultdict(set)
@@ -244,9 +267,10 @@ class _Judge:
             rows = edit.diff.split("\n")
             self.told.update(name for row in rows if row[:1] == "-" for name in TOKEN.findall(row))
             return
-        if edit.state == "failed":
-            return
         path = edit.path
+        if edit.state == "failed":
+            self.failed[path].append(edit)
+            return
         if edit.state != "done":
             self.result.counts[f"edits {edit.state}"] += 1
             if edit.state == "open":
@@ -280,6 +304,7 @@ class _Judge:
                 return
         self.result.counts["edits replayed"] += 1
         self.maybe.pop(path, None)
+        self.failed.pop(path, None)
         self._set(path, state)
 
     def _applied(self, edit: LoggedEdit, state: bytes | None) -> bytes | None:
@@ -310,10 +335,7 @@ class _Judge:
         state = self.known.get(wanted)
         words = f"{path} {where} is {wanted[:12]}, and not what was written before"
         if state is not None:
-            base = self.states.get(path)
-            gone = sorted(_tokens(base or b"") - _tokens(state))
-            come = sorted(_tokens(state) - _tokens(base or b""))
-            words += f" (came {come[:4]}, went {gone[:4]})"
+            words += f": {_difference(self.states.get(path) or b'', state)}"
             self._set(path, state)
         else:
             self.lost.add(path)
@@ -322,12 +344,29 @@ class _Judge:
     def _explained(self, path: str, bases: Sequence[bytes | None], wanted: str) -> bytes | None:
         """The bytes with this digest, if foreign writes made them from one of the bases.
 
-        The start is a base or the last save since the last gap, then what was appended later.
+        The start is a base or the last save since the last gap, then what was appended later. A
+        save that has lines of a failed edit may have been rolled back.
         """
         writes, begin = self.foreign.get(path, []), self.at[path]
         starts = [(base, begin) for base in bases if base is not None]
         ahead = islice(enumerate(writes[begin:], begin), _MOST_AHEAD)
         starts += [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
+        found = self._appended_to(path, starts, wanted)
+        if found is None and path in self.failed:
+            rolled_back = [
+                (text, at)
+                for edit in self.failed[path]
+                for start, at in starts
+                for text in without(start, edit)
+            ]
+            found = self._appended_to(path, rolled_back, wanted)
+        return found
+
+    def _appended_to(
+        self, path: str, starts: Sequence[tuple[bytes, int]], wanted: str
+    ) -> bytes | None:
+        """The bytes with this digest, if they are one of the starts and what was appended to it."""
+        writes = self.foreign.get(path, [])
         known = self.known.get(wanted)
         if known is not None:  # the bytes are known and need no search
             starts = [start for start in starts if known.startswith(start[0])]
@@ -453,6 +492,12 @@ def _appended(
         if digest(made) == wanted:
             return made
     return None
+
+
+def _difference(old: bytes, new: bytes) -> str:
+    """The first lines of the difference of two states, without context."""
+    rows = difflib.unified_diff(lines_of(old), lines_of(new), n=0)
+    return repr([row.rstrip("\n") for row in islice(rows, 2, 12)])
 
 
 def _tokens(data: bytes) -> set[str]:
