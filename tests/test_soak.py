@@ -163,6 +163,14 @@ def test_what_another_program_saved_may_be_rolled_back(how: str) -> None:
     assert story.kinds == {"changed unsaid"}
 
 
+def test_a_transaction_in_doubt_may_look_half_written() -> None:
+    """It was killed, and others rewrote one of its files before it could be recovered."""
+    story = good()
+    half(story)
+    story.edits[-1] = replace(story.edits[-1], state="unsure")
+    assert story.kinds == set()
+
+
 def lost(story: Story) -> None:
     story.token("ok")
 

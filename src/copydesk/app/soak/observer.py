@@ -233,6 +233,7 @@ class _Judge:
         self.lost: set[str] = set()
         self.present: dict[str, set[str]] = defaultdict(set)
         self.told: set[str] = set()
+        self.in_doubt: set[str] = set()
         self.dropped = {  # other programs read these in a file, and saved it without them
             name
             for write in itertools.chain.from_iterable(self.foreign.values())
@@ -264,8 +265,7 @@ class _Judge:
     def _replay(self, edit: LoggedEdit) -> None:
         if edit.tool == _FOREIGN:
             self.result.counts["foreign writes saved"] += 1
-            rows = edit.diff.split("\n")
-            self.told.update(name for row in rows if row[:1] == "-" for name in TOKEN.findall(row))
+            self.told |= _tokens(_rows(edit, "-"))
             return
         path = edit.path
         if edit.state == "failed":
@@ -273,6 +273,7 @@ class _Judge:
             return
         if edit.state != "done":
             self.result.counts[f"edits {edit.state}"] += 1
+            self.in_doubt |= _tokens(_rows(edit, "+"))
             if edit.state == "open":
                 words = f"edit {edit.edit_id} of {path} is still open"
                 self.result.found("not recovered", words)
@@ -446,9 +447,10 @@ class _Judge:
                     words = f"{token.name}: edit {token.edit_id} was reported, and is {state}"
                     self.result.found("lost", words)
         for name, tokens in operations.items():
+            names = [token.name for token in tokens]
             there = [token.name for token in tokens if self._was_there(token)]
-            if there and len(there) < len(tokens):
-                words = f"{name}: of {[token.name for token in tokens]} only {there} were written"
+            if there and len(there) < len(tokens) and self.in_doubt.isdisjoint(names):
+                words = f"{name}: of {names} only {there} were written"
                 self.result.found("half written", words)
 
     def _was_there(self, token: Token) -> bool:
@@ -498,6 +500,11 @@ def _difference(old: bytes, new: bytes) -> str:
     """The first lines of the difference of two states, without context."""
     rows = difflib.unified_diff(lines_of(old), lines_of(new), n=0)
     return repr([row.rstrip("\n") for row in islice(rows, 2, 12)])
+
+
+def _rows(edit: LoggedEdit, mark: str) -> bytes:
+    """The old or the new lines of an edit."""
+    return "\n".join(row for row in edit.diff.split("\n") if row[:1] == mark).encode()
 
 
 def _tokens(data: bytes) -> set[str]:
