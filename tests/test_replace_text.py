@@ -167,7 +167,11 @@ def test_several_ranges_are_one_write_and_one_undo(desk: OpenWorkspace) -> None:
     [
         ({"edits": [{"range": "1~3", "content": ""}, {"range": "3", "content": "x"}]}, "COLLISION"),
         ({"edits": [{"range": "13~", "content": "x"}, {"range": "13~", "content": "y"}]}, "COLLI"),
-        ({"range": "~", "edits": [{"range": "3", "content": "x"}]}, "COLLISION_DETECTED"),
+        (
+            {"range": "~", "content": "y", "edits": [{"range": "3", "content": "x"}]},
+            "COLLISION_DETECTED",
+        ),
+        ({"range": "~", "edits": [{"range": "3", "content": "x"}]}, "INVALID_ARGS"),
         ({"edits": [{"range": "1", "content": ""}, {"range": "14", "content": "x"}]}, "RANGE_OUT"),
         ({"edits": [{"range": "1", "content": ""}, {"range": "13~", "content": ""}]}, "CONTENT_RE"),
         ({"edits": [{"range": "1"}]}, "INVALID_ARGS"),
