@@ -49,6 +49,7 @@ from copydesk.desk.transaction import (
     PATIENT,
     Job,
     Rewriting,
+    Seen,
     Stopped,
     Writer,
     WriteRequest,
@@ -451,9 +452,10 @@ class Transactions:
         for plan in plans:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
+        seen: Seen = []
         for attempt in range(ATTEMPTS):
             with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans, allow_appends=attempt >= PATIENT)
+                outcome = self._attempt(owner, plans, seen, allow_appends=attempt >= PATIENT)
                 self._note(outcome)
                 return outcome
         raise Failed("write", "the files are changed by another program again and again")
@@ -489,7 +491,7 @@ class Transactions:
         return tuple(plans)
 
     def _attempt(
-        self, owner: Owner, plans: tuple[Plan, ...], *, allow_appends: bool
+        self, owner: Owner, plans: tuple[Plan, ...], seen: Seen, *, allow_appends: bool
     ) -> Transacted | Withheld:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
@@ -514,6 +516,7 @@ class Transactions:
         tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
         caller = owner(plans[0]).name, plans[0].tool
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:
+            self._writer.take_out(seen)
             opened = self._opened(files.values(), held, refused)
             for file in opened:
                 self._draft(file, refused)
@@ -523,7 +526,7 @@ class Transactions:
             if refused:
                 return Withheld.of(plans, _contexts(opened), refused)
             try:
-                group, entries = self._written(owner, opened)
+                group, entries = self._written(owner, opened, seen)
             except Stopped as stopped:
                 at = [file for file in opened if file.real == stopped.real]
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
@@ -733,7 +736,9 @@ class Transactions:
             note = note_of_change(name, file.real, base, after, digest, *changes)
             self._set.bases.note_shown(note)
 
-    def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
+    def _written(
+        self, owner: Owner, files: Sequence[_File], seen: Seen
+    ) -> tuple[str, tuple[Entry, ...]]:
         """Write the files; return the transaction's id and entries, none if nothing changes."""
         rewritings = [made for file in files for made in file.rewritings(owner)]
         if not rewritings:
@@ -741,7 +746,7 @@ class Transactions:
         for each in rewritings:  # with the resulting texts, recovery can tell what others wrote
             self._drafting.remember(each.steps[-1][1].after, each.real)
         group = self._set.ids() + self._set.ids()
-        return group, self._writer.write_all(group, rewritings)
+        return group, self._writer.write_all(group, rewritings, seen)
 
 
 def _rank(plan: Plan) -> int:

@@ -163,6 +163,10 @@ class CreateJob(Job[R]):
         return self.revision
 
 
+Seen = list[tuple[Entry, ...]]
+"""The entries of each text of a failed attempt that had its file's name for a moment."""
+
+
 class Writer:
     """Writes files through the journal: one, or several all or none."""
 
@@ -183,6 +187,7 @@ class Writer:
 
     def write(self, job: Job[R]) -> Written[R]:
         """Run the job and write its file; raises its refusals, Failed, Unsettled."""
+        seen: Seen = []
         for attempt in range(ATTEMPTS):
             # Every answer reveals content, or that some exists.
             real = authorized(self._files, job.member, job.path, "write", "read")
@@ -194,8 +199,9 @@ class Writer:
             with self._turns.of_all(tickets, job.caller):
                 job.precondition()
                 try:
+                    self.take_out(seen)
                     with ExitStack() as held:
-                        written = self._attempt(job, real, to, held, attempt >= PATIENT)
+                        written = self._attempt(job, real, to, held, seen, attempt >= PATIENT)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal covers the rest
@@ -206,9 +212,23 @@ class Writer:
             _OPERATIONS[job.kind], f"the {what} is changed by another program again and again"
         )
 
-    def write_all(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
+    def take_out(self, seen: Seen) -> None:
+        """Before another attempt, remove what other programs read in an earlier one and saved.
+
+        Call under the files' locks; raises TargetMoved, Refusal.
+        """
+        try:
+            for entries in seen:
+                self._recovery.take_out(entries)
+        except NotPutBack:
+            raise TargetMoved from None
+
+    def write_all(
+        self, group: str, files: Sequence[Rewriting], seen: Seen | None = None
+    ) -> tuple[Entry, ...]:
         """Write all files or none, under all their locks; return the entries, by file and step.
 
+        If it fails, the texts that others could read are added to `seen`.
         Raises TargetMoved if another program wrote meanwhile; Stopped if the system refused, with
         all files as before; Unsettled if the system also refused to roll back, which is left to
         recovery.
@@ -218,6 +238,8 @@ class Writer:
             work.run(self._clock())
         except BaseException as error:  # Ctrl-C too: entries of restored files are closed
             work.close_failed()
+            if seen is not None:
+                seen += self._seen(work)
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
             if not (work.left and self._is_written(group, error, files, work)):
@@ -226,8 +248,22 @@ class Writer:
             work.close_done()
         return work.entries
 
+    def _seen(self, work: _Transaction) -> Seen:
+        """The entries of the texts that others could read, which are kept to recognise them."""
+        for each in work.seen:
+            after = each.steps[-1][1].after
+            if isinstance(after, Snapshot):
+                self._recovery.keep_text(after, each.real)
+        return [work.entries_of(each) for each in work.seen]
+
     def _attempt(
-        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack, allow_appends: bool
+        self,
+        job: Job[R],
+        real: RelPath,
+        to: RelPath | None,
+        held: ExitStack,
+        seen: Seen,
+        allow_appends: bool,
     ) -> Written[R]:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         opened: OpenText | None = None
@@ -253,7 +289,7 @@ class Writer:
             self._check(job, real, made, created=opened is None)
         steps = ((job, made),)
         file = Rewriting(real, opened, steps, removes, to, job.restores, same, mode)
-        entry = self._write_one(file)
+        entry = self._write_one(file, seen)
         return Written(made, entry.edit_id, entry.after, real)
 
     def _check(self, job: Job[R], real: RelPath, made: R, *, created: bool) -> None:
@@ -295,7 +331,7 @@ class Writer:
             _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
             yield opened
 
-    def _write_one(self, file: Rewriting) -> Entry:
+    def _write_one(self, file: Rewriting, seen: Seen) -> Entry:
         """Write one file; return its entry, for a move the one at its new path."""
         if file.to is not None or file.mode is not None:
             try:
@@ -307,6 +343,7 @@ class Writer:
             work.run(self._clock())
         except (Refusal, TargetMoved, NotPutBack) as error:
             if not work.entries or not self._is_one_written(error, file, work.entries[0]):
+                seen += self._seen(work)
                 raise
         work.close_done()
         return work.entries[0]
@@ -500,6 +537,11 @@ class _Transaction:
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
         self.left: list[Rewriting] = []
+        self.seen: list[Rewriting] = []
+
+    def entries_of(self, each: Rewriting) -> tuple[Entry, ...]:
+        """The entries of one file."""
+        return tuple(self._entries[id(each)])
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -526,6 +568,9 @@ class _Transaction:
                     self._stamps[each.real] = self._ready[id(each)].commit()
                     self._committed.append(each)
             except BaseException as error:  # Ctrl-C between two files too: all or none
+                self.seen = [each for each in self._committed if not each.keeps_text]
+                if self._at is not None and isinstance(error, TargetMoved) and error.was_seen:
+                    self.seen.append(self._at)
                 if self._group:
                     self._take_back(known=self._is_not_written(error))
                 raise
