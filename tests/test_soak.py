@@ -163,6 +163,20 @@ def test_what_another_program_saved_may_be_rolled_back(how: str) -> None:
     assert story.kinds == {"changed unsaid"}
 
 
+def test_another_program_may_save_a_line_that_was_refused() -> None:
+    """It read the file before the write was taken back; then copydesk has not written it."""
+    story = good()
+    before, name = story.now, story.token("refused", "both")
+    story.token("refused", "both")
+    story.edit(below(before, name), state="failed", group="g")
+    story.write("append", "F1-000003", line("F1-000003", "end"))
+    story.write("format", "", story.now + line("F1-000003", "end"))
+    story.now += line("F1-000003", "end")
+    assert story.kinds == set()
+    story.edits[-1] = replace(story.edits[-1], state="done")
+    assert story.kinds == {"written unsaid", "half written"}
+
+
 def test_a_transaction_in_doubt_may_look_half_written() -> None:
     """It was killed, and others rewrote one of its files before it could be recovered."""
     story = good()

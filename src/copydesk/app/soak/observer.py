@@ -233,7 +233,7 @@ class _Judge:
         self.lost: set[str] = set()
         self.present: dict[str, set[str]] = defaultdict(set)
         self.told: set[str] = set()
-        self.in_doubt: set[str] = set()
+        self.added: dict[str, set[str]] = defaultdict(set)  # states of the edits that add a token
         self.dropped = {  # other programs read these in a file, and saved it without them
             name
             for write in itertools.chain.from_iterable(self.foreign.values())
@@ -268,12 +268,13 @@ class _Judge:
             self.told |= _tokens(_rows(edit, "-"))
             return
         path = edit.path
+        for name in _tokens(_rows(edit, "+")):
+            self.added[name].add(edit.state)
         if edit.state == "failed":
             self.failed[path].append(edit)
             return
         if edit.state != "done":
             self.result.counts[f"edits {edit.state}"] += 1
-            self.in_doubt |= _tokens(_rows(edit, "+"))
             if edit.state == "open":
                 words = f"edit {edit.edit_id} of {path} is still open"
                 self.result.found("not recovered", words)
@@ -437,7 +438,7 @@ class _Judge:
             if token.status == "ok" and not is_there:
                 words = f"{token.name} was reported as written (edit {token.edit_id})"
                 self.result.found("lost", f"{words} and is in no state of a file")
-            elif token.status in ("refused", "waiting") and is_there:
+            elif token.status in ("refused", "waiting") and self._was_written(token):
                 words = f"{token.name} ({token.status} {token.code}) is in {self._where(token)}"
                 self.result.found("written unsaid", words)
             if token.status == "ok" and token.edit_id:
@@ -448,13 +449,18 @@ class _Judge:
                     self.result.found("lost", words)
         for name, tokens in operations.items():
             names = [token.name for token in tokens]
-            there = [token.name for token in tokens if self._was_there(token)]
-            if there and len(there) < len(tokens) and self.in_doubt.isdisjoint(names):
+            there = [token.name for token in tokens if self._was_written(token)]
+            in_doubt = any("unsure" in self.added[name] for name in names)
+            if there and len(there) < len(tokens) and not in_doubt:
                 words = f"{name}: of {names} only {there} were written"
                 self.result.found("half written", words)
 
     def _was_there(self, token: Token) -> bool:
         return token.name in self.present or token.name in self.dropped
+
+    def _was_written(self, token: Token) -> bool:
+        """Whether copydesk wrote it: others may save what they read before a write failed."""
+        return self._was_there(token) and self.added[token.name] != {"failed"}
 
     def _where(self, token: Token) -> str:
         return ", ".join(sorted(self.present[token.name]))
