@@ -18,9 +18,11 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.recovery import is_torn
+from copydesk.desk.recovery import Settled, is_torn
 from copydesk.errors import Failed
 from copydesk.store import _os
+from copydesk.store.files import StagedWrite
+from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from support.cost import spread
 from support.faults import WRITE_PATH
@@ -432,6 +434,33 @@ def test_what_cannot_be_put_back_waits_for_the_next(
         assert code(outcome(live, "apply_file_modification", hunk_id=report["hunk_id"])) == "ok"
         assert tree(root) == {**dict.fromkeys((*NAMES, "d/other"), BASE), "d/b": f"{BASE}end\n"}
         assert code(outcome(live, ALL, hunk_ids=ids)) == "ok"
+
+
+@pytest.mark.parametrize("others_first", [False, True])
+def test_who_failed_is_told_what_is_in_doubt_whoever_settled_it(
+    root: Path, others_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turn was lost, so another process may have settled the transaction before."""
+    with open_workspace(str(root), FAST) as opened:
+        ids = [plan(opened, path=name, range="2", content="TWO\n") for name in ("a", "d/b")]
+        commit, settle = StagedWrite.commit, opened.recovery.settle_in_turn
+
+        def failing(staged: StagedWrite) -> Stamp:
+            if str(staged.real) == "a":
+                return commit(staged)
+            theirs(a="other\n")(root)
+            raise Failed("write", "EIO: Input/output error")
+
+        def settling(*arguments: Any) -> tuple[Settled, ...]:
+            if others_first:
+                settle(*arguments)
+            return settle(*arguments)
+
+        monkeypatch.setattr(StagedWrite, "commit", failing)
+        monkeypatch.setattr(opened.recovery, "settle_in_turn", settling)
+        report = outcome(opened, ALL, hunk_ids=ids)
+        assert (code(report), report["paths"]) == ("FAILED", ["a"])
+        assert {e.state for e in opened.journal.entries()} == {"unsure", "failed"}
 
 
 # A write in place that was broken off

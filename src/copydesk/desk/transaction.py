@@ -381,10 +381,10 @@ class Writer:
         with suppress(Refusal):  # of the journal
             known = {entry.edit_id for entry in self._journal.of_group(group)}
             if known.issuperset(entry.edit_id for entry in work.entries):
-                settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
-                found = self._journal.of_group(group)
+                self._recovery.settle_in_turn(group, self._clock(), inodes)
+                found = self._journal.of_group(group)  # also where another process settled it
                 done = all(entry.state == "done" for entry in found)
-                left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
+                left = tuple(str(e.path) for e in found if e.state in ("open", "unsure"))
             else:
                 work.record_again(known)
         if left:

@@ -87,7 +87,7 @@ def _one(result: Result, plot: str) -> list[str]:
         "lines reported as written": f"{tokens['ok']:,}",
         "lines refused": f"{tokens['refused']:,}",
         "lines of pending plans": f"{tokens['waiting']:,}",
-        "lines in doubt (no answer, or UNSETTLED)": f"{doubt:,}",
+        "lines in doubt (no answer, or told so)": f"{doubt:,}",
         "edits in the journal": f"{counts['edits']:,}",
         "edits replayed byte for byte": f"{counts['edits replayed']:,}",
         "edits that ended in doubt": f"{counts['edits unsure']:,}",
