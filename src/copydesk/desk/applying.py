@@ -516,7 +516,7 @@ class Transactions:
         tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
         caller = owner(plans[0]).name, plans[0].tool
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:
-            self._writer.take_out(seen)
+            self._writer.take_out(seen, tickets)
             opened = self._opened(files.values(), held, refused)
             for file in opened:
                 self._draft(file, refused)

@@ -365,7 +365,7 @@ class Undoing:
         with self._set.turns.of_all(dict.fromkeys(paths, ticket), caller), ExitStack() as held:
             at_work = entry
             try:
-                self._writer.take_out(seen)
+                self._writer.take_out(seen, paths)
                 for at, own in files.items():
                     for at_work in own:
                         self.check_stands(member, at_work, at)

@@ -199,7 +199,7 @@ class Writer:
             with self._turns.of_all(tickets, job.caller):
                 job.precondition()
                 try:
-                    self.take_out(seen)
+                    self.take_out(seen, tickets)
                     with ExitStack() as held:
                         written = self._attempt(job, real, to, held, seen, attempt >= PATIENT)
                 except TargetMoved:
@@ -212,14 +212,15 @@ class Writer:
             _OPERATIONS[job.kind], f"the {what} is changed by another program again and again"
         )
 
-    def take_out(self, seen: Seen) -> None:
+    def take_out(self, seen: Seen, locked: Collection[RelPath]) -> None:
         """Before another attempt, remove what other programs read in an earlier one and saved.
 
-        Call under the files' locks; raises TargetMoved, Refusal.
+        Files that are not `locked` are left alone; raises TargetMoved, Refusal.
         """
         try:
             for entries in seen:
-                self._recovery.take_out(entries)
+                if entries[0].path in locked:
+                    self._recovery.take_out(entries)
         except NotPutBack:
             raise TargetMoved from None
 
@@ -228,22 +229,22 @@ class Writer:
     ) -> tuple[Entry, ...]:
         """Write all files or none, under all their locks; return the entries, by file and step.
 
-        If it fails, the texts that others could read are added to `seen`.
-        Raises TargetMoved if another program wrote meanwhile; Stopped if the system refused, with
-        all files as before; Unsettled if the system also refused to roll back, which is left to
-        recovery.
+        Raises TargetMoved if another program wrote meanwhile, and adds to `seen` what others could
+        read of this attempt; Stopped if the system refused, with all files as before; Unsettled if
+        it also refused to roll back, which is left to recovery.
         """
         work = _Transaction(self._files, self._journal, self._approving, group, files)
         try:
             work.run(self._clock())
         except BaseException as error:  # Ctrl-C too: entries of restored files are closed
             work.close_failed()
-            if seen is not None:
-                seen += self._seen(work)
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
             if not (work.left and self._is_written(group, error, files, work)):
-                raise work.stopped(error) from None
+                stopped = work.stopped(error)
+                if seen is not None and isinstance(stopped, TargetMoved):
+                    seen += self._seen(work)
+                raise stopped from None
         else:
             work.close_done()
         return work.entries
@@ -253,7 +254,8 @@ class Writer:
         for each in work.seen:
             after = each.steps[-1][1].after
             if isinstance(after, Snapshot):
-                self._recovery.keep_text(after, each.real)
+                with suppress(Refusal):
+                    self._recovery.keep_text(after, each.real)
         return [work.entries_of(each) for each in work.seen]
 
     def _attempt(
@@ -568,9 +570,10 @@ class _Transaction:
                     self._stamps[each.real] = self._ready[id(each)].commit()
                     self._committed.append(each)
             except BaseException as error:  # Ctrl-C between two files too: all or none
-                self.seen = [each for each in self._committed if not each.keeps_text]
+                self.seen = [*self._committed]
                 if self._at is not None and isinstance(error, TargetMoved) and error.was_seen:
                     self.seen.append(self._at)
+                self.seen = [one for one in self.seen if one.kind == "edit" and not one.keeps_text]
                 if self._group:
                     self._take_back(known=self._is_not_written(error))
                 raise
