@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
@@ -257,105 +256,71 @@ def test_who_only_appends_lets_an_edit_through(
 
 
 class Reader:
-    """Another program reads a file right after our text took its name, and saves it when that is gone.
+    """Another program reads a file right after our text took its name, and saves it with a line more.
 
-    It is gone because a third program saves the file `disturb`.
+    It does so when that write was rolled back, since a third program has saved the file `disturb`.
     """
 
     def __init__(self, path: Path, disturb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self.other = path, disturb
-        self.text = b""
+        self.text = ""
+        self.is_saved = False
         self.exchange = _os.rename_exchange
         monkeypatch.setattr(_os, "rename_exchange", self.exchanging)
 
     def exchanging(self, fd: int, one: bytes, other: bytes) -> None:
-        if not self.text and self.other == self.path:
-            save(self.path, b"third\n" + self.path.read_bytes())
-        before = self.path.read_bytes()
+        before = self.path.read_text()
         self.exchange(fd, one, other)
-        now = self.path.read_bytes()
+        now = self.path.read_text()
         if not self.text and now != before:
-            self.text = now
-            if self.other != self.path:
-                save(self.other, b"third\n" + self.other.read_bytes())
-        elif self.text and now != before and b"theirs\n" not in now:
-            save(self.path, self.text + b"theirs\n")
+            self.text = now.replace("new\n", "theirs\nnew\n")
+            save(self.other, "third\n" + self.other.read_text())
+        elif self.text and now != before and not self.is_saved:
+            save(self.path, self.text)
+            self.is_saved = True
 
 
-def save(path: Path, data: bytes) -> None:
+def save(path: Path, text: str) -> None:
     beside = path.with_name("saved")
-    beside.write_bytes(data)
+    beside.write_text(text)
     beside.replace(path)
 
 
-@pytest.mark.parametrize("content", ["new", "a2\nnew"], ids=["carried", "ambiguous"])
-@pytest.mark.parametrize(
-    ("disturb", "together"),
-    [("a.txt", False), ("a.txt", True), ("d/b.txt", True)],
-    ids=["one", "one together", "several"],
-)
-def test_what_was_read_while_it_was_written_is_not_written_twice(
-    tmp_path: Path, disturb: str, together: bool, content: str, monkeypatch: pytest.MonkeyPatch
+PATCH = """*** Begin Patch
+*** Update File: a.txt
+@@
+ a2
++new
+*** Update File: d/b.txt
+@@
+ b2
++new
+*** End Patch
+"""
+
+
+@pytest.mark.parametrize("tool", ["apply_file_modifications", "apply_patch"])
+def test_what_was_read_before_it_was_rolled_back_is_not_written_twice(
+    tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The write starts again; the other program has saved our lines with its own meanwhile."""
+    """The write starts again, and finds its lines in what the other program has saved."""
     make(tmp_path)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        files = {"a.txt": "a2", disturb: f"{Path(disturb).stem}2"}
-        plans = [
-            outcome(opened, "prepare_file_insert_after", path=p, anchor=line, content=content)
-            for p, line in files.items()
-        ]
-        ids = [plan["hunk_id"] for plan in plans]
-        reader = Reader(tmp_path / "a.txt", tmp_path / disturb, monkeypatch)
-        tool = "apply_file_modifications" if together else "apply_file_modification"
-        report = outcome(opened, tool, **({"hunk_ids": ids} if together else {"hunk_id": ids[0]}))
+    config = Config(durability="fast", toolsets=("ws_mod", "patch"))
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        arguments: Facts = {"patch": PATCH, "apply": "auto"}
+        if tool != "apply_patch":
+            plans = [
+                outcome(opened, "prepare_file_insert_after", path=p, anchor=line, content="new")
+                for p, line in (("a.txt", "a2"), ("d/b.txt", "b2"))
+            ]
+            arguments = {"hunk_ids": [plan["hunk_id"] for plan in plans]}
+        reader = Reader(tmp_path / "a.txt", tmp_path / "d/b.txt", monkeypatch)
+        report = outcome(opened, tool, **arguments)
         opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
-    assert b"new\n" in reader.text
-    text = (tmp_path / "a.txt").read_text()
-    assert code(report) == "ok", report
-    assert text == f"a1\na2\n{content}\na3\ntheirs\n"
-    other = (tmp_path / "d/b.txt").read_text()
-    assert other == (f"third\nb1\nb2\n{content}\nb3\n" if disturb != "a.txt" else "b1\nb2\nb3\n")
-
-
-def test_an_undo_of_several_files_that_was_read_is_not_undone_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make(tmp_path)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        ids = [
-            outcome(opened, "prepare_file_range_edit", path=path, range="2", content="")["hunk_id"]
-            for path in ("a.txt", "d/b.txt")
-        ]
-        done = outcome(opened, "apply_file_modifications", hunk_ids=ids)["hunks"][0]
-        reader = Reader(tmp_path / "d/b.txt", tmp_path / "a.txt", monkeypatch)
-        call = {"edit_id": done["edit_id"], "transaction": True}
-        report = outcome(opened, "undo_file_modification", **call)
-        opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
-    assert b"b2\n" in reader.text
-    assert code(report) == "ok", report
-    assert (tmp_path / "a.txt").read_bytes() == b"third\na1\na2\na3\n"
-    assert (tmp_path / "d/b.txt").read_bytes() == b"b1\nb2\nb3\ntheirs\n"
-
-
-@pytest.mark.parametrize("later", [False, True])
-def test_lines_of_a_failed_write_are_not_taken_out_under_a_later_edit(
-    tmp_path: Path, later: bool
-) -> None:
-    """The later edit may have written the same lines itself."""
-    make(tmp_path)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        plan = {"path": "a.txt", "anchor": "a2", "content": "new", "apply": "auto"}
-        done = outcome(opened, "prepare_file_insert_after", **plan)
-        entry = opened.journal.get(done["edit_id"])
-        assert entry is not None
-        (again,) = opened.journal.open_all([replace(entry, edit_id=0)])
-        opened.journal.close_entry(again, "failed")
-        if later:
-            outcome(opened, "replace_text", path="a.txt", old="a3", new="A3")
-        opened.recovery.take_out((replace(entry, edit_id=again),))
-    text = b"a1\na2\nnew\nA3\n" if later else b"a1\na2\na3\n"
-    assert (tmp_path / "a.txt").read_bytes() == text
+    assert reader.is_saved
+    assert code(report) == "CONTENT_CHANGED" or report.get("auto_apply_reason"), report
+    assert (tmp_path / "a.txt").read_text() == reader.text == "a1\na2\ntheirs\nnew\na3\n"
+    assert (tmp_path / "d/b.txt").read_text() == "third\nb1\nb2\nb3\n"
 
 
 # Who is told

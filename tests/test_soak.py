@@ -173,8 +173,15 @@ def test_another_program_may_save_a_line_that_was_refused() -> None:
     story.write("format", "", story.now + line("F1-000003", "end"))
     story.now += line("F1-000003", "end")
     assert story.kinds == set()
-    story.edits[-1] = replace(story.edits[-1], state="done")
-    assert story.kinds == {"written unsaid", "half written"}
+    assert [write.how for write in story.foreign] == [
+        "append",
+        "save",
+        "append",
+        "append",
+        "format",
+    ]
+    story.foreign.pop()
+    assert {"written unsaid", "half written"} <= story.kinds, "no other program has saved it"
 
 
 def test_a_transaction_in_doubt_may_look_half_written() -> None:
@@ -183,6 +190,9 @@ def test_a_transaction_in_doubt_may_look_half_written() -> None:
     half(story)
     story.edits[-1] = replace(story.edits[-1], state="unsure")
     assert story.kinds == set()
+    story.edits[-1] = replace(story.edits[-1], state="done")
+    story.edit(story.now.replace("somebody", "anybody", 1), undoes=1, state="unsure")
+    assert "half written" in story.kinds, "an undo in doubt is no excuse"
 
 
 def lost(story: Story) -> None:

@@ -49,7 +49,7 @@ from copydesk.desk.transaction import (
     PATIENT,
     Job,
     Rewriting,
-    Seen,
+    RolledBack,
     Stopped,
     Writer,
     WriteRequest,
@@ -452,10 +452,10 @@ class Transactions:
         for plan in plans:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        seen: Seen = []
+        rolled_back: RolledBack = []
         for attempt in range(ATTEMPTS):
             with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans, seen, allow_appends=attempt >= PATIENT)
+                outcome = self._attempt(owner, plans, rolled_back, allow_appends=attempt >= PATIENT)
                 self._note(outcome)
                 return outcome
         raise Failed("write", "the files are changed by another program again and again")
@@ -491,7 +491,7 @@ class Transactions:
         return tuple(plans)
 
     def _attempt(
-        self, owner: Owner, plans: tuple[Plan, ...], seen: Seen, *, allow_appends: bool
+        self, owner: Owner, plans: tuple[Plan, ...], rolled_back: RolledBack, *, allow_appends: bool
     ) -> Transacted | Withheld:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
@@ -516,9 +516,12 @@ class Transactions:
         tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
         caller = owner(plans[0]).name, plans[0].tool
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:
-            self._writer.take_out(seen, tickets)
             opened = self._opened(files.values(), held, refused)
             for file in opened:
+                if self._writer.stands_there(rolled_back, file.real):
+                    there = ContentChanged("what it writes stands there already")
+                    refused |= dict.fromkeys((plan.id for plan in file.plans), there)
+                    continue
                 self._draft(file, refused)
                 self._approve(file, owner, len(opened), refused)
             if not refused:
@@ -526,7 +529,7 @@ class Transactions:
             if refused:
                 return Withheld.of(plans, _contexts(opened), refused)
             try:
-                group, entries = self._written(owner, opened, seen)
+                group, entries = self._written(owner, opened, rolled_back)
             except Stopped as stopped:
                 at = [file for file in opened if file.real == stopped.real]
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
@@ -737,7 +740,7 @@ class Transactions:
             self._set.bases.note_shown(note)
 
     def _written(
-        self, owner: Owner, files: Sequence[_File], seen: Seen
+        self, owner: Owner, files: Sequence[_File], rolled_back: RolledBack
     ) -> tuple[str, tuple[Entry, ...]]:
         """Write the files; return the transaction's id and entries, none if nothing changes."""
         rewritings = [made for file in files for made in file.rewritings(owner)]
@@ -746,7 +749,7 @@ class Transactions:
         for each in rewritings:  # with the resulting texts, recovery can tell what others wrote
             self._drafting.remember(each.steps[-1][1].after, each.real)
         group = self._set.ids() + self._set.ids()
-        return group, self._writer.write_all(group, rewritings, seen)
+        return group, self._writer.write_all(group, rewritings, rolled_back)
 
 
 def _rank(plan: Plan) -> int:

@@ -25,7 +25,7 @@ from copydesk.desk.member import (
 )
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.transaction import ATTEMPTS, Job, Rewriting, Seen, Stopped, Writer, WriteRequest
+from copydesk.desk.transaction import ATTEMPTS, Job, Rewriting, Stopped, Writer, WriteRequest
 from copydesk.edit.draft import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -336,14 +336,13 @@ class Undoing:
         if len(edits) < 2 or entry.kind == "notes":
             outcome = self.undo(member, tool, edit_id)
             return outcome if isinstance(outcome, NotUndone) else (outcome,)
-        seen: Seen = []
         for _ in range(ATTEMPTS):
             with suppress(TargetMoved):
-                return self._together(member, tool, entry, edits, seen)
+                return self._together(member, tool, entry, edits)
         raise Failed("write", "the files are changed by another program again and again")
 
     def _together(
-        self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry], seen: Seen
+        self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
     ) -> tuple[Undone, ...] | NotUndone:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         journal, ticket = self._set.journal, (self._set.clock(), tool)
@@ -365,7 +364,6 @@ class Undoing:
         with self._set.turns.of_all(dict.fromkeys(paths, ticket), caller), ExitStack() as held:
             at_work = entry
             try:
-                self._writer.take_out(seen, paths)
                 for at, own in files.items():
                     for at_work in own:
                         self.check_stands(member, at_work, at)
@@ -383,7 +381,7 @@ class Undoing:
                     return ()
                 wanted = {file.key: file for *_, file in made}
                 group = self._set.ids() + self._set.ids()
-                entries = self._writer.write_all(group, tuple(wanted.values()), seen)
+                entries = self._writer.write_all(group, tuple(wanted.values()))
             except FileNotFound:
                 path = located(journal, at_work).path
                 return NotUndone(at_work, self._drafting.missing(member, path))

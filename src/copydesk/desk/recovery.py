@@ -18,7 +18,6 @@ from typing import Literal
 
 from copydesk.desk.backends.api import Entry, Journal, Registry, State
 from copydesk.desk.backends.snapshots import Snapshots
-from copydesk.desk.outcome import TOOL as FOREIGN_WRITE
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import Busy, Failed, FileNotFound, HunkNotFound, Refusal
 from copydesk.store.files import Files
@@ -377,20 +376,9 @@ class Recovery:
         """Store the text that the inverse of a lost entry applies to."""
         self._rollback.bases.keep_again(text, at)
 
-    def take_out(self, entries: tuple[Entry, ...]) -> None:
-        """Remove the lines of a failed write that another program read meanwhile and saved.
-
-        `entries` are those of one file; call under its lock. Does nothing if somebody has edited
-        the file since. Raises TargetMoved, Refusal, NotPutBack.
-        """
-        later = self._journal.next_of(entries[-1])
-        while later is not None:
-            if later.state != "failed" and later.tool != FOREIGN_WRITE:
-                return
-            later = self._journal.next_of(later)
-        found = self._rollback.look(entries)
-        if found.how in _IN:
-            self._rollback.put_back(found)
+    def stands_there(self, entries: tuple[Entry, ...]) -> bool:
+        """Whether the file has what a failed write wrote; call under its lock."""
+        return self._rollback.look(entries).how in _IN
 
     def settle_group(
         self, group: str, now_ms: int, until: Deadline | None = None

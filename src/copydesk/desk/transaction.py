@@ -163,8 +163,8 @@ class CreateJob(Job[R]):
         return self.revision
 
 
-Seen = list[tuple[Entry, ...]]
-"""The entries of each text of a failed attempt that had its file's name for a moment."""
+RolledBack = list[tuple[Entry, ...]]
+"""The entries of each text that was written and rolled back: others could read it in between."""
 
 
 class Writer:
@@ -187,7 +187,6 @@ class Writer:
 
     def write(self, job: Job[R]) -> Written[R]:
         """Run the job and write its file; raises its refusals, Failed, Unsettled."""
-        seen: Seen = []
         for attempt in range(ATTEMPTS):
             # Every answer reveals content, or that some exists.
             real = authorized(self._files, job.member, job.path, "write", "read")
@@ -199,9 +198,8 @@ class Writer:
             with self._turns.of_all(tickets, job.caller):
                 job.precondition()
                 try:
-                    self.take_out(seen, tickets)
                     with ExitStack() as held:
-                        written = self._attempt(job, real, to, held, seen, attempt >= PATIENT)
+                        written = self._attempt(job, real, to, held, attempt >= PATIENT)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal covers the rest
@@ -212,25 +210,13 @@ class Writer:
             _OPERATIONS[job.kind], f"the {what} is changed by another program again and again"
         )
 
-    def take_out(self, seen: Seen, locked: Collection[RelPath]) -> None:
-        """Before another attempt, remove what other programs read in an earlier one and saved.
-
-        Files that are not `locked` are left alone; raises TargetMoved, Refusal.
-        """
-        try:
-            for entries in seen:
-                if entries[0].path in locked:
-                    self._recovery.take_out(entries)
-        except NotPutBack:
-            raise TargetMoved from None
-
     def write_all(
-        self, group: str, files: Sequence[Rewriting], seen: Seen | None = None
+        self, group: str, files: Sequence[Rewriting], rolled_back: RolledBack | None = None
     ) -> tuple[Entry, ...]:
         """Write all files or none, under all their locks; return the entries, by file and step.
 
-        Raises TargetMoved if another program wrote meanwhile, and adds to `seen` what others could
-        read of this attempt; Stopped if the system refused, with all files as before; Unsettled if
+        Raises TargetMoved if another program wrote meanwhile, and adds to `rolled_back` what others
+        could read until then; Stopped if the system refused, with all files as before; Unsettled if
         it also refused to roll back, which is left to recovery.
         """
         work = _Transaction(self._files, self._journal, self._approving, group, files)
@@ -242,30 +228,20 @@ class Writer:
                 raise
             if not (work.left and self._is_written(group, error, files, work)):
                 stopped = work.stopped(error)
-                if seen is not None and isinstance(stopped, TargetMoved):
-                    seen += self._seen(work)
+                if rolled_back is not None and isinstance(stopped, TargetMoved):
+                    rolled_back += work.rolled_back
                 raise stopped from None
         else:
             work.close_done()
         return work.entries
 
-    def _seen(self, work: _Transaction) -> Seen:
-        """The entries of the texts that others could read, which are kept to recognise them."""
-        for each in work.seen:
-            after = each.steps[-1][1].after
-            if isinstance(after, Snapshot):
-                with suppress(Refusal):
-                    self._recovery.keep_text(after, each.real)
-        return [work.entries_of(each) for each in work.seen]
+    def stands_there(self, rolled_back: RolledBack, real: RelPath) -> bool:
+        """Whether another program saved what an earlier attempt wrote; call under the lock."""
+        own = (entries for entries in rolled_back if entries[0].path == real)
+        return any(map(self._recovery.stands_there, own))
 
     def _attempt(
-        self,
-        job: Job[R],
-        real: RelPath,
-        to: RelPath | None,
-        held: ExitStack,
-        seen: Seen,
-        allow_appends: bool,
+        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack, allow_appends: bool
     ) -> Written[R]:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         opened: OpenText | None = None
@@ -291,7 +267,7 @@ class Writer:
             self._check(job, real, made, created=opened is None)
         steps = ((job, made),)
         file = Rewriting(real, opened, steps, removes, to, job.restores, same, mode)
-        entry = self._write_one(file, seen)
+        entry = self._write_one(file)
         return Written(made, entry.edit_id, entry.after, real)
 
     def _check(self, job: Job[R], real: RelPath, made: R, *, created: bool) -> None:
@@ -333,7 +309,7 @@ class Writer:
             _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
             yield opened
 
-    def _write_one(self, file: Rewriting, seen: Seen) -> Entry:
+    def _write_one(self, file: Rewriting) -> Entry:
         """Write one file; return its entry, for a move the one at its new path."""
         if file.to is not None or file.mode is not None:
             try:
@@ -345,7 +321,6 @@ class Writer:
             work.run(self._clock())
         except (Refusal, TargetMoved, NotPutBack) as error:
             if not work.entries or not self._is_one_written(error, file, work.entries[0]):
-                seen += self._seen(work)
                 raise
         work.close_done()
         return work.entries[0]
@@ -539,11 +514,12 @@ class _Transaction:
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
         self.left: list[Rewriting] = []
-        self.seen: list[Rewriting] = []
 
-    def entries_of(self, each: Rewriting) -> tuple[Entry, ...]:
-        """The entries of one file."""
-        return tuple(self._entries[id(each)])
+    @property
+    def rolled_back(self) -> RolledBack:
+        """The entries of each text that was written and is rolled back."""
+        edits = (one for one in self._committed if one.kind == "edit" and not one.keeps_text)
+        return [tuple(self._entries[id(one)]) for one in edits]
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -570,10 +546,6 @@ class _Transaction:
                     self._stamps[each.real] = self._ready[id(each)].commit()
                     self._committed.append(each)
             except BaseException as error:  # Ctrl-C between two files too: all or none
-                self.seen = [*self._committed]
-                if self._at is not None and isinstance(error, TargetMoved) and error.was_seen:
-                    self.seen.append(self._at)
-                self.seen = [one for one in self.seen if one.kind == "edit" and not one.keeps_text]
                 if self._group:
                     self._take_back(known=self._is_not_written(error))
                 raise

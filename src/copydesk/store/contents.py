@@ -220,7 +220,7 @@ def _copy(old_fd: int, out: _Out, start: int, stop: int) -> None:
     while start < stop:
         data = _os.pread(old_fd, min(_CHUNK, stop - start), start)
         if not data:
-            raise TargetMoved  # the old file has become shorter
+            raise TargetMoved("the old file has become shorter")
         write_all(out.fd, data)
         start += len(data)
         out.wrote(len(data))
@@ -434,7 +434,7 @@ def _kept(piece: Kept, old_fd: int, done: int, room: memoryview) -> Iterator[mem
     while at < piece.stop:
         count = _os.pread_into(old_fd, room[: piece.stop - at], at)
         if not count:
-            raise TargetMoved  # the old file has become shorter
+            raise TargetMoved("the old file has become shorter")
         yield room[:count]
         at += count
 

@@ -179,14 +179,7 @@ EntryKind = Literal["file", "dir", "symlink", "other"]
 
 
 class TargetMoved(Exception):
-    """The target is not what was expected; nothing was written. Read it again.
-
-    `was_seen`: the new text had the name for a moment, in which others could read it.
-    """
-
-    def __init__(self, *, was_seen: bool = False) -> None:
-        super().__init__()
-        self.was_seen = was_seen
+    """The target is not what was expected; nothing was written. Read it again."""
 
     def __str__(self) -> str:
         return "another program moved or changed it"

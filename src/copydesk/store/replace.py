@@ -324,7 +324,6 @@ class Replacement:
     _allow_appends: bool
     _digesting: DigestOfPieces | None = None
     _written: bool = False
-    _was_seen: bool = False
     _old: Known = field(init=False)
     _new: Known = field(init=False)
 
@@ -342,11 +341,7 @@ class Replacement:
         place = self._place
         self._file_flush.wait()
         temp = self._made.named(place.dir_fd, place.name)
-        try:
-            exchanged = self._exchange()
-        except TargetMoved:
-            raise TargetMoved(was_seen=self._was_seen) from None
-        if not exchanged:
+        if not self._exchange():
             self._hooks.may_write()
             check_target(place, self._old_fd, self._expected, self._expected_sha256)
             _os.rename(place.dir_fd, temp, place.name)
@@ -406,7 +401,6 @@ class Replacement:
                 check_target(place, self._old_fd, self._expected, self._expected_sha256)
             if not self._exchanged():
                 return False
-            self._was_seen = True
             try:
                 found = _os.lstat(place.dir_fd, self._made.name)
                 moved = not (self._is_old(found) or self._is_appended_to(self._made.name))

@@ -34,7 +34,6 @@ _MOST_MOVING: Final = 40
 """The most files that are created, moved and deleted to exist at one time."""
 
 _RANK: Final[Mapping[Status, int]] = {"sent": 0, "waiting": 1, "refused": 2, "unsure": 3, "ok": 4}
-IN_DOUBT: Final = ("INTERNAL_ERROR",)
 
 Fields = dict[str, Any]
 
@@ -196,7 +195,7 @@ class Agent:
         edits = [int(row["edit_id"]) for row in rows if row.get("edit_id")]
         code = str(answer["code"])
         is_unsettled = code in ("FAILED", "EXECUTION_ERROR") and inner.get("paths")
-        if code in IN_DOUBT or is_unsettled:
+        if is_unsettled or code == "INTERNAL_ERROR":
             self.world.settle(mine, "unsure", code)
         elif answer.get("status") == "pending":
             self.world.settle(mine, "waiting", code)

@@ -240,6 +240,12 @@ class _Judge:
             if write.done
             for name in write.dropped
         }
+        self.saved = {  # tokens in the texts that other programs saved
+            name
+            for write in itertools.chain.from_iterable(self.foreign.values())
+            if write.how != "append"
+            for name in TOKEN.findall(write.text)
+        }
         self.looked: set[str] = set()
         self.result = Judgement()
 
@@ -268,7 +274,7 @@ class _Judge:
             self.told |= _tokens(_rows(edit, "-"))
             return
         path = edit.path
-        for name in _tokens(_rows(edit, "+")):
+        for name in () if edit.undoes else _tokens(_rows(edit, "+")):
             self.added[name].add(edit.state)
         if edit.state == "failed":
             self.failed[path].append(edit)
@@ -352,14 +358,14 @@ class _Judge:
         writes, begin = self.foreign.get(path, []), self.at[path]
         starts = [(base, begin) for base in bases if base is not None]
         ahead = islice(enumerate(writes[begin:], begin), _MOST_AHEAD)
-        starts += [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
-        found = self._appended_to(path, starts, wanted)
+        saves = [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
+        found = self._appended_to(path, starts + saves, wanted)
         if found is None and path in self.failed:
             rolled_back = [
                 (text, at)
                 for edit in self.failed[path]
-                for start, at in starts
-                for text in without(start, edit)
+                for save, at in saves
+                for text in without(save, edit)
             ]
             found = self._appended_to(path, rolled_back, wanted)
         return found
@@ -459,8 +465,9 @@ class _Judge:
         return token.name in self.present or token.name in self.dropped
 
     def _was_written(self, token: Token) -> bool:
-        """Whether copydesk wrote it: others may save what they read before a write failed."""
-        return self._was_there(token) and self.added[token.name] != {"failed"}
+        """Whether copydesk wrote it, and not another program that had read a failed write."""
+        is_theirs = self.added[token.name] == {"failed"} and token.name in self.saved
+        return self._was_there(token) and not is_theirs
 
     def _where(self, token: Token) -> str:
         return ", ".join(sorted(self.present[token.name]))
