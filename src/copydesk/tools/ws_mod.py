@@ -506,10 +506,7 @@ class RangeEditCall(PrepareEditCall):
         if self.raw.get("range") is None:
             raise InvalidArgs("range", "is required, unless edits is given")
         if self.edits and not self.content:  # it would delete what a caller takes for a frame
-            raise InvalidArgs(
-                "range",
-                "beside edits it needs content; put a deletion into edits",
-            )
+            raise InvalidArgs("range", "beside edits it needs content; put a deletion into edits")
         one: LineEdit = {"range": self.range, "content": self.content}
         if self.expected_old is not None:
             one["expected_old"] = self.expected_old
