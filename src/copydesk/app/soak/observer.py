@@ -158,7 +158,7 @@ def undone(current: bytes, edit: LoggedEdit) -> bytes | None:
     None if the diff alone cannot tell.
     """
     old, new = _piece(edit)
-    text = "".join(lines_of(current))
+    text = current.decode("utf-8", "replace")
     if not (new and edit.before and edit.after) or text.count(new) != 1:
         return None
     return text.replace(new, old).encode() if f"\n{new}" in f"\n{text}" else None
@@ -181,12 +181,18 @@ def without(saved: bytes, edit: LoggedEdit) -> list[bytes]:
 
 def _piece(edit: LoggedEdit) -> tuple[str, str]:
     """The old and the new lines of an edit; both empty if it has more than one piece."""
-    rows = [row for row in re.findall(r"[^\n]*\n", edit.diff) if not row.startswith(("+++", "---"))]
-    pieces = [mark for mark, _ in itertools.groupby(row[0] in "+-" for row in rows) if mark]
-    if len(pieces) != 1:
-        return "", ""
-    old, new = ("".join(row[1:] for row in rows if row[0] == mark) for mark in "-+")
-    return old, new
+    pieces = [mark for mark, _ in itertools.groupby(row[0] in "+-" for row in _rows(edit)) if mark]
+    return (_lines(edit, "-"), _lines(edit, "+")) if len(pieces) == 1 else ("", "")
+
+
+def _lines(edit: LoggedEdit, mark: str) -> str:
+    """The old or the new lines of an edit."""
+    return "".join(row[1:] for row in _rows(edit) if row[0] == mark)
+
+
+def _rows(edit: LoggedEdit) -> list[str]:
+    rows = re.findall(r"[^\n]*\n", edit.diff)
+    return [row for row in rows if not row.startswith(("+++", "---"))]
 
 
 def judge(
@@ -218,12 +224,13 @@ class _Judge:
         self.ledger, self.first, self.last = ledger, first, last
         self.edits = sorted(edits, key=lambda edit: edit.edit_id)
         self.by_id = {edit.edit_id: edit for edit in edits}
+        self.writes = sorted(foreign, key=lambda write: write.order)
         self.foreign: dict[str, list[ForeignWrite]] = defaultdict(list)
-        for write in sorted(foreign, key=lambda write: write.order):
+        for write in self.writes:
             self.foreign[write.path].append(write)
         self.known = dict(seen)
         self.known |= {digest(data): data for data in (*first.values(), *last.values())}
-        for write in itertools.chain.from_iterable(self.foreign.values()):
+        for write in self.writes:
             if write.how != "append":
                 self.known[digest(write.text.encode())] = write.text.encode()
         self.states: dict[str, bytes | None] = dict(first)
@@ -235,14 +242,11 @@ class _Judge:
         self.told: set[str] = set()
         self.added: dict[str, set[str]] = defaultdict(set)  # states of the edits that add a token
         self.dropped = {  # other programs read these in a file, and saved it without them
-            name
-            for write in itertools.chain.from_iterable(self.foreign.values())
-            if write.done
-            for name in write.dropped
+            name for write in self.writes if write.done for name in write.dropped
         }
         self.saved = {  # tokens in the texts that other programs saved
             name
-            for write in itertools.chain.from_iterable(self.foreign.values())
+            for write in self.writes
             if write.how != "append"
             for name in TOKEN.findall(write.text)
         }
@@ -263,7 +267,7 @@ class _Judge:
         counts["edits"] = sum(edit.state == "done" for edit in self.edits)
         counts["files"] = len({*self.states, *self.last})
         counts["states"] = len(self.looked)
-        counts["foreign writes"] = sum(map(len, self.foreign.values()))
+        counts["foreign writes"] = len(self.writes)
         return self.result
 
     # The journal, from the first to the last bytes
@@ -271,11 +275,12 @@ class _Judge:
     def _replay(self, edit: LoggedEdit) -> None:
         if edit.tool == _FOREIGN:
             self.result.counts["foreign writes saved"] += 1
-            self.told |= _tokens(_rows(edit, "-"))
+            self.told.update(TOKEN.findall(_lines(edit, "-")))
             return
         path = edit.path
-        for name in () if edit.undoes else _tokens(_rows(edit, "+")):
-            self.added[name].add(edit.state)
+        if not edit.undoes:
+            for name in TOKEN.findall(_lines(edit, "+")):
+                self.added[name].add(edit.state)
         if edit.state == "failed":
             self.failed[path].append(edit)
             return
@@ -285,10 +290,9 @@ class _Judge:
                 words = f"edit {edit.edit_id} of {path} is still open"
                 self.result.found("not recovered", words)
             if path not in self.lost and digest(self.states.get(path)) != edit.before:
-                bases = [self.states.get(path), *self.maybe.pop(path, [])]
-                found = self._explained(path, bases, edit.before)
-                self.maybe[path] += bases if found is None else []
+                found = self._explained(path, self._bases(path), edit.before)
                 if found is not None:
+                    self.maybe.pop(path, None)
                     self._set(path, found)
             state = self._applied(edit, self.states.get(path))
             if state is not None or not edit.after:
@@ -330,7 +334,8 @@ class _Judge:
 
     def _bridge(self, path: str, wanted: str, where: str) -> None:
         """Explain the bytes at a path by foreign writes since the last edit."""
-        bases = [self.states.get(path), *self.maybe.pop(path, [])]
+        bases = self._bases(path)
+        self.maybe.pop(path, None)
         found = self._explained(path, bases, wanted)
         if found is not None or not wanted:
             if wanted or None in bases:
@@ -348,6 +353,10 @@ class _Judge:
         else:
             self.lost.add(path)
         self.result.found("changed unsaid", words)
+
+    def _bases(self, path: str) -> list[bytes | None]:
+        """The state of a file, and those that it has if edits in doubt were written."""
+        return [self.states.get(path), *self.maybe.get(path, [])]
 
     def _explained(self, path: str, bases: Sequence[bytes | None], wanted: str) -> bytes | None:
         """The bytes with this digest, if foreign writes made them from one of the bases.
@@ -484,7 +493,7 @@ class _Judge:
         self.result.counts["transactions"] = len(groups)
 
     def _judge_foreign(self) -> None:
-        for write in itertools.chain.from_iterable(self.foreign.values()):
+        for write in self.writes:
             if not write.token or not write.done:
                 continue
             if write.token not in self.present and write.token not in self.told | self.dropped:
@@ -513,11 +522,6 @@ def _difference(old: bytes, new: bytes) -> str:
     """The first lines of the difference of two states, without context."""
     rows = difflib.unified_diff(lines_of(old), lines_of(new), n=0)
     return repr([row.rstrip("\n") for row in islice(rows, 2, 12)])
-
-
-def _rows(edit: LoggedEdit, mark: str) -> bytes:
-    """The old or the new lines of an edit."""
-    return "\n".join(row for row in edit.diff.split("\n") if row[:1] == mark).encode()
 
 
 def _tokens(data: bytes) -> set[str]:
