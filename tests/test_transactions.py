@@ -496,6 +496,47 @@ def test_what_another_program_put_at_an_end_of_the_file_is_not_put_twice(
     assert room.read("e") == now
 
 
+@pytest.mark.parametrize(
+    ("content", "between", "is_there"),
+    [
+        ("x\n", "y\nx\n", True),
+        ("x\n", "y\nx\nz\n", True),
+        ("x\ny\n", "z\nx\ny\nz\n", True),
+        ("x\ny\n", "x\nz\ny\n", False),
+        ("x\n", "y\n  x\n", False),
+        ("}\n", "if z {\n}\ny\n", False),  # the brace of something else
+        ("line 7\n", "y\n", False),  # it stands there, but below the place
+        ("line 5\ny\n", "y\n", False),  # the first of them is the line above
+    ],
+)
+@pytest.mark.parametrize(
+    ("where", "anchor", "outside"),
+    [
+        ("after", "line 5", False),
+        ("after", "line 20", True),
+        ("before", "line 5", True),
+        ("before", "line 1", False),
+    ],
+)
+def test_lines_among_others_at_the_place_are_not_put_twice(
+    room: Room, content: str, between: str, is_there: bool, where: str, anchor: str, outside: bool
+) -> None:
+    tool, call = f"prepare_file_insert_{where}", {"path": "a", "anchor": anchor, "match": "equals"}
+    hunk = room.plan(tool, **call, content=content)
+    texts = (f"{anchor}\n", between) if where == "after" else (between, f"{anchor}\n")
+    now = BASE.replace(f"{anchor}\n", "".join(texts))
+    if outside:
+        room.write("a", now)
+    else:
+        room.call(tool, **call, content=between, apply="auto")
+    assert room.read("a") == now
+    report = room.call(ONE, hunk_id=hunk)
+    if is_there:
+        assert (code(report), room.read("a")) == ("CONTENT_CHANGED", now)
+    else:
+        assert (code(report), sorted(room.read("a"))) == ("ok", sorted(now + content))
+
+
 @pytest.mark.parametrize("outside", [False, True])
 def test_where_the_text_planned_on_is_not_kept_only_the_journal_tells_the_way(
     room: Room, outside: bool, monkeypatch: pytest.MonkeyPatch

@@ -49,7 +49,6 @@ from copydesk.desk.transaction import (
     PATIENT,
     Job,
     Rewriting,
-    RolledBack,
     Stopped,
     Writer,
     WriteRequest,
@@ -452,10 +451,9 @@ class Transactions:
         for plan in plans:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        rolled_back: RolledBack = []
         for attempt in range(ATTEMPTS):
             with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans, rolled_back, allow_appends=attempt >= PATIENT)
+                outcome = self._attempt(owner, plans, allow_appends=attempt >= PATIENT)
                 self._note(outcome)
                 return outcome
         raise Failed("write", "the files are changed by another program again and again")
@@ -491,7 +489,7 @@ class Transactions:
         return tuple(plans)
 
     def _attempt(
-        self, owner: Owner, plans: tuple[Plan, ...], rolled_back: RolledBack, *, allow_appends: bool
+        self, owner: Owner, plans: tuple[Plan, ...], *, allow_appends: bool
     ) -> Transacted | Withheld:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
@@ -518,10 +516,6 @@ class Transactions:
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:
             opened = self._opened(files.values(), held, refused)
             for file in opened:
-                if self._writer.stands_there(rolled_back, file.real):
-                    there = ContentChanged("what it writes stands there already")
-                    refused |= dict.fromkeys((plan.id for plan in file.plans), there)
-                    continue
                 self._draft(file, refused)
                 self._approve(file, owner, len(opened), refused)
             if not refused:
@@ -529,7 +523,7 @@ class Transactions:
             if refused:
                 return Withheld.of(plans, _contexts(opened), refused)
             try:
-                group, entries = self._written(owner, opened, rolled_back)
+                group, entries = self._written(owner, opened)
             except Stopped as stopped:
                 at = [file for file in opened if file.real == stopped.real]
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
@@ -739,9 +733,7 @@ class Transactions:
             note = note_of_change(name, file.real, base, after, digest, *changes)
             self._set.bases.note_shown(note)
 
-    def _written(
-        self, owner: Owner, files: Sequence[_File], rolled_back: RolledBack
-    ) -> tuple[str, tuple[Entry, ...]]:
+    def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
         """Write the files; return the transaction's id and entries, none if nothing changes."""
         rewritings = [made for file in files for made in file.rewritings(owner)]
         if not rewritings:
@@ -749,7 +741,7 @@ class Transactions:
         for each in rewritings:  # with the resulting texts, recovery can tell what others wrote
             self._drafting.remember(each.steps[-1][1].after, each.real)
         group = self._set.ids() + self._set.ids()
-        return group, self._writer.write_all(group, rewritings, rolled_back)
+        return group, self._writer.write_all(group, rewritings)
 
 
 def _rank(plan: Plan) -> int:

@@ -376,10 +376,6 @@ class Recovery:
         """Store the text that the inverse of a lost entry applies to."""
         self._rollback.bases.keep_again(text, at)
 
-    def stands_there(self, entries: tuple[Entry, ...]) -> bool:
-        """Whether the file has what a failed write wrote; call under its lock."""
-        return self._rollback.look(entries).how in _IN
-
     def settle_group(
         self, group: str, now_ms: int, until: Deadline | None = None
     ) -> tuple[Settled, ...]:

@@ -163,10 +163,6 @@ class CreateJob(Job[R]):
         return self.revision
 
 
-RolledBack = list[tuple[Entry, ...]]
-"""The entries of each text that was written and rolled back: others could read it in between."""
-
-
 class Writer:
     """Writes files through the journal: one, or several all or none."""
 
@@ -210,14 +206,12 @@ class Writer:
             _OPERATIONS[job.kind], f"the {what} is changed by another program again and again"
         )
 
-    def write_all(
-        self, group: str, files: Sequence[Rewriting], rolled_back: RolledBack | None = None
-    ) -> tuple[Entry, ...]:
+    def write_all(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
         """Write all files or none, under all their locks; return the entries, by file and step.
 
-        Raises TargetMoved if another program wrote meanwhile, and adds to `rolled_back` what others
-        could read until then; Stopped if the system refused, with all files as before; Unsettled if
-        it also refused to roll back, which is left to recovery.
+        Raises TargetMoved if another program wrote meanwhile; Stopped if the system refused, with
+        all files as before; Unsettled if the system also refused to roll back, which is left to
+        recovery.
         """
         work = _Transaction(self._files, self._journal, self._approving, group, files)
         try:
@@ -227,18 +221,10 @@ class Writer:
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
             if not (work.left and self._is_written(group, error, files, work)):
-                stopped = work.stopped(error)
-                if rolled_back is not None and isinstance(stopped, TargetMoved):
-                    rolled_back += work.rolled_back
-                raise stopped from None
+                raise work.stopped(error) from None
         else:
             work.close_done()
         return work.entries
-
-    def stands_there(self, rolled_back: RolledBack, real: RelPath) -> bool:
-        """Whether another program saved what an earlier attempt wrote; call under the lock."""
-        own = (entries for entries in rolled_back if entries[0].path == real)
-        return any(map(self._recovery.stands_there, own))
 
     def _attempt(
         self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack, allow_appends: bool
@@ -514,12 +500,6 @@ class _Transaction:
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
         self.left: list[Rewriting] = []
-
-    @property
-    def rolled_back(self) -> RolledBack:
-        """The entries of each text that was written and is rolled back."""
-        edits = (one for one in self._committed if one.kind == "edit" and not one.keeps_text)
-        return [tuple(self._entries[id(one)]) for one in edits]
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -29,12 +29,15 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.relocation import Ambiguous, Carried, LineKeys, Reason, Relocation
+from copydesk.text.relocation import WORD, Ambiguous, Carried, LineKeys, Reason, Relocation
 from copydesk.text.snapshot import Snapshot, Text, computed_once
 from copydesk.text.source import Source
 from copydesk.text.unified import Region, touched
 
 SHOWN_CHANGES = 5
+
+_NEAR = 200
+"""How many lines others may have inserted at a place for equal ones to be looked for in them."""
 
 
 def relocate(
@@ -129,7 +132,10 @@ def check_not_there(
     ):
         was, will = compose(one, base, place), compose(one, now, there)
         for old, new in zip(was.regions, will.regions, strict=False):
-            if _standing(new, will.base) is not None and _standing(old, was.base) is None:
+            if _standing(old, was.base) is not None:
+                continue
+            gap = _gap(old, was.base, new, will.base)
+            if _standing(new, will.base, gap) is not None:
                 raise ContentChanged("what it writes stands there already", place.named)
 
 
@@ -165,6 +171,30 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
                 raise ContentChanged("what it writes stands there already", plan.place.named)
 
 
+def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
+    """The lines that others inserted where an insertion goes: up to the next line of the base.
+
+    Empty if that is not found nearby, or if the new lines have no words: a brace among inserted
+    lines is another brace.
+    """
+    here, none = new.start, range(new.start, new.start)
+    if old.start < old.stop or here < new.stop or not any(map(WORD.search, new.new)):
+        return none
+    keys, known = now.unmarked(), base.unmarked()
+    stop = start = None
+    if old.start < known.line_count:
+        near = range(here, min(here + _NEAR, keys.line_count))
+        stop = next((at for at in near if keys.key(at) == known.key(old.start)), None)
+    elif keys.line_count <= here + _NEAR:
+        stop = keys.line_count
+    if old.start > 0:
+        near = range(here - 1, max(here - _NEAR, 0) - 1, -1)
+        start = next((at + 1 for at in near if keys.key(at) == known.key(old.start - 1)), None)
+    elif here <= _NEAR:
+        start = 0
+    return none if start is None or stop is None else range(start, stop)
+
+
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
     """Whether an inverse edit deletes all that follows a line, including its line break."""
     raw = text.slice(text.start(line), text.start(line + 1))
@@ -173,8 +203,11 @@ def _ends_text(edit: Edit, text: Text, line: int) -> bool:
     return not edit.new and (edit.start, edit.stop) == (end, text.size)
 
 
-def _standing(region: Region, text: Text) -> int | None:
-    """The line where the new lines already are, at the region, if more than it replaces."""
+def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
+    """The line where the new lines already are, at the region or in the gap.
+
+    None also if they are no more than what the region replaces.
+    """
     size = len(region.new)
     if size <= region.stop - region.start:
         return None
@@ -183,7 +216,7 @@ def _standing(region: Region, text: Text) -> int | None:
     return next(
         (
             first
-            for first in (region.start, region.stop - size)
+            for first in (region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)])
             if first >= 0
             and first + size <= old.line_count
             and [old.key(line) for line in range(first, first + size)] == new

@@ -376,7 +376,9 @@ _REACH = 2000
 _ALIKE = 0.7
 """From this share of common words on, a changed heading of a block counts as the same, edited."""
 
-_WORD = re.compile(rb"[\w\x80-\xff]")
+WORD = re.compile(rb"[\w\x80-\xff]")
+"""In a line that has words, and not brackets and blanks alone."""
+
 _WORDS = re.compile(rb"\w+|[\x80-\xff]+")
 _CLOSING = re.compile(
     rb"[\])}]|(?:end|fi|done|esac|else|elif|elsif|rescue|ensure|except|finally|catch|then|do"
@@ -443,7 +445,7 @@ class Outline:
                 limit = depth - 1  # a block that ends there does not enclose
                 continue
             belongs = _CLOSING.match(text) is not None
-            if _WORD.search(text):
+            if WORD.search(text):
                 yield above
             else:
                 belongs = belongs or _OPENING.match(text) is not None
@@ -467,7 +469,7 @@ class Outline:
             if here is None or here > depth or _DIRECTIVE.match(raw):
                 continue
             text = bare(raw)
-            if _ENDING.match(text) or (_WORD.search(text) and not _CLOSING.match(text)):
+            if _ENDING.match(text) or (WORD.search(text) and not _CLOSING.match(text)):
                 return at
         return last
 
@@ -499,7 +501,7 @@ class Outline:
         below = self.lines[line + 1] if line + 1 < len(self.lines) else b""
         if _TITLE.match(text):
             return text.startswith(b"##") or not below.strip()  # else a comment above code
-        if not _UNDERLINE.match(below) or not _WORD.search(text):
+        if not _UNDERLINE.match(below) or not WORD.search(text):
             return False
         return below.startswith(b"===") or 3 * len(below.rstrip()) >= 2 * len(text.rstrip())
 
@@ -533,7 +535,7 @@ class Owners:
             return aligned and not all(self._held(foot, 0, news[0])[:2])
         old, new = olds[0], news[0]
         above, below, within = self._held(foot, old, new)
-        lines = [k + 1 for k in self._base.body(old - 1) if _WORD.search(self._base.lines[k])]
+        lines = [k + 1 for k in self._base.body(old - 1) if WORD.search(self._base.lines[k])]
         found = [at for at in map(pair.alignment.now_of, lines) if at is not None]
         inside = self._now.body(new - 1)
         kept = sum(at - 1 in inside for at in found)  # the old owner's lines with words
@@ -584,7 +586,7 @@ class Owners:
         came = Counter(
             pair.now[k + 1]
             for k in inside
-            if _WORD.search(self._now.lines[k]) and pair.alignment.base_of(k + 1) is None
+            if WORD.search(self._now.lines[k]) and pair.alignment.base_of(k + 1) is None
         )
         had = Counter(pair.base[k + 1] for k in self._base.body(old - 1))
         return 4 * (came & had).total() >= 3 * came.total()
@@ -759,7 +761,7 @@ class Relocation:
         if start <= 0 or stop > len(self._strict_base) + 1:
             return True
         around = range(foot.base, stop), range(foot.base - 1, start - 1, -1)
-        return any(_WORD.search(self._strict_base[k - 1]) for lines in around for k in lines)
+        return any(WORD.search(self._strict_base[k - 1]) for lines in around for k in lines)
 
     def _is_certain(self, foot: Footprint) -> bool:
         pair = self._pair
