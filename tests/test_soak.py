@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-
-from copydesk.app.cli.parser import UsageError, parse
-from copydesk.app.soak import processes
-from copydesk.app.soak.observer import (
+from bench import PROJECT
+from bench.soak import processes
+from bench.soak.__main__ import main
+from bench.soak.observer import (
     TOKEN,
     ForeignWrite,
     Judgement,
@@ -32,7 +32,7 @@ from copydesk.app.soak.observer import (
     judge,
     undone,
 )
-from copydesk.app.soak.report import run, write_report
+from bench.soak.report import write_report
 
 SLOW = pytest.mark.slow
 FIRST = "# f0001\n[s1 f0001]\n[s2 f0001]\n[end f0001]\n"
@@ -381,24 +381,28 @@ def test_what_an_undo_gives_is_known_from_the_diff() -> None:
     assert undone((later + line("A1-000001")).encode(), edit) is None
 
 
-def test_a_soak_makes_its_own_folder(tmp_path: Path) -> None:
+def test_a_soak_makes_its_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(UsageError, match="not an empty folder"):
-        run(parse(["soak", "--backend", "sqlite", "--root", str(tmp_path)]), "en")
+    with pytest.raises(SystemExit, match="2"):
+        main(["--backend", "sqlite", "--root", str(tmp_path)])
+    assert "not an empty folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 @pytest.mark.parametrize("given", [["--minutes", "0"], ["--agents", "0"], ["--people", "-1"]])
-def test_numbers_are_checked(given: list[str]) -> None:
-    with pytest.raises(UsageError, match=given[0]):
-        parse(["soak", *given])
+def test_numbers_are_checked(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    assert given[0] in capsys.readouterr().err
 
 
-def test_without_a_redis_server_it_says_what_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_redis_server_it_says_what_installs_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(processes, "REDIS", None)
-    with pytest.raises(UsageError) as refused:
-        run(parse(["soak", "--backend", "redis"]), "en")
-    assert "apt-get install redis-server" in refused.value.hint
+    with pytest.raises(SystemExit, match="2"):
+        main(["--backend", "redis"])
+    assert "apt-get install redis-server" in capsys.readouterr().err
 
 
 def test_a_report_goes_into_the_marked_place_of_a_page(tmp_path: Path) -> None:
@@ -414,9 +418,9 @@ def test_a_report_goes_into_the_marked_place_of_a_page(tmp_path: Path) -> None:
 def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, object]:
     """What a real run says; its folder is kept where it found something."""
     root, report = tmp_path / "soak", tmp_path / "report.md"
-    words = [sys.executable, "-m", "copydesk.app.cli", "soak", "--json", "--minutes", minutes]
+    words = [sys.executable, "-m", "bench.soak", "--json", "--minutes", minutes]
     words += ["--backend", backend, "--root", str(root), "--report", str(report), *more]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, timeout=400)
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
     (run,) = told["runs"]
@@ -444,10 +448,10 @@ def test_half_a_minute_on_redis_loses_nothing(tmp_path: Path) -> None:
 
 @SLOW
 def test_ctrl_c_ends_it_with_a_report(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "copydesk.app.cli", "soak", "--json", "--minutes", "9"]
+    words = [sys.executable, "-m", "bench.soak", "--json", "--minutes", "9"]
     words += ["--backend", "sqlite", "--root", str(tmp_path / "soak")]
     own = tmp_path / "soak" / "sqlite" / "workspace" / "own"
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
         while not any(TOKEN.search(path.read_text()) for path in own.glob("*.txt")):
             assert time.monotonic() < until, "no agent has written a line"

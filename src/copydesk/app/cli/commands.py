@@ -656,12 +656,6 @@ def _watch(options: argparse.Namespace) -> int:
         return watch(opened, options.seconds, as_json=options.json)
 
 
-def _soak(options: argparse.Namespace) -> int:
-    from copydesk.app.soak.report import run
-
-    return run(options, cast(Lang, options.lang or "en"))
-
-
 def _completion(options: argparse.Namespace) -> int:
     from copydesk.app.cli import completion
 
@@ -779,7 +773,6 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "trust": _trust,
     "doctor": _doctor,
     "watch": _watch,
-    "soak": _soak,
     "completion": _completion,
     "help": _help,
 }

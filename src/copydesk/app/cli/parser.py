@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TextIO, cast
 
 _LONGEST = 100
-_MOST_MINUTES = 7 * 24 * 60
 
 
 class UsageError(Exception):
@@ -250,23 +249,6 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     watch.add_argument(
         "--seconds", type=_positive, help="end after this many seconds (default: at Ctrl-C)"
     )
-    soak = add("soak", "stress-test a scratch workspace with many clients and faults")
-    soak.add_argument("--minutes", type=_minutes, default=1.0, help="how long in all (default: 1)")
-    for name, default, words in (
-        ("agents", 8, "MCP clients, on stdio and HTTP"),
-        ("machines", 2, "HTTP servers; with Redis each counts as a separate machine"),
-        ("people", 2, "reviewers on the review page"),
-        ("foreign", 3, "programs that append, save by rename and format"),
-    ):
-        least = _positive if name in ("agents", "machines") else _count
-        soak.add_argument(f"--{name}", type=least, default=default, help=f"{words} ({default})")
-    soak.add_argument(
-        "--backend",
-        choices=("sqlite", "redis", "both"),
-        help="default: both, each for half the time, if redis-server is installed",
-    )
-    soak.add_argument("--seed", help="repeat a run as far as timing allows (default: random)")
-    soak.add_argument("--report", metavar="FILE", help="write the report and its plots")
     completion = add("completion", "print the completion script of a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL")
     completion.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -326,20 +308,6 @@ def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
     return int(text)
-
-
-def _count(text: str) -> int:
-    return 0 if text == "0" else _positive(text)
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes <= _MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes up to a week")
-    return minutes
 
 
 def _port(text: str) -> int:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from copydesk.app.soak.observer import ForeignWrite
+from bench.soak import foreign
+from bench.soak.observer import ForeignWrite
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -231,7 +232,7 @@ class ForeignProgram(Program):
         """Start the program; its tokens continue where they ended."""
         count = len(self.facts.read_bytes().split(b"\n")) if self.facts.exists() else 0
         given = json.dumps({**self._given, **self._more, "first": count})
-        self.words = [sys.executable, "-m", "copydesk.app.soak.foreign", given]
+        self.words = [sys.executable, foreign.__file__, given]
         super().start()
 
     def writes(self) -> list[ForeignWrite]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from copydesk.app.soak.agents import Agent, Call, Person, World
-from copydesk.app.soak.observer import LoggedEdit, Violation, digest, judge, undone
-from copydesk.app.soak.processes import (
+from bench.soak.agents import Agent, Call, Person, World
+from bench.soak.observer import LoggedEdit, Violation, digest, judge, undone
+from bench.soak.processes import (
     Fault,
     Faults,
     ForeignProgram,
@@ -31,6 +31,7 @@ from copydesk.app.soak.processes import (
     free_port,
     memory_of,
 )
+from copydesk import Desk
 
 FILES: Final = {"shared": 6, "own": 5, "review": 4, "moving": 4}
 """The initial number of files of each kind; foreign programs write to the shared ones."""
@@ -310,8 +311,6 @@ class Soak:
 
     def _edits(self) -> list[LoggedEdit]:
         """The whole journal, read by the public library."""
-        from copydesk.app.library import Desk
-
         found: list[LoggedEdit] = []
         env = self._state(1)
         os.environ.update(env)

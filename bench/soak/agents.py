@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import anyio
 import httpx2
 
-from copydesk.app.soak.observer import TOKEN, Ledger, Status, Token, Violation
+from bench.soak.observer import TOKEN, Ledger, Status, Token, Violation
 
 if TYPE_CHECKING:
     from mcp import Client
