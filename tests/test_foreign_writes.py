@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -28,7 +29,7 @@ from copydesk.errors import Failed
 from copydesk.store import _os
 from copydesk.store import replace as store_replace
 from copydesk.store.protocol import Durability
-from copydesk.store.staging import is_temp, is_temp_of
+from copydesk.store.staging import NewFile, is_temp, is_temp_of
 from copydesk.text.relpath import RelPath
 from support.cost import spread
 from support.faults import WRITE_PATH
@@ -219,6 +220,54 @@ def test_another_program_writes_before_each_call(
                     break
             else:
                 raise AssertionError("there is no end of calls")
+
+
+EXCHANGING = ("replace", "overwrite", "undo", "three files")
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+@pytest.mark.parametrize(("name", "kind"), [*product(EXCHANGING, KINDS)])
+def test_another_program_writes_at_the_last_moment(
+    tmp_path: Path, name: str, kind: str, can_exchange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last check and the exchange, where only a look at the file that came out can tell.
+
+    Where the system cannot exchange names it is the check right before the rename that tells.
+    """
+    monkeypatch.setattr(_os, "pause", no_pause)
+    deed, exchange, named = DEEDS[name], _os.rename_exchange, NewFile.named
+    _told_before.clear()
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        tool, arguments = deed.ready(opened)
+        program = Program(tmp_path / TARGETS.get(name, "a.txt"), kind)
+        acts = [program.act]
+
+        def happens(name: bytes) -> None:
+            if acts and name == program.path.name.encode():
+                acts.pop()()
+
+        def exchanged(fd: int, one: bytes, other: bytes) -> None:
+            if not can_exchange:
+                raise OSError(errno.EINVAL, "it cannot")
+            happens(other)
+            exchange(fd, one, other)
+
+        def got_name(new: NewFile, dir_fd: int, target: bytes) -> bytes:
+            temp = named(new, dir_fd, target)
+            if not can_exchange:
+                happens(target)
+            return temp
+
+        monkeypatch.setattr(_os, "rename_exchange", exchanged)
+        monkeypatch.setattr(NewFile, "named", got_name)
+        report = outcome(opened, tool, **arguments)
+        program.end()
+        opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
+        more = outcome(opened, "list_dir", path="d")
+        assert not acts
+        assert program.lines
+        check(tmp_path, opened, deed, program, report, more)
 
 
 @pytest.mark.parametrize("step", [3, 5])
