@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,12 @@ from pathlib import Path
 
 import pytest
 from bench import PROJECT
-from bench.soak import processes
+from bench.soak import foreign, no_exchange, processes
 from bench.soak.__main__ import main
+from bench.soak.foreign import ForeignWriter
 from bench.soak.observer import (
     TOKEN,
+    Approved,
     ForeignWrite,
     Judgement,
     Ledger,
@@ -33,6 +36,7 @@ from bench.soak.observer import (
     undone,
 )
 from bench.soak.report import write_report
+from bench.soak.sabotage import SABOTAGES, Sabotage
 
 SLOW = pytest.mark.slow
 FIRST = "# f0001\n[s1 f0001]\n[s2 f0001]\n[end f0001]\n"
@@ -87,9 +91,9 @@ class Story:
         order = len(self.foreign)
         self.foreign.append(ForeignWrite(order, PATH, how, token, text, done=done))  # type: ignore[arg-type]  # one of three words
 
-    def verdict(self, **seen: bytes) -> Judgement:
+    def verdict(self, approved: Approved | None = None, **seen: bytes) -> Judgement:
         first, last = {PATH: FIRST.encode()}, {PATH: self.now.encode()}
-        return judge(self.ledger, self.edits, first, last, self.foreign, seen)
+        return judge(self.ledger, self.edits, first, last, self.foreign, seen, approved)
 
     @property
     def kinds(self) -> set[str]:
@@ -282,6 +286,40 @@ def test_each_fault_is_found(breaks: Callable[[Story], None], kind: str) -> None
     assert kind in story.kinds
 
 
+@pytest.mark.parametrize(
+    ("agreed", "found"),
+    [
+        ({("before", "after")}, set()),
+        ({("before", "other")}, {"not approved"}),
+        ({("other", "after")}, {"not approved"}),
+        (set(), {"not approved"}),
+        (None, set()),
+    ],
+)
+def test_an_edit_has_the_bytes_that_a_person_was_shown(
+    agreed: set[tuple[str, str]] | None, found: set[str]
+) -> None:
+    """In the folders where people have to approve."""
+    story = Story()
+    story.edit(below(FIRST, story.token("ok")))
+    real = {"before": story.edits[0].before, "after": story.edits[0].after, "other": digest(b"")}
+    shown = {(real[before], real[after]) for before, after in agreed or ()}
+    folder = "review" if agreed is None else "own"
+    assert {one.kind for one in story.verdict({folder: shown}).findings} == found
+    story.edits[0] = replace(story.edits[0], state="failed")
+    story.now = FIRST
+    assert "not approved" not in {one.kind for one in story.verdict({folder: shown}).findings}
+
+
+def test_a_save_after_very_many_others_explains_the_end() -> None:
+    story = good()
+    for number in range(700):
+        story.write("save", f"F4-{number:06}", below(story.now, f"F4-{number:06}"))
+    story.now = story.foreign[-1].text
+    assert story.kinds == {"foreign write lost"}, "each save removed the line of the one before"
+    assert len(story.verdict().findings) == 699
+
+
 def test_the_bytes_of_a_state_are_no_reason_for_it() -> None:
     """That somebody saw a state does not say who made it."""
     story = Story()
@@ -413,6 +451,83 @@ def test_a_report_goes_into_the_marked_place_of_a_page(tmp_path: Path) -> None:
     made = "# Page\n<!-- report: begin -->\n\n## New\n\n<!-- report: end -->\nrest\n"
     assert page.read_text() == made
     assert (tmp_path / "other.md").read_text() == "# New\n"
+
+
+# The programs that save at a certain moment
+
+
+def writer(tmp_path: Path, how: str) -> ForeignWriter:
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "f0001.txt").write_text(FIRST)
+    log = tmp_path / "log.jsonl"
+    return ForeignWriter(tmp_path, log, "F1", how, ["f/f0001.txt"], "seed", 0)
+
+
+def logged(tmp_path: Path) -> list[tuple[str, bool]]:
+    facts = [json.loads(row) for row in (tmp_path / "log.jsonl").read_text().splitlines()]
+    return [(fact["how"], fact["done"]) for fact in facts]
+
+
+def test_a_program_saves_when_a_name_appears_beside_its_file(tmp_path: Path) -> None:
+    racer = writer(tmp_path, "race")
+    running = threading.Thread(target=racer.race, args=("f/f0001.txt",))
+    running.start()
+    count = 0
+    while running.is_alive():
+        (tmp_path / "f" / f"new-{count}").touch()
+        count += 1
+        running.join(0.001)
+    assert "F1-000001 saved" in (tmp_path / "f" / "f0001.txt").read_text()
+    assert logged(tmp_path) == [("save", False), ("save", True)]
+
+
+def test_a_program_does_not_save_while_a_new_file_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "_LEFTOVER_SECONDS", 1e9)
+    waiter = writer(tmp_path, "wait")
+    new = tmp_path / "f" / "new"
+    new.touch()
+    running = threading.Thread(target=waiter.wait, args=("f/f0001.txt",))
+    running.start()
+    running.join(0.02)
+    assert running.is_alive()
+    assert (tmp_path / "f" / "f0001.txt").read_text() == FIRST
+    new.unlink()
+    running.join()
+    assert "F1-000001 saved" in (tmp_path / "f" / "f0001.txt").read_text()
+    assert logged(tmp_path) == [("save", False), ("save", True)]
+
+
+def test_a_system_may_be_unable_to_exchange_names(tmp_path: Path) -> None:
+    code = """
+import ctypes, os, sys
+for name in "ab":
+    open(name, "x").close()
+libc = ctypes.CDLL(None, use_errno=True)
+for flag, names in ((1, (b"a", b"c")), (2, (b"c", b"b"))):
+    done = libc.renameat2(-100, names[0], -100, names[1], flag)
+    print(os.strerror(ctypes.get_errno()) if done else "done")
+"""
+    words = [sys.executable, no_exchange.__file__, sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    if done.stdout == "done\ndone\n":
+        pytest.skip("there are no such filters")
+    assert done.stdout == "done\nInvalid argument\n"
+
+
+# What is taken out of a copy
+
+
+@pytest.mark.parametrize("one", SABOTAGES, ids=lambda one: one.name)
+def test_each_sabotage_has_its_place_in_the_source(one: Sabotage) -> None:
+    source = (PROJECT / "src" / "copydesk" / one.file).read_text("utf-8")
+    made = one.of(source)
+    assert made != source
+    compile(made, one.file, "exec")
+    assert all((PROJECT / file).is_file() for file in one.tests)
+    with pytest.raises(LookupError, match=one.file):
+        one.of(made.replace(one.old, ""))
 
 
 def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, object]:

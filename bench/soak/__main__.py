@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         help="HTTP servers; with Redis each counts as a separate machine (2)",
     )
     add("--people", type=_count, default=2, help="reviewers on the review page (2)")
-    add("--foreign", type=_count, default=3, help="programs that append, save and format (3)")
+    add("--foreign", type=_count, default=5, help="programs that append, save and format (5)")
     add(
         "--backend",
         choices=("sqlite", "redis", "both"),

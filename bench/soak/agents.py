@@ -50,13 +50,17 @@ class Call(NamedTuple):
 
 @dataclass
 class World:
-    """The state that agents and people share: the files, and the ledger of all answers."""
+    """The state that agents and people share: the files, and the ledger of all answers.
+
+    `approved` are the digests before and after that people were shown and have agreed to.
+    """
 
     root: Path
     files: dict[str, list[str]]
     until: float
     ledger: Ledger = field(default_factory=Ledger)
     plans: dict[str, list[Token]] = field(default_factory=dict[str, "list[Token]"])
+    approved: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     seen: dict[str, bytes] = field(default_factory=dict[str, bytes])
     calls: list[Call] = field(default_factory=list[Call])
     broken: Counter[str] = field(default_factory=Counter[str])
@@ -88,7 +92,7 @@ class World:
 
 
 class Agent:
-    """One agent; `connect` returns a client of its server."""
+    """One agent; `connect` returns a client of its server, `folders` are those it edits mostly."""
 
     def __init__(
         self,
@@ -96,8 +100,9 @@ class Agent:
         world: World,
         seed: str,
         connect: Callable[[], AbstractAsyncContextManager[Client]],
+        folders: Sequence[str],
     ) -> None:
-        self.name, self.world, self._connect = name, world, connect
+        self.name, self.world, self._connect, self._folders = name, world, connect, folders
         self.random = random.Random(seed)
         self._writer = name.upper()
         self._client: Client | None = None
@@ -155,7 +160,7 @@ class Agent:
 
     async def _text(self, *folders: str) -> tuple[str, list[str], str] | None:
         """A file: its path, lines and version; the version must match these bytes."""
-        path = self._any(*(folders or ("shared", "own")))
+        path = self._any(*(folders or self._folders))
         if path is None:
             return None
         answer = await self._call("read_file", path=path, show_linenos=False, max_lines=2_000)
@@ -268,7 +273,7 @@ class Agent:
             self._note(answer)
 
     async def _append(self) -> None:
-        path = self._any("shared", "own")
+        path = self._any(*self._folders)
         assert path is not None
         name = path.rpartition("/")[2].removesuffix(".txt")
         line = self._line(f"[end {name}]")
@@ -379,7 +384,7 @@ class Agent:
 
     async def _cancel(self) -> None:
         """Make a call that is cancelled while it runs."""
-        path = self._any("own", "shared")
+        path = self._any(*self._folders)
         assert path is not None
         head = f"[{self.random.choice(SECTIONS)} {path.rpartition('/')[2].removesuffix('.txt')}]"
         edits = [_below(head, self._line(head))]
@@ -428,7 +433,7 @@ class Agent:
 _OPERATIONS: Final = {
     "insert": 14, "range": 16, "replace": 8, "append": 8, "batch": 8, "patch": 6, "diff": 4,
     "blocks": 4, "together": 6, "create": 4, "move": 5, "delete": 3, "undo": 7, "cancel": 5,
-    "search": 2, "review": 9, "finish": 8,
+    "search": 2, "review": 14, "finish": 8,
 }  # fmt: skip
 """The operations of an agent, weighted."""
 
@@ -479,7 +484,7 @@ class Person:
         hunk_id = self.random.choice(waiting)
         page = await self._get(http, f"/hunk/{hunk_id}")
         tokens = self.world.plans[hunk_id]
-        action = self.random.choices(("approve", "apply", "reject", "amend"), (4, 4, 2, 2))[0]
+        action = self.random.choices(("approve", "apply", "reject", "amend"), (6, 2, 2, 2))[0]
         form = re.search(
             rf'<form method="post" action="(/hunk/{hunk_id}/{action}[^"]*)">(.*?)</form>',
             page,
@@ -500,6 +505,8 @@ class Person:
             fields["content"] = TOKEN.sub(amended.name, html.unescape(text[1]))
             tokens.append(amended)
         shown = [token for token in tokens if f"{token.name} " in page]
+        if action in ("approve", "apply"):
+            self.world.approved.add((fields["before"], fields["after"]))
         try:
             done = await self._send(http, html.unescape(form[1]), fields)
         except httpx2.HTTPError:

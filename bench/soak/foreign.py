@@ -1,5 +1,8 @@
 """A program of a soak that writes to files without copydesk: appends, saves by rename, formats.
 
+Two kinds save at a certain moment: `race` right when another program writes to the same file, and
+`wait` at any time but that.
+
 It is a process of its own and uses only the standard library. Each write is logged before and after
 it is made; such programs wait for each other, since otherwise they would lose each other's lines.
 """
@@ -18,7 +21,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-_MOST_LINES = 90
+_MOST_LINES = {"save": 90, "race": 40, "wait": 40}
+_PAUSE = {"race": (0.001, 0.02), "wait": (0.02, 0.08)}
+_SPIN_SECONDS = 0.02
+_DELAY_SECONDS = (60e-6, 600e-6)
+"""From the moment at which a new file appears to that at which it has taken its name, at most: with
+a state folder, and with a Redis server that is asked in between."""
+
+_LEFTOVER_SECONDS = 1.0
 _TOKEN = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 
 
@@ -34,6 +44,7 @@ class ForeignWriter:
         self.count = first
         self.log = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self.stopping = False
+        self._parent = os.getppid()
 
     def run(self) -> None:
         """Write until asked to stop."""
@@ -43,12 +54,19 @@ class ForeignWriter:
             "append": self.append,
             "save": self.save,
             "format": self.format,
+            "race": self.race,
+            "wait": self.wait,
         }
-        while not self.stopping and os.getppid() > 1:
+        while self._is_wanted:
             path = self.random.choice(self.paths)
             with self.alone(path):
                 acts[self.how](path)
-            time.sleep(self.random.uniform(0.02, 0.4))
+            time.sleep(self.random.uniform(*_PAUSE.get(self.how, (0.02, 0.4))))
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether nobody has ended it, nor the soak that started it."""
+        return not self.stopping and os.getppid() == self._parent
 
     def _stop(self, *_: object) -> None:
         self.stopping = True
@@ -81,18 +99,65 @@ class ForeignWriter:
 
         In a long file the oldest lines of the section are removed.
         """
+        token = self._token()
+        text, dropped = self._with_line(path, token)
+        self._save(path, text, token, dropped)
+
+    def race(self, path: str) -> None:
+        """Save when a new name appears beside the file, as of a file that is to take its name.
+
+        The delay is random: sooner or later it hits any step from there on.
+        """
+        target, token = self.root / path, self._token()
+        while self._is_wanted:
+            read = os.stat(target).st_mtime_ns
+            text, dropped = self._with_line(path, token)
+            beside = self._beside(path, text)
+            said = self._record(path, token, text, done=False, dropped=dropped)
+            delay = self.random.uniform(0, self.random.choice(_DELAY_SECONDS))
+            while self._is_wanted and os.stat(target).st_mtime_ns == read:
+                if self._appears_in(target.parent):
+                    os.write(self.log, said)
+                    _spin(delay)
+                    os.replace(beside, target)
+                    self._log(path, token, text, done=True, dropped=dropped)
+                    return
+                time.sleep(_SPIN_SECONDS)  # half of a core is enough
+
+    def _appears_in(self, folder: Path) -> bool:
+        """Whether a new name appears there soon."""
+        known, until = len(os.listdir(folder)), time.monotonic() + _SPIN_SECONDS
+        while time.monotonic() < until:
+            if len(os.listdir(folder)) > known:
+                return True
+        return False
+
+    def wait(self, path: str) -> None:
+        """Save while nobody has a new file beside it, so that nobody is about to take its name."""
+        folder = os.path.dirname(self.root / path)
+        token = self._token()
+        text, dropped = self._with_line(path, token)
+        beside = self._beside(path, text)
+        self._log(path, token, text, done=False, dropped=dropped)
+        own = {beside.name, *(name.rpartition("/")[2] for name in self.paths)}
+        while any(_is_young(folder, name) for name in os.listdir(folder) if name not in own):
+            time.sleep(0.001)
+        os.replace(beside, self.root / path)
+        self._log(path, token, text, done=True, dropped=dropped)
+
+    def _with_line(self, path: str, token: str) -> tuple[str, list[str]]:
+        """The text with the line of the token, and the tokens that are removed."""
         lines = self._lines(path)
         heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[")]
         at = self.random.choice(heads)
         section, name = lines[at].strip().strip("[]").split()
         end = next((head for head in heads if head > at), len(lines))
-        token = self._token()
         kept = lines[at + 1 : end]
-        if len(lines) > _MOST_LINES:
+        if len(lines) > _MOST_LINES[self.how]:
             kept = kept[: len(kept) // 2]
         new = [*lines[: at + 1], f"{name} {section} {token} saved\n", *kept, *lines[end:]]
         dropped = [t for line in lines[at + 1 + len(kept) : end] for t in _TOKEN.findall(line)]
-        self._save(path, "".join(new), token, dropped)
+        return "".join(new), dropped
 
     def format(self, path: str) -> None:
         """Indent a section by two blanks, or remove that indentation, and save by rename."""
@@ -111,11 +176,15 @@ class ForeignWriter:
 
     def _save(self, path: str, text: str, token: str, dropped: list[str]) -> None:
         self._log(path, token, text, done=False, dropped=dropped)
+        os.replace(self._beside(path, text), self.root / path)
+        self._log(path, token, text, done=True, dropped=dropped)
+
+    def _beside(self, path: str, text: str) -> Path:
+        """A new file with this text beside the target."""
         target = self.root / path
         beside = target.parent / f".{target.name}.{self.name}~"
         beside.write_text(text, "utf-8")
-        os.replace(beside, target)
-        self._log(path, token, text, done=True, dropped=dropped)
+        return beside
 
     def _token(self) -> str:
         self.count += 1
@@ -124,9 +193,28 @@ class ForeignWriter:
     def _log(
         self, path: str, token: str, text: str, *, done: bool, dropped: list[str] | None = None
     ) -> None:
-        fact = {"order": time.monotonic_ns(), "path": path, "how": self.how, "token": token}
-        fact |= {"text": text, "dropped": dropped or [], "done": done}
-        os.write(self.log, json.dumps(fact).encode() + b"\n")
+        os.write(self.log, self._record(path, token, text, done=done, dropped=dropped or []))
+
+    def _record(self, path: str, token: str, text: str, *, done: bool, dropped: list[str]) -> bytes:
+        how = "save" if self.how in _MOST_LINES else self.how
+        fact = {"order": time.monotonic_ns(), "path": path, "how": how, "token": token}
+        fact |= {"text": text, "dropped": dropped, "done": done}
+        return json.dumps(fact).encode() + b"\n"
+
+
+def _is_young(folder: str, name: str) -> bool:
+    """Whether a file is so new that it may be about to take a name; others were left by a kill."""
+    try:
+        return time.time() < os.stat(os.path.join(folder, name)).st_ctime + _LEFTOVER_SECONDS
+    except FileNotFoundError:
+        return True
+
+
+def _spin(seconds: float) -> None:
+    """Wait for less than a sleep takes."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
 
 
 def main() -> None:

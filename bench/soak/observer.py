@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
@@ -19,6 +19,9 @@ from typing import Final, Literal
 Status = Literal["sent", "ok", "refused", "waiting", "unsure"]
 """What is known of a token: it was sent; reported as written; reported as not written; part of a
 pending plan; or unsure, because no answer came or the answer does not know either."""
+
+Approved = Mapping[str, Set[tuple[str, str]]]
+"""By folder: the digests before and after that people were shown and agreed to."""
 
 TOKEN: Final = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 _SECTION: Final = re.compile(r"\[(\w+) (f[0-9]+)\]")
@@ -202,13 +205,15 @@ def judge(
     last: Mapping[str, bytes],
     foreign: Iterable[ForeignWrite] = (),
     seen: Mapping[str, bytes] | None = None,
+    approved: Approved | None = None,
 ) -> Judgement:
     """Compare the answers with the files.
 
     `first` and `last` are the files before and after; `seen` are contents by digest that were read
-    meanwhile: they supply the bytes of a state, never the reason for it.
+    meanwhile: they supply the bytes of a state, never the reason for it. `approved` are, for each
+    folder where people have to approve edits, the digests before and after to which they agreed.
     """
-    return _Judge(ledger, edits, first, last, foreign, seen or {}).verdict()
+    return _Judge(ledger, edits, first, last, foreign, seen or {}, approved or {}).verdict()
 
 
 class _Judge:
@@ -220,8 +225,9 @@ class _Judge:
         last: Mapping[str, bytes],
         foreign: Iterable[ForeignWrite],
         seen: Mapping[str, bytes],
+        approved: Approved,
     ) -> None:
-        self.ledger, self.first, self.last = ledger, first, last
+        self.ledger, self.first, self.last, self.approved = ledger, first, last, approved
         self.edits = sorted(edits, key=lambda edit: edit.edit_id)
         self.by_id = {edit.edit_id: edit for edit in edits}
         self.writes = sorted(foreign, key=lambda write: write.order)
@@ -233,6 +239,11 @@ class _Judge:
         for write in self.writes:
             if write.how != "append":
                 self.known[digest(write.text.encode())] = write.text.encode()
+        self.saves: dict[tuple[str, str], list[int]] = defaultdict(list)  # places in `foreign`
+        for path, writes in self.foreign.items():
+            for at, write in enumerate(writes):
+                if write.how != "append":
+                    self.saves[path, digest(write.text.encode())].append(at)
         self.states: dict[str, bytes | None] = dict(first)
         self.maybe: dict[str, list[bytes | None]] = defaultdict(list)
         self.failed: dict[str, list[LoggedEdit]] = defaultdict(list)  # since the last one done
@@ -263,6 +274,7 @@ class _Judge:
         self._judge_tokens()
         self._judge_groups()
         self._judge_foreign()
+        self._judge_approvals()
         counts = self.result.counts
         counts["edits"] = sum(edit.state == "done" for edit in self.edits)
         counts["files"] = len({*self.states, *self.last})
@@ -377,6 +389,10 @@ class _Judge:
                 for text in without(save, edit)
             ]
             found = self._appended_to(path, rolled_back, wanted)
+        later = [at for at in self.saves.get((path, wanted), ()) if at >= begin + _MOST_AHEAD]
+        if found is None and later:
+            self.at[path] = later[0]
+            found = writes[later[0]].text.encode()
         return found
 
     def _appended_to(
@@ -499,6 +515,17 @@ class _Judge:
             if write.token not in self.present and write.token not in self.told | self.dropped:
                 words = f"{write.token} ({write.how}) is neither in {write.path} nor saved"
                 self.result.found("foreign write lost", words)
+
+    def _judge_approvals(self) -> None:
+        for edit in self.edits:
+            agreed = self.approved.get(edit.path.partition("/")[0])
+            if agreed is None or edit.state != "done" or edit.tool == _FOREIGN:
+                continue
+            self.result.counts["edits that people approved"] += 1
+            if (edit.before, edit.after) not in agreed:
+                bound = f"from {edit.before[:12]} to {edit.after[:12]}"
+                words = f"edit {edit.edit_id} of {edit.path} was written {bound}"
+                self.result.found("not approved", f"{words}, which nobody was shown")
 
 
 def _appended(

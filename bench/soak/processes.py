@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.soak import foreign
+from bench.soak import foreign, no_exchange
 from bench.soak.observer import ForeignWrite
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 REDIS: str | None = shutil.which("redis-server") or shutil.which("valkey-server")
 PATIENCE = 30.0
 _START = 20.0
-HOW = ("append", "save", "format")
+HOW = ("append", "save", "format", "race", "wait")
 
 
 class NotStarted(Exception):
@@ -51,6 +51,11 @@ class Fault(NamedTuple):
 def command(*words: str) -> list[str]:
     """The words that run this copydesk."""
     return [sys.executable, "-m", "copydesk.app.cli", *words]
+
+
+def without_exchange(words: Sequence[str]) -> list[str]:
+    """The words that run a command on a system that cannot exchange two names."""
+    return [sys.executable, no_exchange.__file__, *words]
 
 
 def is_child(pid: int) -> bool:
@@ -222,11 +227,15 @@ class RedisServer(Program):
 class ForeignProgram(Program):
     """A program that writes to the files without copydesk."""
 
-    def __init__(self, number: int, root: Path, folder: Path, paths: list[str], seed: str) -> None:
+    def __init__(
+        self, number: int, root: Path, folder: Path, files: Mapping[str, Sequence[str]], seed: str
+    ) -> None:
+        how = HOW[number % len(HOW)]
+        paths = list(files.get(how, files["shared"]))
         self.facts = folder / f"foreign-{number}.jsonl"
         self._given = {"root": str(root), "log": str(self.facts), "name": f"F{number}"}
-        self._more = {"how": HOW[number % len(HOW)], "paths": paths, "seed": seed}
-        super().__init__(f"foreign-{number} ({HOW[number % len(HOW)]})", (), folder / "foreign.log")
+        self._more = {"how": how, "paths": paths, "seed": seed}
+        super().__init__(f"foreign-{number} ({how})", (), folder / "foreign.log")
 
     def start(self) -> None:
         """Start the program; its tokens continue where they ended."""

@@ -22,6 +22,8 @@ _LAWS: Final = (
     "no line that was refused, or whose plan is still pending, is in any of them",
     "each line occurs once, in the file and the section that it names",
     "each line of a foreign program is in a state of its file or was saved as an edit",
+    "each edit of a file that people have to approve has the bytes before and after that one of"
+    " them was shown",
     "all lines of one call or transaction were written, or none",
     "the journal replays from the first bytes to the last; between two edits only foreign"
     " programs changed a file",
@@ -84,6 +86,7 @@ def _one(result: Result, plot: str) -> list[str]:
         "of them saved as an edit": f"{counts['foreign writes saved']:,}",
         "changes between edits explained by them": f"{counts['gaps explained']:,}",
         "decisions of people": _counted(result.people),
+        "edits compared with what they were shown": f"{counts['edits that people approved']:,}",
         "recovered at the end": f"{counts['recovered at the end']:,}",
         "temporary files of killed processes, until recovery": f"{counts['left by kills']:,}",
         "undo of a tenth": _counted(result.undo),

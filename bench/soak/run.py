@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from bench import say
 from bench.soak.agents import Agent, Call, Person, World
 from bench.soak.observer import LoggedEdit, Violation, digest, judge, undone
 from bench.soak.processes import (
@@ -30,11 +31,25 @@ from bench.soak.processes import (
     command,
     free_port,
     memory_of,
+    without_exchange,
 )
 from copydesk import Desk
 
-FILES: Final = {"shared": 6, "own": 5, "review": 4, "moving": 4}
-"""The initial number of files of each kind; foreign programs write to the shared ones."""
+FILES: Final = {"shared": 6, "own": 5, "review": 2, "moving": 4, "race": 1, "wait": 1}
+"""The initial number of files of each kind.
+
+Foreign programs write to the shared ones, and two kinds of programs each have a folder of their
+own: in `race` they save at the very moment at which copydesk does, in `wait` at any other. There
+works only the agent whose system cannot exchange names: of a save at the moment at which its file
+takes the name, no trace is left, and no program can do better.
+"""
+
+_FOLDERS: Final[Sequence[str]] = ("shared", "own", "race")
+_WITHOUT_EXCHANGE: Final = 3
+"""The number of the agent whose system cannot exchange names."""
+
+FOUND: Final = "Found:"
+"""Begins the line of progress for a finding."""
 
 _LEASE_SECONDS = 6
 _LEFTOVER_SECONDS = 62
@@ -61,7 +76,7 @@ class SoakOptions:
     agents: int = 8
     machines: int = 2
     people: int = 2
-    foreign: int = 3
+    foreign: int = 5
     seed: str = "1"
 
 
@@ -85,6 +100,12 @@ class Result:
     people: Counter[str] = field(default_factory=Counter[str])
     refused: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+
+    def find(self, *found: Violation) -> None:
+        """Record findings, and say them at once: the end of a run takes its time."""
+        for one in found:
+            say(f"{FOUND} {one.kind}: {one.words}")
+        self.findings += found
 
 
 class Soak:
@@ -112,9 +133,9 @@ class Soak:
         machines = range(1, setting.machines + 1)
         self.http = [self._http(number) for number in machines]
         self.stdio: dict[str, StdioServer] = {}
-        paths = list(self.world.files["shared"])
+        files = self.world.files
         self.foreign = [
-            ForeignProgram(n, self.root, self.logs, paths, f"{setting.seed}/F{n}")
+            ForeignProgram(n, self.root, self.logs, files, f"{setting.seed}/F{n}")
             for n in range(setting.foreign)
         ]
         self.agents = [self._agent(n) for n in range(1, setting.agents + 1)]
@@ -162,12 +183,14 @@ class Soak:
         seed = f"{self.setting.seed}/{name}"
         if number % 4 in (1, 2):
             server = self.http[machine - 1]
-            return Agent(name, self.world, seed, lambda: server.client(self.tokens[name]))
-        words = command("mcp", "--root", str(self.root), "--member", name)
+            return Agent(name, self.world, seed, lambda: server.client(self.tokens[name]), _FOLDERS)
+        words, folders = command("mcp", "--root", str(self.root), "--member", name), _FOLDERS
+        if number == _WITHOUT_EXCHANGE:
+            words, folders = without_exchange(words), ("wait",)
         log, pid = self.logs / f"stdio-{name}.log", self.logs / f"stdio-{name}.pid"
         own = StdioServer(f"stdio-{name}", words, pid, log, self._state(machine))
         self.stdio[name] = own
-        return Agent(name, self.world, seed, own.client)
+        return Agent(name, self.world, seed, own.client, folders)
 
     # While it runs
 
@@ -235,7 +258,7 @@ class Soak:
             program.end()
         self.result.seconds = time.monotonic() - self.result.begun
         self.result.faults = faults.happened
-        self.result.findings += [Violation("not started again", words) for words in faults.failed]
+        self.result.find(*(Violation("not started again", words) for words in faults.failed))
         for task in (befalling, *workers):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -277,17 +300,18 @@ class Soak:
         known = {edit.path for edit in edits} | set(self.first)
         strange = sorted(set(last) - known)
         last = {path: data for path, data in last.items() if path in known}
+        approved = {"review": world.approved}
         verdict = await asyncio.to_thread(
-            judge, world.ledger, edits, self.first, last, foreign, world.seen
+            judge, world.ledger, edits, self.first, last, foreign, world.seen, approved
         )
-        result.findings += [*world.findings, *verdict.findings]
+        result.find(*world.findings, *verdict.findings)
         result.counts = verdict.counts
         result.tokens = world.ledger.by_status()
         result.calls, result.broken = world.calls, world.broken
         for person in self.people:
             result.people += person.decided
         if not result.tokens["ok"]:
-            result.findings.append(Violation("nothing written", "no line was reported as written"))
+            result.find(Violation("nothing written", "no line was reported as written"))
         if strange:
             await self._wait_for_leftovers(set(strange))
         await self._undo_some(edits)
@@ -305,7 +329,7 @@ class Soak:
             told = cast("dict[str, Any]", json.loads(out))
         except ValueError:
             words_of = err.decode("utf-8", "replace")[-300:]
-            self.result.findings.append(Violation("not recovered", f"copydesk recover: {words_of}"))
+            self.result.find(Violation("not recovered", f"copydesk recover: {words_of}"))
             return
         self.result.counts["recovered at the end"] += len(told.get("settled", ()))
 
@@ -351,7 +375,7 @@ class Soak:
             wait -= 1
         await self._recover()
         for path in sorted(strange & {path for path, _ in self._texts()}):
-            self.result.findings.append(Violation("left over", f"{path} stayed after recovery"))
+            self.result.find(Violation("left over", f"{path} stayed after recovery"))
 
     async def _undo_some(self, edits: Sequence[LoggedEdit]) -> None:
         """Undo a random tenth of the edits, then undo that: the bytes must be as before."""
@@ -393,7 +417,7 @@ class Soak:
                         )
                     if after != before:
                         words_ = f"the undo of edit {edit.edit_id} was refused and changed a file"
-                        self.result.findings.append(Violation("written unsaid", words_))
+                        self.result.find(Violation("written unsaid", words_))
                     continue
                 self._compare(edit, before, after)
                 if not told.get("edit_id"):
@@ -404,10 +428,10 @@ class Soak:
                 if again.get("status") != "ok":
                     counts[f"redo refused: {again.get('error')}"] += 1
                     words_ = f"edit {edit.edit_id} was undone; its redo: {again.get('error')}"
-                    self.result.findings.append(Violation("undo", words_))
+                    self.result.find(Violation("undo", words_))
                 elif back != before:
                     words_ = f"edit {edit.edit_id} was undone and redone: other bytes than before"
-                    self.result.findings.append(Violation("undo", words_))
+                    self.result.find(Violation("undo", words_))
                 else:
                     counts["given back"] += 1
 
@@ -420,15 +444,15 @@ class Soak:
             self.result.undo["compared by the diff"] += 1
             if after.get(edit.path) != expected:
                 words = f"the undo of edit {edit.edit_id} of {edit.path} gave other bytes"
-                self.result.findings.append(Violation("undo", words))
+                self.result.find(Violation("undo", words))
         if digest(here) == edit.after and edit.after:
             self.result.undo["compared by the digest"] += 1
             if digest(after.get(edit.path)) != edit.before:
                 words = f"the undo of edit {edit.edit_id} of {edit.path} is not its bytes before"
-                self.result.findings.append(Violation("undo", words))
+                self.result.find(Violation("undo", words))
         if len(changed) > (2 if "\nrename from " in edit.diff else 1):
             words = f"the undo of edit {edit.edit_id} changed {sorted(changed)}"
-            self.result.findings.append(Violation("misplaced", words))
+            self.result.find(Violation("misplaced", words))
 
     def _check_bounds(self, edits: int) -> None:
         """Check that memory does not grow with time, nor state beyond a limit per edit."""
@@ -439,11 +463,11 @@ class Soak:
             late = max(one.largest for one in samples[-third:])
             if late > early * 3 // 2 + _MEMORY_MARGIN:
                 words = f"a server held {early >> 20} MiB in the first third, {late >> 20} at last"
-                self.result.findings.append(Violation("memory", words))
+                self.result.find(Violation("memory", words))
         state = samples[-1].state if samples else 0
         if state > _STATE_BASE + edits * _STATE_OF_EDIT:
             words = f"{state >> 20} MiB for {edits} edits"
-            self.result.findings.append(Violation("state", words))
+            self.result.find(Violation("state", words))
 
 
 def _files(root: Path, *, own: bool = True) -> Iterator[tuple[str, bytes]]:
