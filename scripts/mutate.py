@@ -2,7 +2,7 @@
 
     python scripts/mutate.py record                     run the fast tests, note the lines of each
     python scripts/mutate.py record --tests FILE ...    the same for the tests of these files alone
-    python scripts/mutate.py run --count 200 --seed 1   try random mutants of text/, edit/ and desk/
+    python scripts/mutate.py run --count 200 --seed 1   try random mutants of all packages
     python scripts/mutate.py run --only desk/member.py  all mutants of a file
     python scripts/mutate.py run --only member.py:52:   all mutants of a line
 
@@ -43,7 +43,7 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "copydesk"
 RECORDS = ROOT / ".mutants"
-ROOMS = ("text", "edit", "desk")
+ROOMS = ("text", "edit", "store", "desk", "tools", "app")
 
 # --- which test reaches which line ---------------------------------------------------------------
 
@@ -198,6 +198,7 @@ _COMPARED = {
     ast.In: "not in",
     ast.NotIn: "in",
 }
+_STATEMENTS = ("return None", "pass", "break")
 _BINARY = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.BitOr: "&"}
 
 
@@ -287,6 +288,7 @@ class Functions:
                 name = path.relative_to(PACKAGE.parent).with_suffix("").as_posix()
                 importlib.import_module(name.replace("/", ".").removesuffix(".__init__"))
         self._found: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+        gc.unfreeze()  # tests that start a server in their process hide what was imported by then
         for each in gc.get_objects():
             if isinstance(each, FunctionType) and "/src/copydesk/" in each.__code__.co_filename:
                 self._found[_key(each.__code__)].append(each)
@@ -296,8 +298,11 @@ class Functions:
         source = mutant.source
         name = f"copydesk.{mutant.path.relative_to(PACKAGE).with_suffix('').as_posix()}"
         file = sys.modules[name.replace("/", ".").removesuffix(".__init__")].__file__ or ""
-        end = b"\n" * source.count(b"\n", mutant.start, mutant.stop)  # no line below it moves
-        changed = source[: mutant.start] + mutant.new.encode() + end + source[mutant.stop :]
+        new = mutant.new.encode()
+        if mutant.lines > 1:  # no line below it moves
+            end = b"\n" * (mutant.lines - 1)
+            new = new + end if mutant.new in _STATEMENTS else b"(" + new + end + b")"
+        changed = source[: mutant.start] + new + source[mutant.stop :]
         old = {_key(code): code for code in _outermost(compile(source, file, "exec"))}
         done = False
         for code in _outermost(compile(changed, file, "exec")):
