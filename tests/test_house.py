@@ -16,8 +16,6 @@ import pytest
 
 from support.code import FILES, ROOT, trees
 
-MOST_LINES = 850
-
 PACKAGES = {
     "errors": (),
     "text": ("errors",),
@@ -142,15 +140,6 @@ def test_lines_are_not_split_as_str_does() -> None:
         for node in nodes:
             if isinstance(node, ast.Attribute) and node.attr == "splitlines":
                 yield f"{node.lineno}: splitlines"
-
-    check(rule)
-
-
-def test_files_are_short() -> None:
-    def rule(path: Path) -> Iterator[str]:
-        count = path.read_bytes().count(b"\n")
-        if count > MOST_LINES:
-            yield f" {count} lines, more than {MOST_LINES}"
 
     check(rule)
 
