@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 from pathlib import Path
 
 import pytest
-from scripts import mutate
+from scripts import mutate, size
 
 from copydesk.edit import patch_parse, request
 
@@ -54,3 +55,25 @@ def test_mutants_of_several_lines_are_tried(functions: mutate.Functions) -> None
 def test_all_packages_have_mutants() -> None:
     packages = {path.parent.name for path in mutate.PACKAGE.glob("*/__init__.py")}
     assert packages <= set(mutate.ROOMS)
+
+
+def test_statements_and_lines_are_counted_by_package() -> None:
+    files = [
+        ("text/a.py", b'"""Doc."""\n\n# no statement\ndef f():\n    """Doc."""\n    return 1\n'),
+        ("text/deep/b.py", b"x = 1; y = 2"),
+        ("text/deep/c.toml", b"a = 1\nb = 2\n"),
+        ("errors.py", b"class E(Exception): pass\n"),
+    ]
+    both, other = (2, 6, 2, 6, 2), (1, 2, 0, 1, 0)
+    assert size.table(files) == {"errors.py": other, "text": both, "total": (3, 8, 2, 7, 2)}
+    deep = size.table(files, deep=True)
+    assert (deep["text"], deep["text/deep"]) == ((1, 4, 2, 6, 0), (1, 2, 0, 0, 2))
+    assert size.printed(deep).split("\n")[-1].split()[:3] == ["total", "3", "8"]
+
+
+def test_files_of_the_working_tree_are_those_of_the_package() -> None:
+    if subprocess.run(["git", "rev-parse"], cwd=size.ROOT, check=False).returncode:
+        pytest.skip("no clone")
+    names = [name for name, _ in size.in_tree()]
+    assert {"edit/request.py", "tools/messages/en.toml"} <= set(names)
+    assert not any("__pycache__" in name for name in names)
