@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import subprocess
+import threading
 from pathlib import Path
+from types import CodeType
 
 import pytest
-from scripts import mutate, size
+from scripts import count_hops, mutate, size
 
 from copydesk.edit import patch_parse, request
 
@@ -77,3 +79,38 @@ def test_files_of_the_working_tree_are_those_of_the_package() -> None:
     names = [name for name, _ in size.in_tree()]
     assert {"edit/request.py", "tools/messages/en.toml"} <= set(names)
     assert not any("__pycache__" in name for name in names)
+
+
+def test_calls_and_changes_of_package_are_counted() -> None:
+    def code(name: str) -> CodeType:
+        return compile("", f"{count_hops.PACKAGE}{name}", "exec")
+
+    here, other = threading.get_ident(), 0
+    desk, near, store = code("desk/a.py"), code("desk/b.py"), code("store/deep/a.py")
+    counted = count_hops.Hops.of(
+        [
+            (here, desk, False),
+            (here, desk, True),
+            (here, near, False),
+            (other, store, False),  # runs beside, so that the package does not change by it
+            (other, store, True),
+            (here, store, False),
+            (here, desk, False),
+        ]
+    )
+    expected = {"python": 5, "built_in": 2, "in_thread": 4}
+    assert vars(counted) == expected | {"modules": 3, "functions": 3, "changes": 2}
+
+
+def test_calls_are_recorded_in_threads_too() -> None:
+    before = threading.getprofile()
+    profile = count_hops.Profile()
+    try:
+        thread = threading.Thread(target=request.check_text, args=("a", "b"))
+        _, events = profile.of(lambda: (thread.start(), request.content_lines("a"), thread.join()))
+    finally:
+        threading.setprofile(before)
+    called = {(thread == threading.get_ident(), code) for thread, code, _ in events}
+    assert (True, request.content_lines.__code__) in called
+    assert (False, request.check_text.__code__) in called
+    assert all("/copydesk/" in code.co_filename for _, code in called)
