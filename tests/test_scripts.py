@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import subprocess
 import threading
@@ -9,9 +10,10 @@ from pathlib import Path
 from types import CodeType
 
 import pytest
-from scripts import count_hops, mutate, size
+from scripts import count_hops, count_kinds, mutate, size
 
 from copydesk.edit import patch_parse, request
+from support.code import ROOT, trees
 
 
 @pytest.fixture
@@ -57,6 +59,67 @@ def test_mutants_of_several_lines_are_tried(functions: mutate.Functions) -> None
 def test_all_packages_have_mutants() -> None:
     packages = {path.parent.name for path in mutate.PACKAGE.glob("*/__init__.py")}
     assert packages <= set(mutate.ROOMS)
+
+
+REQUESTS = """
+class Append: pass
+class Insert: pass
+Request = Append | Insert
+Action = Literal["append", "insert"]
+"""
+ASKED = {
+    "isinstance(x, Insert)": "isinstance",
+    "isinstance(x, (int, Both))": "isinstance",
+    "isinstance(x, Narrow)": "isinstance",
+    "type(x) is Insert": "type",
+    "TABLE[type(plan.request)]": "type",
+    "plan.action == 'append'": "action",
+    "plan.kind in ('insert', 'other')": "action",
+    "plan.request.is_certain": "is_",
+    "is_certain(given)": "is_",
+    "isinstance(x, int)": "",
+    "isinstance(x, Foreign)": "",
+    "block.kind == 'heading'": "",
+    "plan.is_certain": "",
+    "type(x) is int": "",
+}
+
+
+@pytest.mark.parametrize("code", ASKED)
+def test_places_that_ask_for_a_kind_are_found(code: str) -> None:
+    planted = {
+        "edit/request.py": REQUESTS,
+        "edit/kinds/narrow.py": "class Narrow(Append): isinstance(x, Narrow)",
+        "desk/it.py": (
+            "from other import Append as Foreign\n"
+            "Both = Append | Insert\n"
+            f"def f(x: int, given: Append) -> None: {code}\n"
+        ),
+    }
+    found = count_kinds.places({name: ast.parse(text) for name, text in planted.items()})
+    expected = [count_kinds.Place("desk/it.py", 3, ASKED[code])] if ASKED[code] else []
+    assert found == expected
+
+
+@pytest.mark.parametrize("case", ["Insert()", "Append() | int()", "Both"])
+def test_patterns_that_ask_for_a_kind_are_found(case: str) -> None:
+    planted = {
+        "edit/request.py": REQUESTS,
+        "desk/it.py": f"match x:\n    case int(): pass\n    case {case}: pass\n",
+    }
+    found = count_kinds.places({name: ast.parse(text) for name, text in planted.items()})
+    named = case != "Both"  # a new name, not a class
+    assert [(one.line, one.how) for one in found] == ([(3, "pattern")] if named else [])
+
+
+def test_the_places_of_this_code_are_told() -> None:
+    """`pytest -rP` shows them; how many there may be is no rule of the house."""
+    modules = {path.relative_to(ROOT).as_posix(): tree for path, tree in trees().items()}
+    found = count_kinds.places(modules)
+    print(count_kinds.told(found))
+    kinds = count_kinds.Kinds.of(modules)
+    assert {"Append", "BlockDiff", "MoveFile", "PatchEdit"} <= kinds.classes
+    assert {one.module for one in found}.isdisjoint(kinds.modules)
 
 
 def test_statements_and_lines_are_counted_by_package() -> None:
