@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import apsw
@@ -59,6 +60,7 @@ def page(
         f"machine {facts.load[0]:.1f} before, {facts.load[1]:.1f} at the end. "
         f"**Bars: {counts}.**\n",
         machine(),
+        packages(),
         "## Bars\n",
         _bars(sections),
     ]
@@ -77,6 +79,24 @@ def machine() -> str:
     return (
         f"Machine: {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory, {system}, "
         f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}.\n"
+    )
+
+
+def packages() -> str:
+    """What copydesk ran with: the packages of a plain install, and those of its extras."""
+    plain: list[str] = []
+    more: list[str] = []
+    for wanted in requires("copydesk") or ():
+        name = re.split(r"[^\w.-]", wanted)[0]
+        try:
+            told = f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+        (more if "extra ==" in wanted else plain).append(told)
+    others = ", ".join(more) or "none"
+    return (
+        f"copydesk ran with what `pip install copydesk` gives: {', '.join(plain)}. Of its extras "
+        f"there were: {others}.\n"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,14 @@ def test_all_have_the_version_of_the_package() -> None:
     bundle = project("integrations/mcpb/pyproject.toml")
     assert (package["version"], bundle["version"]) == (version, version)
     assert bundle["dependencies"] == [f"copydesk=={version}"]
+
+
+def test_what_is_measured_is_a_plain_install() -> None:
+    """The pins of `make bench` add to it only what builds the package, and what W14 needs."""
+    pinned = (ROOT / "requirements/run.in").read_text()
+    names = {re.split(r"[^\w-]", line)[0] for line in pinned.split("\n")} - {""}
+    plain = {re.split(r"[^\w-]", one)[0] for one in project("pyproject.toml")["dependencies"]}
+    assert names == plain | {"hatchling", "editables", "redis"}
 
 
 def test_the_registry_finds_its_name_in_the_readme() -> None:

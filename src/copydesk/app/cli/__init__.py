@@ -89,7 +89,7 @@ def _run(words: Sequence[str]) -> int:
         return report(error, as_json=as_json, lang=options.lang or "en")
 
 
-_EXTRAS = {"redis": "copydesk[redis]", "ahocorasick_rs": "copydesk[batch]"}
+_EXTRAS = {"redis": "copydesk[redis]"}
 
 
 def _report_missing(error: ModuleNotFoundError, words: Sequence[str]) -> None:
