@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.store import rg_process
 from copydesk.store.rg_process import find_rg
 from copydesk.text import sizes
 from copydesk.text.snapshot import Snapshot
@@ -475,3 +476,62 @@ def test_one_row_for_each_plan(desk: OpenWorkspace) -> None:
     call(desk, "prepare_file_append", path="a.txt", content="x\n")
     assert "Not listed: 1 plan." in call(desk, "list_pending", max_results=1).text
     assert call(desk, "list_pending", path="none").text == "No plans are pending.\n"
+
+
+class FewLooks:
+    """In place of the clock of a search: its time is up when it was looked at so many times."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def is_over(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+EVERY_SEARCH = [
+    ("ripgrep_files", {"pattern": "alpha"}),
+    ("ripgrep_count", {"pattern": "alpha"}),
+    ("ripgrep_count", {"pattern": "alpha", "path": "a.py"}),
+    ("ripgrep_snippets", {"pattern": "alpha"}),
+    ("ripgrep_snippets", {"pattern": "alpha", "max_results": 1}),
+    ("ripgrep_fixed", {"literal": "alpha"}),
+    ("ripgrep_fixed", {"literal": "alpha", "mode": "files"}),
+    ("ripgrep_fixed", {"literal": "alpha", "mode": "count"}),
+    ("ripgrep_search", {"pattern": "alpha"}),
+    ("ripgrep_search", {"pattern": "alpha", "rg_args": ["-c"]}),
+    ("ripgrep_search", {"pattern": "alpha", "rg_args": ["-l"]}),
+]
+
+
+@needs_rg
+@pytest.mark.slow
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(("tool", "arguments"), EVERY_SEARCH)
+def test_a_search_that_ran_out_of_time_says_so_first(
+    desk: OpenWorkspace,
+    tool: str,
+    arguments: dict[str, Any],
+    lang: Lang,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wherever it stops, there is no total, and never word that there are no matches."""
+    lay(desk, {"a.py": ALPHA, "b.py": BETA, "c.py": ALPHA * 2_000})
+    whole = call(desk, tool, lang, **arguments)
+    first, none = {"en": ("Time ran out", "no matches"), "zh": ("时间已到", "没有匹配")}[lang]
+    assert not whole.text.startswith(first)
+    late = 0
+    for looks in range(1_000):
+        monkeypatch.setattr(rg_process, "Clock", lambda *_, looks=looks: FewLooks(looks))
+        found = call(desk, tool, lang, **arguments)
+        if not found.data["timed_out"]:
+            break
+        late += 1
+        said = (found.text.split("\n")[0], str(found.data["summary"]))
+        assert all(each.startswith(first) for each in said), found.text
+        assert none not in found.text.lower()
+        assert not re.search(r"(?<!\d)0 |\b0 ", " ".join(said)), said
+        assert not [name for name in found.data if name.startswith("total_")]
+        assert len(rows(found.text)) <= len(rows(whole.text))
+    assert late >= 2
+    assert found.data == whole.data

@@ -42,7 +42,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
 from copydesk.tools.refusals import check_words, refusal_words
 from copydesk.tools.report import Lang
-from copydesk.tools.searching import remarks
+from copydesk.tools.searching import remarks, so_far
 from support.code import trees
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
@@ -472,7 +472,12 @@ def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     yield text("list_dir", path="looked at")
     yield text("list_pending", max_results=1)
     warned = (Warned("a", "binary", "7"), *(Warned(name, "unreadable", "EIO") for name in "abcdef"))
-    yield from remarks(FoundFiles(paths=(), truncated=False, timed_out=True, warnings=warned), lang)
+    for reached, count in (("", 0), ("a", 0), ("a", 1)):
+        late = FoundFiles(
+            paths=(), truncated=False, timed_out=True, reached=reached, warnings=warned
+        )
+        yield so_far(late, "", count, lang)
+        yield from remarks(late, lang)
     (folder / "large").write_bytes(b"line\n" * (sizes.LARGE // 4))
     yield text("read_file", path="looked at/large", range="-1~")
     shutil.rmtree(folder)

@@ -99,7 +99,12 @@ def check_it_runs(commands: Path, tmp_path: Path) -> None:
         done(commands / "copydesk", "--version", cwd=root) == f"copydesk {copydesk.__version__}\n"
     )
     assert '"serverInfo":{"name":"copydesk"' in first_answer([commands / "copydesk", "mcp"], root)
-    done(commands / "python", "-c", "import ahocorasick_rs, copydesk.app.mcp.http, pygments, jinja2", cwd=root)
+    done(
+        commands / "python",
+        "-c",
+        "import ahocorasick_rs, copydesk.app.mcp.http, pygments, jinja2",
+        cwd=root,
+    )
     searched = done(
         *(commands / "copydesk", "call", "ripgrep_search", "--pattern", "one"),
         cwd=root,

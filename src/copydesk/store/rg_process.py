@@ -231,12 +231,14 @@ class SearchResult:
     """The fields of every result.
 
     `truncated`: there is more than was requested; exact unless `timed_out`, which means that time
-    ran out before all files were searched. `searched`: the files with lines among the results, in
-    their order, except files too large or changed meanwhile.
+    ran out before all files were searched, in or after the file `reached` (empty: before any was
+    known to match), so that no count is a total. `searched`: the files with lines among the
+    results, in their order, except files too large or changed meanwhile.
     """
 
     truncated: bool
     timed_out: bool = False
+    reached: str = ""
     warnings: tuple[Warned, ...] = ()
     searched: tuple[SearchedFile, ...] = ()
 

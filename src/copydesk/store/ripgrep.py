@@ -150,12 +150,14 @@ class SearchSession:
         self._searched: list[_Searched] = []
         self._open: tuple[int, _Opened] | None = None
         self._version_bytes = MOST_VERSION_BYTES
+        self._reached = ""
         self.timed_out = False
 
     def packets(self) -> Iterator[tuple[str, Packet]]:
         """The messages on files that may be shown, each with its path: `begin`, lines, `end`."""
         found = 0
         for numbers, paths in self._batches():
+            self._reached = paths[min(paths, key=str)].path
             with self._running(_DESCRIPTORS, ".", _OPENED, numbers) as run:
                 path = ""
                 for packet in run.packets():
@@ -165,6 +167,7 @@ class SearchSession:
                     if kind == "begin":
                         number = int(packet.path.removeprefix(b"./"))
                         path, self._open = paths[number].path, (number, paths[number])
+                        self._reached = path
                         found += 1
                         if self._search.progress is not None:
                             self._search.progress(found)
@@ -219,7 +222,13 @@ class SearchSession:
             for one in self._searched
             if one.at.real is not None and one.base is not None and one.at.path in paths
         )
-        return replace(found, timed_out=self.timed_out, warnings=self.warnings(), searched=searched)
+        return replace(
+            found,
+            timed_out=self.timed_out,
+            reached=self._reached if self.timed_out else "",
+            warnings=self.warnings(),
+            searched=searched,
+        )
 
     def _batches(self) -> Iterator[tuple[list[int], dict[int, _Opened]]]:
         """Open the candidates in batches; the first one is small, so that results come soon."""

@@ -201,12 +201,12 @@ def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Re
         "total_lines": found.total_lines,
         "total_matches": found.total_matches,
     }
-    all_rows = {**totals, "counts": rows}
+    all_rows = {**({} if found.timed_out else totals), "counts": rows}
     fields = _fields(context, name, pattern, found, all_rows, len(rows), "files")
     each = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
     shown = first_rows(each, context.rows_tokens)
     left_out = found.total_files - len(shown) if len(shown) < len(rows) else 0
-    line = say("search.counts", context.lang, totals)
+    line = so_far(found, say("search.counts", context.lang, totals), len(rows), context.lang)
     return _report(context, fields, found, line, shown, left_out, "files")
 
 
@@ -251,8 +251,9 @@ def _fields(
     if found.warnings:
         fields["warnings"] = [f"{w.path}: {w.kind}: {w.detail}" for w in found.warnings]
     noun = say(f"what.{what}", context.lang)
-    saying = "search.cut" if found.truncated else "search"
-    fields["summary"] = say(saying, context.lang, {"count": count, "what": noun})
+    saying = "search.cut" if found.truncated and not found.timed_out else "search"
+    said = say(saying, context.lang, {"count": count, "what": noun})
+    fields["summary"] = so_far(found, said, count, context.lang)
     return fields
 
 
@@ -270,7 +271,7 @@ def _report(
     if left_out:
         facts = {"count": left_out, "what": say(f"what.{what}", context.lang)}
         steps = (say("next.left_out", context.lang, facts),)
-    elif found.truncated:
+    elif found.truncated or found.timed_out:
         steps = (say("next.narrow", context.lang),)
     return listing(fields, rows, line, tuple(remarks(found, context.lang)), steps)
 
@@ -312,11 +313,12 @@ def _lines(
     left_out = sum((line.path, line.line) not in places for line in matches)
     files = tuple(dict.fromkeys(line.path for line in matches))
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
-    saying = "search.lines.cut" if found.truncated else "search.lines"
+    saying = "search.lines.cut" if found.truncated and not found.timed_out else "search.lines"
     if files == (str(where),):  # the caller named it
-        saying = "search.lines.cut.here" if found.truncated else "search.lines.here"
+        saying += ".here"
     facts = {"count": len(matches), "where": said}
     head = say(saying if matches else "search.lines.none", lang, facts)
+    head = so_far(found, head, len(matches), lang)
     told = [path for path in dict.fromkeys(line.path for line in shown) if path in versions]
     if told and len(files) == 1:
         head = f"{head} · version {versions[told[0]]}"
@@ -339,10 +341,15 @@ def _version(path: str, versions: Mapping[str, str]) -> str:
     return f"{named(path)} {versions[path]}" if path in versions else ""
 
 
+def so_far(found: SearchResult, said: str, count: int, lang: Lang) -> str:
+    """What was found; if time ran out, that comes first, and `count` results are no total."""
+    empty = "search.none_yet_at" if found.reached else "search.none_yet"
+    facts: dict[str, object] = {"path": named(found.reached), "found": said}
+    return say("search.so_far" if count else empty, lang, facts) if found.timed_out else said
+
+
 def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
-    """Remarks on a timeout and on files that were not completely searched."""
-    if found.timed_out:
-        yield say("search.timed_out", lang)
+    """Remarks on files that were not completely searched."""
     for warned in found.warnings[:_WARNINGS]:
         facts = {"path": named(warned.path), "detail": warned.detail}
         yield say(f"search.{warned.kind}", lang, facts)
