@@ -150,14 +150,13 @@ class SearchSession:
         self._searched: list[_Searched] = []
         self._open: tuple[int, _Opened] | None = None
         self._version_bytes = MOST_VERSION_BYTES
-        self._reached = ""
         self.timed_out = False
 
     def packets(self) -> Iterator[tuple[str, Packet]]:
         """The messages on files that may be shown, each with its path: `begin`, lines, `end`."""
         found = 0
         for numbers, paths in self._batches():
-            self._reached = paths[min(paths, key=str)].path
+            self._open = min(paths.items(), key=lambda each: str(each[0]))
             with self._running(_DESCRIPTORS, ".", _OPENED, numbers) as run:
                 path = ""
                 for packet in run.packets():
@@ -167,7 +166,6 @@ class SearchSession:
                     if kind == "begin":
                         number = int(packet.path.removeprefix(b"./"))
                         path, self._open = paths[number].path, (number, paths[number])
-                        self._reached = path
                         found += 1
                         if self._search.progress is not None:
                             self._search.progress(found)
@@ -225,7 +223,7 @@ class SearchSession:
         return replace(
             found,
             timed_out=self.timed_out,
-            reached=self._reached if self.timed_out else "",
+            reached=self._open[1].path if self.timed_out and self._open else "",
             warnings=self.warnings(),
             searched=searched,
         )
