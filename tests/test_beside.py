@@ -250,6 +250,31 @@ def test_what_is_to_be_kept_is_kept_at_the_end() -> None:
     assert slow.kept == [text.digest for text in texts]
 
 
+def test_the_small_text_of_a_plan_is_kept_at_once() -> None:
+    slow, large, small = Slow(), Snapshot.of(b"1234"), Snapshot.of(b"123")
+    bases = BackgroundSnapshots(slow, most_at_once=3)
+    bases.keep_planned(large, HERE)  # it waits for nothing
+    slow.go.set()
+    bases.keep_planned(small, HERE)
+    assert small.digest in slow.kept
+    bases.close()
+    assert sorted(slow.kept) == sorted((large.digest, small.digest))
+
+
+def test_who_keeps_the_text_of_a_plan_waits_for_the_thread_that_keeps_it() -> None:
+    slow, text = Slow(), Snapshot.of(b"123")
+    bases = BackgroundSnapshots(slow, most_at_once=3)
+    bases.keep(text, HERE)  # as it was read
+    planning = threading.Thread(target=lambda: bases.keep_planned(text, HERE))
+    planning.start()
+    planning.join(0.1)
+    assert planning.is_alive()
+    slow.go.set()
+    planning.join(SOON)
+    assert slow.kept == [text.digest]
+    bases.close()
+
+
 def test_a_text_that_is_kept_again_and_again_is_seldom_written() -> None:
     slow, a = Slow(), Snapshot.of(b"a")
     slow.go.set()

@@ -7,6 +7,8 @@ import importlib
 import inspect
 import linecache
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 import copydesk
 from copydesk import Desk
 from copydesk.app.config import ConfigError
+from copydesk.desk.backends.snapshots import SMALL_BASE
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading
 from copydesk.edit.draft import Plan
@@ -364,3 +367,45 @@ def test_a_list_of_edits_is_stored_as_other_processes_read_it(root: Path) -> Non
         assert [one.id for one in other.pending()] == [plan.id]
         other.apply(plan.id)
     assert (root / "a.txt").read_text() == "one\n2\nthree\n"
+
+
+PLANNING = """
+import os, signal, sys
+from copydesk import Desk
+from copydesk.edit.request import RangeEdit
+desk = Desk(sys.argv[1], shared=True)
+print(desk.prepare(RangeEdit(desk.path("a.txt"), "2", "new")).plan.id, flush=True)
+"""
+ENDS = {
+    "the last line": "",
+    "sys.exit": "sys.exit(0)",
+    "an exception": "raise ValueError",
+    "kill -9": "os.kill(os.getpid(), signal.SIGKILL)",
+    "os._exit": "os._exit(0)",
+}
+SIZES = {"small": 100, "at most small": SMALL_BASE, "larger": 4 * SMALL_BASE}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "size"),
+    [
+        (end, size)
+        for end in ENDS
+        for size in SIZES
+        if size != "larger" or end not in ("kill -9", "os._exit")
+    ],
+)
+def test_a_plan_outlives_a_program_that_did_not_close_the_desk(
+    root: Path, end: str, size: str
+) -> None:
+    """Another program wrote to the file meanwhile, so the text of the plan is needed."""
+    text = "".join(f"{number:07}\n" for number in range(SIZES[size] // 8))
+    (root / "a.txt").write_text(text)
+    words = [sys.executable, "-c", PLANNING + ENDS[end], str(root)]
+    plan = subprocess.run(words, capture_output=True, text=True).stdout.strip()
+    (root / "a.txt").write_text("first\n" + text)
+    with Desk(root, shared=True) as desk:
+        desk.apply(plan)
+    after = text.replace("0000001\n", "new\n")
+    assert (root / "a.txt").read_text() == f"first\n{after}"

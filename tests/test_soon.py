@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -69,6 +71,22 @@ def test_a_child_has_a_thread_of_its_own() -> None:
             later.do(done.set)
             os._exit(0 if done.wait(ENOUGH) else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+LEAVING = """
+import os
+from copydesk.store.state import Soon
+later = Soon(3600)
+later.do(lambda: print("done", flush=True))
+os.fork() and os.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_what_is_left_as_a_process_ends_is_done_by_it_and_not_by_its_child() -> None:
+    ended = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 
 def test_what_is_written_to_a_replaced_file_is_found_while_the_desk_is_open(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from copydesk.app.config import Config
 from copydesk.desk.backends.api import Decision, Decisions, Journal, PlanStats, Registry
 from copydesk.desk.backends.database import BUSY_SECONDS, Database, Loss
-from copydesk.desk.backends.snapshots import BackgroundSnapshots, Snapshots
+from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
 from copydesk.edit.draft import Plan
 from copydesk.errors import Failed
 from copydesk.store.locks import Lanes
@@ -194,7 +194,9 @@ def _in_folder(root: str, config: Config) -> Backend:
         SqliteDecisions(in_plans, decided.set),
         SqlitePlanStats(in_plans),
         SqliteJournal(in_journal, EditIds(state.path("edit-ids"), state.make)),
-        BackgroundSnapshots(SqliteSnapshots(in_snapshots, config.bases_bytes)),
+        BackgroundSnapshots(
+            SqliteSnapshots(in_snapshots, config.bases_bytes), most_at_once=SMALL_BASE
+        ),
         Lanes(locks, config.lock_seconds),
         state,
         decided.stamp,
@@ -238,7 +240,7 @@ def _on_server(root: str, config: Config) -> Backend:
             EditIds(state.path("edit-ids"), state.make),
             lambda: losses.note("server", "emptied"),
         ),
-        BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes)),
+        BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes), most_at_once=SMALL_BASE),
         Lanes(leases, config.lock_seconds),
         state,
         changes=counts.plans_and_decisions,

@@ -296,9 +296,9 @@ class Drafting:
             self._set.bases.keep(text, to, notes)
 
     def remember_planned(self, text: Text, real: RelPath) -> None:
-        """Store the base text; a large one in the background, from its file."""
+        """Store the base text of a plan; a large one in the background, from its file."""
         if isinstance(text, Snapshot) and text.size <= sizes.LARGE:
-            self._set.bases.keep(text, real)
+            self._set.bases.keep_planned(text, real)
         else:
             self.remember_large(text.digest, text.size, text.line_count, real)
 

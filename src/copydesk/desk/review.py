@@ -270,7 +270,7 @@ class Amending:
                 while not self._set.registry.add(made[index]):
                     made[index] = replace(one, id=self._set.ids())
             self._set.registry.end(plan.id, "discarded", self._set.clock())
-        self._drafting.remember(base, self._drafting.real(plan.request.path))
+        self._drafting.remember_planned(base, self._drafting.real(plan.request.path))
         return tuple(made)
 
     def _draft(self, plan: Plan) -> Draft:
@@ -304,7 +304,7 @@ class Amending:
 
     def _remember(self, plan: Plan, draft: Draft) -> None:
         self._applying.show(plan, draft)
-        self._drafting.remember(draft.base, self._drafting.real(plan.request.path))
+        self._drafting.remember_planned(draft.base, self._drafting.real(plan.request.path))
 
 
 def _with_text(request: Request, text: str) -> Request:

@@ -10,6 +10,7 @@ for it; in an idle process it sleeps. The work of several calls is done together
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -34,7 +35,7 @@ _IDLE_SECONDS = 5.0
 
 
 class Soon(Closing):
-    """Runs jobs in a thread after `seconds`; `now` runs them at once."""
+    """Runs jobs in a thread after `seconds`, or as the process ends; `now` runs them at once."""
 
     def __init__(self, seconds: float = SOON_SECONDS) -> None:
         self._seconds = seconds
@@ -58,6 +59,7 @@ class Soon(Closing):
                 with suppress(RuntimeError):  # no thread is available: `now` runs it
                     self._thread.start()
                     self._pid = os.getpid()
+                    atexit.register(self._end)
             elif self._asleep:
                 self._changed.notify()
 
@@ -74,12 +76,18 @@ class Soon(Closing):
 
     def close(self) -> None:
         """End the thread; `now` runs the remaining jobs."""
+        atexit.unregister(self._end)
         with self._changed:
             self._closed = True
             self._changed.notify()
             thread = self._thread if self._pid == os.getpid() else None
         if thread is not None:
             thread.join()
+
+    def _end(self) -> None:
+        """Run the remaining jobs as the process ends, unless they are those of its parent."""
+        if self._pid == os.getpid():
+            self.now()
 
     def _run(self) -> None:
         used = time.monotonic()

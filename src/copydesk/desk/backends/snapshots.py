@@ -198,6 +198,9 @@ class Snapshots(Protocol):
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text, if not too large, as seen at the real path; and record the `notes`."""
 
+    def keep_planned(self, base: Snapshot, at: RelPath) -> None:
+        """Store the text of a plan; if it is small, before returning where others may need it."""
+
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
         """Store the text at once, even if it was stored before: the stored one may be lost."""
 
@@ -237,6 +240,9 @@ _PASSED_OVER = 16
 """A recently stored text is stored again only every this many times."""
 
 
+SMALL_BASE = 256 << 10
+"""Bytes; the text of a plan up to this size is stored before the plan is reported."""
+
 CALM_SECONDS = 0.25
 """How long a large text waits to be stored: usually its plan, applied at once, needs the CPU."""
 
@@ -245,10 +251,16 @@ MOST_WAITING = 4
 
 
 class BackgroundSnapshots:
-    """Stores texts in a background thread; a lookup waits for the queue."""
+    """Stores texts in a background thread; a lookup waits for the queue.
 
-    def __init__(self, inner: SnapshotStore, calm_seconds: float = CALM_SECONDS) -> None:
-        self._inner, self._calm_seconds = inner, calm_seconds
+    The text of a plan is stored at once up to `most_at_once` bytes: the plan outlives the process,
+    however that ends. The queue is stored too when a process ends that did not close this.
+    """
+
+    def __init__(
+        self, inner: SnapshotStore, calm_seconds: float = CALM_SECONDS, most_at_once: int = -1
+    ) -> None:
+        self._inner, self._calm_seconds, self._most_at_once = inner, calm_seconds, most_at_once
         self._hurry = Event()
         self._soon = Soon()
         self._texts: list[tuple[Snapshot, RelPath]] = []
@@ -258,13 +270,19 @@ class BackgroundSnapshots:
         self._waiting: deque[tuple[str, Content, RelPath]] = deque()
         self._packing = ""
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
-        self._lock = held_at_fork(Lock())
+        self._lock, self._writing = held_at_fork(Lock()), held_at_fork(Lock())
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text soon, if it is not too large, and where it was seen; and the notes."""
         with self._lock:
             kept = base.size <= LARGEST and not self._lately(base.digest, at)
             self._submit([(base, at)] if kept else [], notes)
+
+    def keep_planned(self, base: Snapshot, at: RelPath) -> None:
+        """Store the text soon; with the queued ones at once if it is small."""
+        self.keep(base, at)
+        if base.size <= self._most_at_once:
+            self._write_texts()
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
         """Store the text at once, after the queued ones."""
@@ -321,13 +339,18 @@ class BackgroundSnapshots:
             self._soon.do(self._write)
 
     def _write(self) -> None:
-        """Write all queued texts in one transaction."""
+        """Write all that is queued in one transaction."""
         with self._lock:
-            texts, self._texts = self._texts, []
             notes, self._notes = self._notes, []
-        notes = [note.ready() for note in notes]  # before the file is locked
-        if texts or notes:
-            self._inner.keep_all(texts, notes)
+        self._write_texts([note.ready() for note in notes])  # before the file is locked
+
+    def _write_texts(self, notes: Sequence[Note] = ()) -> None:
+        """Write the queued texts and these notes; returns when all texts are written."""
+        with self._writing:
+            with self._lock:
+                texts, self._texts = self._texts, []
+            if texts or notes:
+                self._inner.keep_all(texts, notes)
 
     def _lately(self, digest: str, at: RelPath) -> bool:
         """Whether the text was stored recently; call with the lock held."""
@@ -422,8 +445,7 @@ class SqliteSnapshots:
             if _SMALL < base.size <= self._largest:
                 self._keep(base.digest, at, partial(zlib.compress, base.data, 1))
 
-    def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        self.keep(base, at)
+    keep_again = keep_planned = keep
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         read = False
