@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 import sys
 import tempfile
@@ -358,6 +359,43 @@ def test_a_newer_build_is_refused_and_one_that_only_adds_is_not(
         open_workspace(str(root), FAST)
     numbers = (mismatch.value.file, mismatch.value.found_schema, mismatch.value.own_schema)
     assert numbers == (str(file), SCHEMA + 1, SCHEMA)
+
+
+def killed_at(statement: int, root: Path) -> bool:
+    """Whether a process that makes a first edit comes to so many statements; there it is killed."""
+    child = os.fork()
+    if not child:
+        left = iter(range(statement - 1))
+
+        def trace(*_: object) -> bool:
+            return next(left, None) is not None or os.kill(os.getpid(), signal.SIGKILL) is None
+
+        apsw.connection_hooks.append(lambda opened: setattr(opened, "exec_trace", trace))
+        with Desk(root, shared=True) as desk:
+            desk.apply(desk.prepare(Append(desk.path("a.txt"), "end\n")).id)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_who_is_killed_while_the_files_are_made_leaves_none_that_counts_as_lost(
+    tmp_path: Path,
+) -> None:
+    for statement in count(1):
+        root = tmp_path / f"{statement}"
+        root.mkdir()
+        (root / "a.txt").write_text(TEXT)
+        (root / "copydesk.toml").write_text('durability = "fast"\n')
+        if not killed_at(statement, root):
+            break
+        with open_workspace(str(root)) as opened:
+            made = call(opened, "create_new_file", path="new.txt", content="x\n")
+            read = call(opened, "read_file", path="a.txt")
+            opened._backend.bases.shown("local", RelPath.parse("a.txt"))  # which opens the texts
+            lost = opened._backend.losses.take()
+            assert [*made.get("state_lost", ()), *read.get("state_lost", ()), *lost] == []
+    assert statement > 50
 
 
 # Deleted or replaced under a running server

@@ -14,6 +14,7 @@ import atexit
 import logging
 import os
 import re
+import secrets
 import stat
 import time
 from collections.abc import Callable
@@ -111,6 +112,7 @@ class Soon(Closing):
 _OPERATION = "use the state folder"
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
 _EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
 _MOST_LINE = 64
 _SURELY_NS = 100_000_000
@@ -143,9 +145,8 @@ class StateFolder:
         self._ignore()
 
     def _ignore(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
-            fd = os.open(self._path / ".gitignore", flags, 0o600)
+            fd = os.open(self._path / ".gitignore", _CREATE | os.O_EXCL, 0o600)
         except FileExistsError:
             return
         except OSError as error:
@@ -172,6 +173,23 @@ class StateFile:
             raise _failed(self.path, error) from None
         if not stat.S_ISREG(kind):
             raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
+
+    def create(self, content: bytes, *, flush: bool) -> None:
+        """Create the file with all its content, unless it exists; raises StateFailed."""
+        beside = f"{self.path}.{secrets.token_hex(4)}.tmp"
+        try:
+            with open(os.open(beside, _CREATE | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content)
+                file.flush()
+                if flush:
+                    os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(beside, self.path)
+        except OSError as error:
+            raise _failed(self.path, error) from None
+        finally:
+            with suppress(OSError):
+                os.unlink(beside)
 
     def identity(self) -> tuple[int, int] | None:
         """Device and inode of the path; None if it does not exist."""
@@ -302,13 +320,12 @@ class EditIds:
         self._known = (highest, history)
         if not self._path:
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
         with suppress(OSError, StateFailed):
             try:
-                fd = os.open(self._path, flags, 0o600)
+                fd = os.open(self._path, _CREATE, 0o600)
             except FileNotFoundError:
                 self._make_folder()
-                fd = os.open(self._path, flags, 0o600)
+                fd = os.open(self._path, _CREATE, 0o600)
             try:
                 os.write(fd, f"{highest:015d} {history}\n".encode())
             finally:
@@ -324,9 +341,8 @@ class Mark:
     def set(self) -> None:
         """Record that it happens now; raises StateFailed."""
         self._make_folder()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
         try:
-            fd = os.open(self._path, flags, 0o600)
+            fd = os.open(self._path, _CREATE, 0o600)
             try:
                 os.utime(fd)
             finally:

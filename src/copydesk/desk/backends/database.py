@@ -102,6 +102,10 @@ class Connection(Protocol):
         """The id of the row inserted last."""
         ...
 
+    def serialize(self, name: str) -> bytes:
+        """The bytes of a database as those of its file."""
+        ...
+
     def close(self) -> None:
         """Close it."""
 
@@ -341,14 +345,15 @@ class Database:
             return connection
         with self.locked():
             for _ in range(_OPENINGS):
-                with suppress(apsw.IOError, apsw.CantOpenError):  # its folder was just deleted
+                # They are raised if its folder was just deleted.
+                with suppress(apsw.IOError, apsw.CantOpenError, StateFailed):
                     return self._opened()
             return self._opened()
 
     def _opened(self) -> Connection:
         file = self._file
         if file is None:
-            self._connection = self._open(was_there=False)
+            self._connection = self._open(self.path)
             return self._connection
         file.prepare()
         before, known = file.identity(), self._identity
@@ -356,15 +361,19 @@ class Database:
             if known != before and file.log_identity() == self._log:
                 file.discard_log()
             self._let_go()
-        connection = self._open(was_there=before is not None)
+        if before is None:  # made at once: a process that is killed leaves no file without tables
+            file.discard_log()
+            with closing(self._open(_IN_MEMORY)) as empty:
+                file.create(empty.serialize("main"), flush=self._synchronous == "FULL")
+        connection = self._open(self.path)
         self._connection = connection
         self._identity, self._log = file.identity(), file.log_identity()
         if known is not None and known != before:  # the new file may reuse the inode
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
 
-    def _open(self, *, was_there: bool) -> Connection:
-        opened = apsw.Connection(self.path)
+    def _open(self, path: str) -> Connection:
+        opened = apsw.Connection(path)
         connection = cast(Connection, opened)
         try:
             opened.set_busy_timeout(round(1_000 * self._patience))
@@ -383,7 +392,7 @@ class Database:
             if not is_ready:
                 connection.execute("BEGIN IMMEDIATE")
                 if not self._is_ready(connection):  # unless another process made it meanwhile
-                    self._make(connection, was_there=was_there)
+                    self._make(connection, was_there=path != _IN_MEMORY)
                 connection.execute("COMMIT")
         except BaseException:
             connection.close()
