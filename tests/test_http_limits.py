@@ -13,10 +13,23 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from mcp import Client
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from copydesk.app.config import Config, ConfigError, MemberConfig, load
 from copydesk.app.mcp import limits
-from copydesk.app.mcp.limits import MOST_FAILED, MOST_HALF_SENT, MOST_STREAMS, network_of
+from copydesk.app.mcp.http import TokenGuard
+from copydesk.app.mcp.limits import (
+    MOST_FAILED,
+    MOST_HALF_SENT,
+    MOST_STREAMS,
+    MOST_STREAMS_ALL,
+    RETRY_SECONDS,
+    WINDOW_MS,
+    Streams,
+    TooMany,
+    network_of,
+)
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_transports import SECONDS, Raw, client_of, served
 
@@ -54,6 +67,37 @@ def heard(one: socket.socket) -> bytes:
 
 async def works(client: Client) -> bool:
     return not (await client.call_tool("read_file", {"path": "a.txt"})).is_error
+
+
+@pytest.mark.anyio
+async def test_a_right_token_too_long_to_guess_is_accepted_among_wrong_ones() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("in")(scope, receive, send)
+
+    known = {"short": "ann", "long-random-secret": "bob"}
+    transport = httpx2.ASGITransport(TokenGuard(app, lambda: known))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+
+        async def sent(token: str) -> httpx2.Response:
+            return await http.get("/", headers={"Authorization": f"Bearer {token}"})
+
+        wrong = [(await sent(f"{i}")).status_code for i in range(MOST_FAILED + 1)]
+        assert wrong == [401] * MOST_FAILED + [429]
+        answers = {token: await sent(token) for token in (*known, "long-random-guess")}
+        assert [one.status_code for one in answers.values()] == [429, 200, 429]
+        assert 0 < int(answers["short"].headers["retry-after"]) <= WINDOW_MS // 1000
+
+
+def test_the_streams_of_one_and_of_all_are_limited() -> None:
+    streams = Streams()
+    with ExitStack() as held:
+        for number in range(MOST_STREAMS_ALL):
+            held.enter_context(streams.one_of(f"{number // MOST_STREAMS}"))
+        for holder, status in (("0", 429), ("new", 503)):
+            with pytest.raises(TooMany) as refused:
+                streams.check(holder)
+            assert (refused.value.status, refused.value.seconds) == (status, RETRY_SECONDS)
+    streams.check("0")
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -17,12 +17,15 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_FAILED: Final = 8
-"""The most wrong tokens that one address may send within `WINDOW_MS`."""
+"""The most wrong tokens that one sender may send within `WINDOW_MS`."""
 
 MOST_FAILED_ALL: Final = 100
-"""The most wrong tokens from all addresses together."""
+"""The most wrong tokens from all senders together."""
 
 WINDOW_MS: Final = 60_000
+LONG_TOKEN: Final = 16
+"""A token of so many characters cannot be guessed; a right one is accepted despite wrong ones."""
+
 MOST_STREAMS: Final = 32
 """The most open event streams of one member, or of one address without tokens."""
 
@@ -41,7 +44,6 @@ IDLE_SECONDS: Final = 10.0
 HEADERS_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 120.0
 RETRY_SECONDS: Final = 5
-_MOST_ADDRESSES: Final = 10_000
 
 
 def network_of(address: str) -> str:
@@ -64,27 +66,24 @@ class TooMany(Exception):
 
 
 class Guesses:
-    """Counts wrong tokens by address. Not thread-safe."""
+    """Counts the wrong tokens of the last minute, by sender and in all. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._failed: OrderedDict[str, list[int]] = OrderedDict()
+        self._failed: deque[tuple[int, str]] = deque()
 
-    def check(self, address: str, now_ms: int) -> None:
-        """Raise TooMany if the address has to wait before its next token is checked."""
-        for key, most in (("", MOST_FAILED_ALL), (network_of(address), MOST_FAILED)):
-            times = [at for at in self._failed.get(key, ()) if now_ms - at < WINDOW_MS]
-            if times:
-                self._failed[key] = times
-            else:
-                self._failed.pop(key, None)
+    def check(self, sender: str, now_ms: int) -> None:
+        """Raise TooMany if the sender has to wait before its next token is checked."""
+        while self._failed and now_ms - self._failed[0][0] >= WINDOW_MS:
+            self._failed.popleft()
+        own = [at for at, whose in self._failed if whose == sender]
+        for times, most in (([at for at, _ in self._failed], MOST_FAILED_ALL), (own, MOST_FAILED)):
             if len(times) >= most:
-                raise TooMany(429, max(1, -(-(times[0] + WINDOW_MS - now_ms) // 1000)))
-        while len(self._failed) > _MOST_ADDRESSES:
-            self._failed.popitem(last=False)
+                raise TooMany(429, max(1, -(-(times[-most] + WINDOW_MS - now_ms) // 1000)))
 
-    def failed(self, address: str, now_ms: int) -> None:
-        for key in ("", network_of(address)):
-            self._failed.setdefault(key, []).append(now_ms)
+    def failed(self, sender: str, now_ms: int) -> None:
+        """Count a wrong token, unless there are `MOST_FAILED_ALL` of the last minute already."""
+        if len(self._failed) < MOST_FAILED_ALL:
+            self._failed.append((now_ms, sender))
 
 
 class Streams:

@@ -29,7 +29,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.app.mcp.limits import Guesses, TooMany
+from copydesk.app.mcp.limits import LONG_TOKEN, Guesses, TooMany
 from copydesk.app.terminal import HIDDEN
 from copydesk.app.web.markup import address, render
 from copydesk.desk.backends.api import Version
@@ -318,23 +318,29 @@ class SessionStore:
         self._announce(token)
 
     def enter(
-        self, token: str, name: str, address: str, taken: Collection[str] = ()
+        self, token: str, name: str, cookie: str, taken: Collection[str] = ()
     ) -> tuple[str, Session] | None:
         """Open a session for the bearer of a token; return its id and the session.
 
-        Returns None for a wrong token. A one-time token is used up, and the next one is announced;
-        its bearer chooses the `name`, which must not look like one of those `taken`. Raises
-        TooMany, NameRefused.
+        Returns None for a wrong token, which counts for the browser's `cookie` and the name. A
+        one-time token is used up, and the next one is announced; its bearer chooses the `name`,
+        which must not look like one of those `taken`. Raises NameRefused, and TooMany for a wrong
+        token, or a short one while too many wrong ones come from everybody.
         """
         name = unicodedata.normalize("NFC", name.strip()[:MOST_NAME].strip())
         now_ms = self._clock()
         given = _digest(token)
         with self._lock:
-            self._guesses.check(address, now_ms)
             known = self._owner(given)
             is_once = bool(self._once) and hmac.compare_digest(self._once, given)
+            if len(token) < LONG_TOKEN:  # it could be guessed by who drops the cookie at each try
+                self._guesses.check("", now_ms)
             if known is None and not is_once:
-                self._guesses.failed(address, now_ms)
+                sender = _digest(f"{cookie} {name}").hex()
+                try:
+                    self._guesses.check(sender, now_ms)
+                finally:
+                    self._guesses.failed(sender, now_ms)
                 return None
             if known is None:
                 fault = fault_of(name or "reviewer", taken)
@@ -448,7 +454,7 @@ class Login:
 
     def session(self, request: Request) -> Session | None:
         """The session of the request's cookie."""
-        return self.sessions.session(request.cookies.get(_cookie(request), ""))
+        return self.sessions.session(_own(request))
 
     async def _door(self, request: Request) -> Response:
         return self._page(request, "")
@@ -458,12 +464,11 @@ class Login:
             form = await form_of(request, _MOST_BYTES)
         except BadForm as bad:
             return PlainTextResponse(str(bad), bad.status)
-        address = request.client.host if request.client else ""
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
-            entered = self.sessions.enter(token, name, address, self._taken())
+            entered = self.sessions.enter(token, name, _own(request), self._taken())
         except TooMany as wait:
-            words = f"Too many wrong tokens. Try again in {wait.seconds} s."
+            words = f"Too many wrong tokens. Wait {wait.seconds} s, or use the one in the terminal."
             response = self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
@@ -473,13 +478,7 @@ class Login:
             words = "This token is invalid or was already used. The terminal shows the current one."
             return self._page(request, words, status=403)
         response = RedirectResponse(within(one_of(form, "next")), 303)
-        response.set_cookie(
-            _cookie(request),
-            entered[0],
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        _set_cookie(request, response, entered[0])
         return response
 
     async def _leave(self, request: Request) -> Response:
@@ -487,7 +486,7 @@ class Login:
         with suppress(BadForm):
             form = await form_of(request)
             if session is not None and session.is_form(one_of(form, "csrf")):
-                self.sessions.leave(request.cookies.get(_cookie(request), ""))
+                self.sessions.leave(_own(request))
                 response = RedirectResponse("/sign-in", 303)
                 response.delete_cookie(_cookie(request), httponly=True, samesite="strict")
                 return response
@@ -497,7 +496,10 @@ class Login:
         query = request.query_params
         inside = self.session(request) is not None
         made = page(token or query.get("token", ""), _user(), words, query.get("next", ""), inside)
-        return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+        response = HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+        if not _own(request):
+            _set_cookie(request, response, secrets.token_urlsafe(32))
+        return response
 
 
 def one_of(form: Mapping[str, list[str]], name: str) -> str:
@@ -513,6 +515,17 @@ def forged() -> Response:
 def _cookie(request: Request) -> str:
     """The cookie's name: cookies ignore ports, so each server on a machine needs its own."""
     return f"copydesk-{request.url.port or 80}"
+
+
+def _own(request: Request) -> str:
+    """The browser's cookie: the id of its session, or what tells it from other browsers."""
+    return request.cookies.get(_cookie(request), "")
+
+
+def _set_cookie(request: Request, response: Response, value: str) -> None:
+    secure = request.url.scheme == "https"
+    name = _cookie(request)
+    response.set_cookie(name, value, httponly=True, samesite="strict", secure=secure)
 
 
 def _user() -> str:
