@@ -249,6 +249,38 @@ def test_a_link_out_of_the_workspace_is_not_followed(
     assert outside.read_bytes() == b"{}\n"
 
 
+LOOPS: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "the file": ("cursor", [(".cursor/mcp.json", "mcp.json")]),
+    "its folder": ("cursor", [(".cursor", ".cursor")]),
+    "two links": ("vscode", [(".vscode", "b"), ("b", ".vscode")]),
+    "below a folder": ("gemini-cli", [(".gemini", "deep/one"), ("deep/one", "../deep/one")]),
+    "in the home": ("windsurf", [("../home/.codeium/windsurf", "windsurf")]),
+    "above it in the home": ("codex", [("../home/.codex", "../home/x"), ("../home/x", ".codex")]),
+    "what git ignores": ("gitignore", [(".gitignore", ".gitignore")]),
+}
+
+
+@pytest.mark.parametrize("case", LOOPS)
+def test_a_loop_of_links_stops_no_other_client(person: Person, case: str) -> None:
+    what, links = LOOPS[case]
+    (person.root / ".git").mkdir()
+    (person.home / ".claude").mkdir()
+    for name, target in links:
+        path = person.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+    before = tree(person.root, person.home)
+    for words, done in ((), "add"), (("--remove",), "remove"):
+        status, said, _ = person.run("init", "--yes", "--json", *words)
+        files = {one["what"]: one for one in json.loads(said)["files"]}
+        left = files.pop(what)
+        assert (status, left["status"]) == (1, "refused"), files
+        assert left["reason"] == "it cannot be read: Too many levels of symbolic links"
+        assert files.pop("claude-code")["status"] == done
+        assert {one["status"] for one in files.values()} <= {done}, files
+    assert tree(person.root, person.home) == before
+
+
 def test_the_server_of_another_program_is_not_ours(person: Person) -> None:
     args = ["-y", "other-mcp", "mcp", "--root", str(person.root)]
     theirs = {"other": {"command": "npx", "args": args, "env": {"KEY": "1"}}}

@@ -94,7 +94,7 @@ class Client:
 
     def is_used(self, root: Path, machine: Machine) -> bool:
         """Whether the client has left files on the machine or in the workspace."""
-        return any(place(root, machine).exists() for place in (self.file, *self.traces))
+        return any(os.path.lexists(place(root, machine)) for place in (self.file, *self.traces))
 
     def entry(
         self, root: Path, machine: Machine, member: str, *, portable: bool = False
@@ -591,8 +591,9 @@ class _Record:
 def _planned(root: Path, what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
     """The step that makes this edit of a text; a file of the workspace must really be in it."""
     try:
-        if path.is_relative_to(root) and not path.resolve().is_relative_to(root):
-            raise Unreadable(f"it is a link out of the workspace, to {path.resolve()}")
+        real = Path(os.path.realpath(path))  # `Path.resolve` raises for a loop of links
+        if path.is_relative_to(root) and not real.is_relative_to(root):
+            raise Unreadable(f"it is a link out of the workspace, to {real}")
         before = _read(path)
         bom = before is not None and before.startswith(_BOM)
         text = "" if before is None else before[len(_BOM) * bom :].decode("utf-8")
