@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from mcp import Client
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.app.config import Config, ConfigError, MemberConfig, load
+from copydesk.app.config import TOOLSETS, Config, ConfigError, MemberConfig, load
 from copydesk.app.mcp import limits
-from copydesk.app.mcp.http import TokenGuard
+from copydesk.app.mcp.http import HostGuard, TokenGuard, build_app
 from copydesk.app.mcp.limits import (
     MOST_FAILED,
     MOST_HALF_SENT,
@@ -174,6 +175,48 @@ async def test_event_streams(opened: OpenWorkspace) -> None:
             assert own.status_code == 200
         async with client_of(address, "auto", "right") as client:
             assert await works(client)
+
+
+async def cut(app: ASGIApp, path: str, *parts: bytes) -> None:
+    """Send a request that ends after these parts of its body."""
+    came = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    left = iter([*came, {"type": "http.disconnect"}])
+
+    async def receive() -> Message:
+        return next(left)
+
+    async def send(message: Message) -> None:
+        pass
+
+    headers = {b"host": b"127.0.0.1", b"authorization": b"Bearer right"}
+    headers[b"content-type"] = b"application/x-www-form-urlencoded"
+    scope = {"type": "http", "method": "POST", "path": path, "headers": list(headers.items())}
+    await app({**scope, "scheme": "http", "query_string": b""}, receive, send)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tokens", [{}, TOKENS], ids=["open", "tokens"])
+@pytest.mark.parametrize("path", ["/mcp", "/sign-in"])
+async def test_a_request_that_is_cut_is_a_line_in_the_log(
+    opened: OpenWorkspace, tokens: dict[str, str], path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = build_app(opened, tokens, "127.0.0.1", 80, TOOLSETS, "en", True)
+    for parts in ((), (b"a",), (b"a", b"")):
+        caplog.clear()
+        await cut(app, path, *parts)
+        (line,) = caplog.text.splitlines()
+        assert path in line
+
+
+@pytest.mark.anyio
+async def test_a_path_adds_no_line_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+
+    await cut(HostGuard(app, "127.0.0.1"), "/a\nb\u2028\x1b[2J" + "x" * 5_000, b"a")
+    (line,) = caplog.text.splitlines()
+    assert line.isprintable()
+    assert len(line) < 500
 
 
 @pytest.mark.slow

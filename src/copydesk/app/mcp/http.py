@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import logging
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -55,6 +56,9 @@ LOOK_SECONDS: Final = 0.5
 LISTEN: Final = "subscriptions/listen"
 """The request of protocol 2026-07-28 whose answer is an event stream."""
 
+_log = logging.getLogger("copydesk")
+
+_MOST_LOGGED: Final = 200
 LARGE_BYTES: Final = 1 << 20
 """Bodies of at least this size are parsed in a thread."""
 
@@ -71,7 +75,7 @@ class HostGuard:
     """Refuses requests and Origins with host names other than `names` (DNS rebinding).
 
     A literal address cannot be rebound, so loopback addresses are allowed, and all addresses if the
-    server is bound to more.
+    server is bound to more. A request that ends before all of it has come is logged, in a line.
     """
 
     def __init__(self, app: ASGIApp, host: str, names: Iterable[str] = ()) -> None:
@@ -90,7 +94,11 @@ class HostGuard:
         elif not all(self._ours(origin) for origin in origins):
             await PlainTextResponse("Invalid Origin header", 403)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            try:
+                await self._app(scope, receive, send)
+            except* ClientDisconnect:  # in a group if a task group stood between
+                request = ascii(f"{scope['method']} {scope['path']}"[:_MOST_LOGGED])
+                _log.warning("A request ended before all of it had come: %s", request)
 
     def _ours(self, url: str) -> bool:
         try:
