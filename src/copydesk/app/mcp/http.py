@@ -6,8 +6,6 @@ constant time and never logged.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 import logging
 import socket
@@ -45,7 +43,7 @@ from copydesk.app.mcp.limits import (
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
-from copydesk.app.web.security import SecurityHeaders
+from copydesk.app.web.security import SecurityHeaders, digest, owner_of
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
@@ -58,7 +56,6 @@ LISTEN: Final = "subscriptions/listen"
 
 _log = logging.getLogger("copydesk")
 
-_MOST_LOGGED: Final = 200
 LARGE_BYTES: Final = 1 << 20
 """Bodies of at least this size are parsed in a thread."""
 
@@ -97,7 +94,7 @@ class HostGuard:
             try:
                 await self._app(scope, receive, send)
             except* ClientDisconnect:  # in a group if a task group stood between
-                request = ascii(f"{scope['method']} {scope['path']}"[:_MOST_LOGGED])
+                request = ascii(f"{scope['method']} {scope['path']}"[:200])
                 _log.warning("A request ended before all of it had come: %s", request)
 
     def _ours(self, url: str) -> bool:
@@ -120,22 +117,14 @@ class MemberTokens:
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The member of a token; compares with all tokens, so that the time reveals nothing."""
-        given = _digest(token)
-        found: str | None = None
-        for known, member in self._tokens().items():
-            if hmac.compare_digest(_digest(known), given):
-                found = member
-        if found is None:
-            return None
-        return AccessToken(token=given.hex(), client_id=found, scopes=[])
+        """The member of a token."""
+        given = digest(token)
+        found = owner_of(given, self._tokens())
+        return None if found is None else AccessToken(token=given.hex(), client_id=found, scopes=[])
 
     def still(self, given: AccessToken) -> bool:
         """Whether the token still belongs to the member."""
-        tokens = self._tokens().items()
-        return any(
-            _digest(known).hex() == given.token and m == given.client_id for known, m in tokens
-        )
+        return owner_of(bytes.fromhex(given.token), self._tokens()) == given.client_id
 
 
 class TokenGuard:
@@ -171,19 +160,16 @@ class TokenGuard:
         scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return
-        digest, address, now_ms = (
-            _digest(token),
-            address_of(scope),
-            time.monotonic_ns() // 1_000_000,
-        )
+        given, address = digest(token), address_of(scope)
+        now_ms = time.monotonic_ns() // 1_000_000
         found = await self._members.verify_token(token)
-        if found is not None and (digest in self._right or len(token) >= LONG_TOKEN):
+        if found is not None and (given in self._right or len(token) >= LONG_TOKEN):
             return
         self._guesses.check(address, now_ms)
         if found is None:
             self._guesses.failed(address, now_ms)
         else:
-            self._right.add(digest)
+            self._right.add(given)
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         given: AccessToken = scope["user"].access_token
@@ -267,10 +253,6 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

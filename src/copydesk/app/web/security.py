@@ -314,7 +314,7 @@ class SessionStore:
             return
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._once = _digest(token)
+            self._once = digest(token)
         self._announce(token)
 
     def enter(
@@ -329,14 +329,14 @@ class SessionStore:
         """
         name = unicodedata.normalize("NFC", name.strip()[:MOST_NAME].strip())
         now_ms = self._clock()
-        given = _digest(token)
+        given = digest(token)
         with self._lock:
-            known = self._owner(given)
+            known = owner_of(given, self._reviewers())
             is_once = bool(self._once) and hmac.compare_digest(self._once, given)
             if len(token) < LONG_TOKEN:  # it could be guessed by who drops the cookie at each try
                 self._guesses.check("", now_ms)
             if known is None and not is_once:
-                sender = _digest(f"{cookie} {name}").hex()
+                sender = digest(f"{cookie} {name}").hex()
                 try:
                     self._guesses.check(sender, now_ms)
                 finally:
@@ -355,7 +355,7 @@ class SessionStore:
                 given if known is not None else b"",
             )
             session_id = secrets.token_urlsafe(32)
-            self._sessions[_digest(session_id)] = made
+            self._sessions[digest(session_id)] = made
             if len(self._sessions) > MOST_SESSIONS:
                 # Drop the oldest of the token with most sessions, so no user can end another's.
                 tokens = Counter(one.token for one in self._sessions.values())
@@ -368,7 +368,7 @@ class SessionStore:
 
     def session(self, session_id: str) -> Session | None:
         """The session with this id unless it has expired; this renews it."""
-        key, now_ms = _digest(session_id), self._clock()
+        key, now_ms = digest(session_id), self._clock()
         with self._lock:
             found = self._sessions.get(key)
             if found is None:
@@ -380,26 +380,28 @@ class SessionStore:
             self._sessions.move_to_end(key)
             return found
 
-    def _owner(self, given: bytes) -> str | None:
-        """The owner of a lasting token; compares with all of them, in constant time."""
-        found: str | None = None
-        for token, name in self._reviewers().items():
-            if hmac.compare_digest(_digest(token), given):
-                found = name
-        return found
-
     def is_valid(self, session: Session) -> bool:
         """Whether the token that opened the session is still valid."""
-        return not session.fixed or self._owner(session.token) == session.name
+        return not session.fixed or owner_of(session.token, self._reviewers()) == session.name
 
     def leave(self, session_id: str) -> None:
         """End a session."""
         with self._lock:
-            self._sessions.pop(_digest(session_id), None)
+            self._sessions.pop(digest(session_id), None)
 
 
-def _digest(text: str) -> bytes:
+def digest(text: str) -> bytes:
+    """The SHA-256 by which a token or session id is known."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def owner_of(given: bytes, tokens: Mapping[str, str]) -> str | None:
+    """The owner of the token with a digest; compares with all, so that the time tells nothing."""
+    found: str | None = None
+    for token, name in tokens.items():
+        if hmac.compare_digest(digest(token), given):
+            found = name
+    return found
 
 
 def address_of(path: str, query: str = "") -> str:
@@ -523,9 +525,13 @@ def _own(request: Request) -> str:
 
 
 def _set_cookie(request: Request, response: Response, value: str) -> None:
-    secure = request.url.scheme == "https"
-    name = _cookie(request)
-    response.set_cookie(name, value, httponly=True, samesite="strict", secure=secure)
+    response.set_cookie(
+        _cookie(request),
+        value,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
 
 
 def _user() -> str:
