@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import apsw
@@ -426,6 +428,43 @@ class Server:
 
     def close(self) -> None:
         self._process.close()
+
+
+FULL = (100, 0, 1, 4_096, 12_000, 20_000, 32_768)
+"""The most bytes that a file can take before the disk is full: within each step of making one."""
+
+
+@pytest.mark.parametrize("room", first(*FULL))
+def test_a_disk_that_was_full_at_the_first_call_has_lost_nothing(tmp_path: Path, room: int) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    plan = {"path": "a.txt", "content": "four\n"}
+    with open_workspace(str(tmp_path), FAST) as opened:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try:
+            full = [opened.call("local", "prepare_file_append", plan).text for _ in range(2)]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        found = done_first(opened)
+    for text in full:
+        assert "SQLite: disk I/O error" in text or "File too large" in text, text
+    with open_workspace(str(tmp_path), FAST) as opened:
+        found += done_first(opened)
+    for text in (*full, *found):
+        assert "lost" not in text, text
+    assert (tmp_path / ".copydesk" / ".gitignore").read_text() == "*\n"
+
+
+def done_first(opened: OpenWorkspace) -> list[str]:
+    """The answers to calls that use each file of the state folder."""
+    reports = [
+        opened.call("local", "read_file", {"path": "a.txt"}),
+        opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "five\n"}),
+        opened.call("local", "list_edits", {}),
+        opened.call("local", "create_new_file", {"path": f"{time_ns()}", "content": "new\n"}),
+    ]
+    assert not [one.text for one in reports if one.is_error]
+    return [one.text for one in reports]
 
 
 @pytest.fixture

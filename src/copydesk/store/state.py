@@ -145,14 +145,16 @@ class StateFolder:
         self._ignore()
 
     def _ignore(self) -> None:
+        path, flags = self._path / ".gitignore", _CREATE | os.O_EXCL
         try:
-            fd = os.open(self._path / ".gitignore", _CREATE | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return
+            with suppress(FileExistsError), open(os.open(path, flags, 0o600), "wb", 0) as file:
+                try:
+                    file.write(b"*\n")
+                except OSError:  # an empty one would stay, and git would keep the folder
+                    path.unlink()
+                    raise
         except OSError as error:
-            raise _failed(self._path / ".gitignore", error) from None
-        with os.fdopen(fd, "w") as file:
-            file.write("*\n")
+            raise _failed(path, error) from None
 
 
 class StateFile:
@@ -264,12 +266,8 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _make(path: Path) -> None:
     try:
-        path.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise _failed(path, error) from None
-    try:
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
         kind = os.lstat(path).st_mode
     except OSError as error:
         raise _failed(path, error) from None
