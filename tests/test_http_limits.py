@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import TOOLSETS, Config, ConfigError, MemberConfig, load
 from copydesk.app.mcp import limits
-from copydesk.app.mcp.http import HostGuard, TokenGuard, build_app
+from copydesk.app.mcp.http import HostGuard, MessageRepair, TokenGuard, build_app
 from copydesk.app.mcp.limits import (
     MOST_FAILED,
     MOST_HALF_SENT,
@@ -31,6 +32,7 @@ from copydesk.app.mcp.limits import (
     TooMany,
     network_of,
 )
+from copydesk.app.web.app import ReviewApp
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_transports import SECONDS, Raw, client_of, served
 
@@ -175,6 +177,41 @@ async def test_event_streams(opened: OpenWorkspace) -> None:
             assert own.status_code == 200
         async with client_of(address, "auto", "right") as client:
             assert await works(client)
+
+
+@pytest.mark.anyio
+async def test_one_stream_too_many_is_refused_at_mcp() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await repair(scope, receive, send)  # another one, while this one is open
+
+    repair = MessageRepair(app)
+    scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": []}
+    await repair(scope, anyio.sleep_forever, send)
+    assert [sent[0]["status"], dict(sent[0]["headers"])[b"retry-after"]] == [429, b"5"]
+
+
+@pytest.mark.anyio
+async def test_one_stream_too_many_is_refused_on_the_page(opened: OpenWorkspace) -> None:
+    announced: list[str] = []
+    site = ReviewApp(opened, dict[str, str], 1_000, announced.append)
+    site.login.sessions.new_token()
+    entered = site.login.sessions.enter(announced[-1], "Ada", "")
+    assert entered is not None
+    session_id, session = entered
+    cookies = {"copydesk-80": session_id}
+    transport = httpx2.ASGITransport(site.app)
+    url = "http://127.0.0.1"
+    async with httpx2.AsyncClient(transport=transport, base_url=url, cookies=cookies) as http:
+        with ExitStack() as held:
+            for _ in range(MOST_STREAMS):
+                held.enter_context(site._streams.one_of(session.csrf))  # pyright: ignore[reportPrivateUsage]
+            answer = await http.get("/events")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, f"{RETRY_SECONDS}")
 
 
 async def cut(app: ASGIApp, path: str, *parts: bytes) -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app.web.actions import ACTIONS, RequestContext
 from copydesk.app.web.pages import DiffOptions, Frame, Neighbours, PlanFilter, review, tool_words
+from copydesk.app.web.reviewer import Counted, Reviewer
+from copydesk.app.web.security import Session
 from copydesk.desk.review import Rights
+from copydesk.errors import HunkNotFound
 from support.cost import spread
 from support.redis_servers import running
 from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
@@ -497,6 +501,82 @@ def test_several_are_decided_on_at_once(
         hunks[2]: (verdict, "Ada"),
     }
     assert reader.page(f"/?state={verdict}").count('<li id="hunk-') == 2 + (verdict == "approved")
+
+
+NO, CHANGE = ({"reason": "no", "verdict": one} for one in ("rejected", "changes_requested"))
+TWO = "one\ntwo\nthree\n"
+
+FORMS: tuple[tuple[str, dict[str, str], str, str, int, int], ...] = (
+    ("/hunk/{hunk_id}/approve", {}, "approved -", TWO, 0, 0),
+    ("/hunk/{hunk_id}/apply", {}, "gone -", "one\nTWO\nthree\n", 0, 0),
+    ("/hunk/{hunk_id}/reject", NO, "rejected -", TWO, 0, 0),
+    ("/hunk/{hunk_id}/reject", CHANGE, "changes_requested -", TWO, 0, 0),
+    ("/hunk/{hunk_id}/comment", {"text": "why?", "line": "2"}, "- -", TWO, 1, 0),
+    ("/hunk/{hunk_id}/withdraw", {}, "- approved", TWO, 0, 0),
+    ("/hunk/{hunk_id}/extend", {}, "- -", TWO, 0, 1),
+    ("/hunk/{hunk_id}/amend", {"content": "mine\n"}, "- -", TWO, 0, 1),
+    ("/hunk/{hunk_id}/replan", {"range": "2", "content": "both\n"}, "- -", TWO, 0, 1),
+    ("/apply", {}, "gone gone", "one\nTWO\nthree\n", 0, 0),
+    ("/approve", {}, "approved approved", TWO, 0, 0),
+    ("/reject", NO, "rejected rejected", TWO, 0, 0),
+    ("/reject", CHANGE, "changes_requested changes_requested", TWO, 0, 0),
+    ("/extend", {}, "- -", TWO, 0, 2),
+    ("/edit/{edit_id}/undo", {}, "gone gone", TWO, 0, 0),
+)
+"""A form, its fields, and what it leaves: verdicts, the first file, comments, plans that live anew."""
+
+
+def test_each_form_has_a_row() -> None:
+    """The form to split a plan has a test of its own."""
+    assert {row[0] for row in FORMS} == set(ACTIONS) - {"/hunk/{hunk_id}/split"}
+
+
+@pytest.mark.parametrize("row", FORMS, ids=[f"{row[0]} {row[2]}" for row in FORMS])
+def test_each_form_does_what_it_says(
+    tmp_path: Path, row: tuple[str, dict[str, str], str, str, int, int]
+) -> None:
+    address, fields, verdicts, text, comments, extended = row
+    now = [1_000_000_000_000]
+    with desk_at(tmp_path, clock=lambda: now[0]) as desk:
+        ada = Reviewer(desk, Counted(), "Ada", is_member=False)
+        (tmp_path / "a.txt").write_text(TWO)
+        (tmp_path / "b.txt").write_text(TWO)
+        plan = {"range": "2", "content": "TWO\n"}
+        hunks = [
+            prepared(desk, "prepare_file_range_edit", path=path, **plan)
+            for path in ("a.txt", "b.txt")
+        ]
+        now[0] += 6 * DAY + DAY // 2  # they expire soon
+
+        def send(address: str, **fields: str) -> None:
+            shown = [ada.show(hunk) for hunk in hunks if state(hunk) != "gone"]
+            seen = [f"{one.plan.id}.{one.before}.{one.after}" for one in shown]
+            form = {"seen": seen, **{name: [value] for name, value in fields.items()}}
+            for one in shown[:1]:
+                form |= {"before": [one.before], "after": [one.after], "now": [one.before]}
+            params = {"hunk_id": hunks[0], "edit_id": "1"}
+            ACTIONS[address](RequestContext(session, ada, {}, params, (), form))
+
+        def state(hunk: str) -> str:
+            try:
+                decision = ada.show(hunk).decision
+            except HunkNotFound:
+                return "gone"
+            return decision.verdict if decision else "-"
+
+        session = Session("Ada", False, "", 0)
+        if address.endswith(("withdraw", "undo")):
+            send("/approve" if address.endswith("withdraw") else "/apply")
+        send(address, **fields)
+        assert " ".join(map(state, hunks)) == verdicts, session.notices
+        assert (tmp_path / "a.txt").read_text() == text
+        left = [ada.show(hunk) for hunk in hunks if state(hunk) != "gone"]
+        assert sum(len(ada.review.comments(one)) for one in left) == comments
+        assert sum(one.plan.expires_ms > now[0] + DAY for one in left) == extended
+        for name in ("amend", "replan"):
+            if address.endswith(name):
+                assert f"+{fields['content']}".encode() in left[0].diff
+                assert not session.was_shown(left[0])
 
 
 @pytest.mark.slow

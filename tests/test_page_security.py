@@ -322,6 +322,16 @@ def test_whose_name_is_a_members_is_told_to_who_has_a_token(tmp_path: Path) -> N
         room.reader()  # the one-time token was not used up
 
 
+def test_the_names_that_are_taken_are_those_of_members_and_their_users(tmp_path: Path) -> None:
+    with desk_at(tmp_path) as desk:
+        own = {AGENT, "fixer", desk.settings.member}
+        assert desk.names() == own | {f"user of {name}" for name in own}
+        assert [fault_of(name, desk.names()) for name in ("user 0f Fixer", "Ada")] == [
+            "taken",
+            None,
+        ]
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
