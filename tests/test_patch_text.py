@@ -19,6 +19,7 @@ from copydesk.edit.patch_place import _Sought, check_whole, occurrences, patch_o
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, whole
@@ -611,6 +612,53 @@ def test_a_run_of_lines_is_found_wherever_it_stands(
     starts = range(len(texts) - len(wanted) + 1)
     naive = [at for at in starts if texts[at : at + len(wanted)] == wanted]
     assert occurrences(texts, wanted) == naive
+
+
+_MIXED = st.lists(
+    st.tuples(st.sampled_from(" -+"), st.sampled_from("ab"), st.sampled_from(["\n", "\r\n"])),
+    max_size=8,
+).filter(lambda lines: any(sign != "+" for sign, _, _ in lines))
+"""The lines of a hunk for all of a file, each with its sign, text, and end there."""
+
+
+@pytest.mark.parametrize(
+    ("old", "body", "new"),
+    [
+        (b"same\r\nsame\n", "-same\n same\n", b"same\n"),
+        (b"same\r\nsame\n", " same\n-same\n", b"same\r\n"),
+        (b"a\na\r\na\n", "-a\n a\n-a\n", b"a\r\n"),
+        (b"a\r\nb\n", "-a\n b\n+a\n", b"b\na\n"),
+        (b"a\nb\r\na\n", "+a\n a\n-b\n a\n", b"a\na\na\n"),
+    ],
+)
+def test_of_equal_lines_the_one_with_the_sign_goes(old: bytes, body: str, new: bytes) -> None:
+    assert made(old, diff(body)) == new
+    assert made(old, codex(f"@@\n{body}"), parse_apply_patch) == new
+
+
+@given(_MIXED)
+def test_kept_lines_keep_their_bytes(lines: list[tuple[str, str, str]]) -> None:
+    body = "".join(f"{sign}{text}\n" for sign, text, _ in lines)
+    old = [(text + end).encode() for sign, text, end in lines if sign != "+"]
+    rest = [(text.encode(), end, sign) for sign, text, end in lines if sign != "-"]
+    for text, parse in ((diff(body), parse_diff), (codex(f"@@\n{body}"), parse_apply_patch)):
+        found = made(b"".join(old), text, parse).splitlines(keepends=True)
+        assert [line.rstrip() for line in found] == [line for line, _, _ in rest]
+        for line, (raw, end, sign) in zip(found, rest, strict=True):
+            assert sign == "+" or line == raw + end.encode()
+
+
+@given(_MIXED)
+def test_blocks_keep_the_bytes_of_as_many_lines_as_are_equal(
+    lines: list[tuple[str, str, str]],
+) -> None:
+    sides = ("".join(f"{text}\n" for sign, text, _ in lines if sign != no) for no in "+-")
+    search, replace = sides
+    old = [(text + end).encode() for sign, text, end in lines if sign != "+"]
+    found = made(b"".join(old), block(search, replace), parse_blocks).splitlines(keepends=True)
+    assert b"".join(found).replace(b"\r", b"").decode() == replace
+    alike = align(search.split("\n")[:-1], replace.split("\n")[:-1]).matched
+    assert align(old, found).matched >= alike
 
 
 class Counted(bytes):

@@ -252,7 +252,8 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         raise invalid("empty_hunk", number)
     old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
     new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
-    return PatchHunk(old, new, tuple(headers), at_end or not old, at=number)
+    signs = "".join(line[:1] for line in body)
+    return PatchHunk(old, new, tuple(headers), at_end or not old, at=number, signs=signs)
 
 
 _BLANK = ("", "\r")
@@ -622,13 +623,13 @@ def _numbered_hunk(lines: PatchLines) -> PatchHunk:
     body = None if found is None else _counted(lines, found)
     if body is None:
         body = _greedy(lines)
-    old, new = _sides(body, number)
     if not body:
         raise invalid("empty_hunk", number, head)
+    old, new, signs = _sides(body, number)
     line = int(found[1]) if found else None
     if not old:
-        return PatchHunk(old, new, after=line, at=number)
-    return PatchHunk(old, new, line=line or 0, at=number)
+        return PatchHunk(old, new, after=line, at=number, signs=signs)
+    return PatchHunk(old, new, line=line or 0, at=number, signs=signs)
 
 
 def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
@@ -678,15 +679,16 @@ def _greedy(lines: PatchLines) -> list[str]:
     return body
 
 
-def _sides(body: list[str], number: int) -> tuple[str, str]:
+def _sides(body: list[str], number: int) -> tuple[str, str, str]:
+    """The old lines of a hunk, the new ones, and the signs of all."""
     old: list[str] = []
     new: list[str] = []
-    last = ""
+    signs = last = ""
     for line in body:
         sign = line[:1] if line not in _BLANK else " "
         if sign == _NO_NEWLINE:
-            for side, signs in ((old, " -"), (new, " +")):
-                if last and last in signs:
+            for side, own in ((old, " -"), (new, " +")):
+                if last and last in own:
                     side[-1] = side[-1].removesuffix("\n")
             continue
         text = (line[1:] if line not in _BLANK else line) + "\n"
@@ -695,7 +697,8 @@ def _sides(body: list[str], number: int) -> tuple[str, str]:
         if sign in " +":
             new.append(text)
         last = sign
+        signs += sign
     for side in (old, new):
         if any(not text.endswith("\n") for text in side[:-1]):
             raise invalid("newline_within", number)
-    return "".join(old), "".join(new)
+    return "".join(old), "".join(new), signs

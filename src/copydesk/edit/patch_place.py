@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchRejected, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import align
+from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.folding import explain, indented_by
 from copydesk.text.nearest import Near, line_difference, nearest_of
@@ -376,7 +376,7 @@ class _Replacement:
         if is_exact and (there or not base.line_count or self._is_raw):
             made = [base.encoding.bytes_of(line) for line in theirs]
             edits: list[Edit] = []
-            for gap in align(there, made).gaps():
+            for gap in _gaps(hunk.signs, there, made):
                 raw = b"".join(made[gap.now_start : gap.now_stop])
                 edits.append(Edit(starts[gap.base_start], starts[gap.base_stop], raw))
             return edits, escapes
@@ -391,7 +391,7 @@ class _Replacement:
             for side in (was, new):
                 side[:1] = [(base.encoding.unmarked(text), closed) for text, closed in side[:1]]
         edits: list[Edit] = []
-        for gap in align(was, new).gaps():
+        for gap in _gaps(self._hunk.signs, was, new):
             first, stop = self._first + gap.base_start, self._first + gap.base_stop
             raw = self._ended(new[gap.now_start : gap.now_stop], first, stop)
             if first == stop == base.line_count and not base.ends_with_newline and raw:
@@ -411,6 +411,17 @@ class _Replacement:
             raw + (end if closed else b"")
             for raw, end, (_, closed) in zip(encoded, ends, lines, strict=True)
         )
+
+
+def _gaps(signs: str, old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[Gap]:
+    """Yield what changes between lines that are kept: those that the signs say, or equal ones."""
+    at = now = 0
+    for kept, changed in re.findall("( *)([-+]*)", signs or "-" * len(old) + "+" * len(new)):
+        at, now = at + len(kept), now + len(kept)
+        end, now_end = at + changed.count("-"), now + changed.count("+")
+        for gap in align(old[at:end], new[now:now_end]).gaps():
+            yield Gap(at + gap[0], at + gap[1], now + gap[2], now + gap[3])
+        at, now = end, now_end
 
 
 def occurrences(texts: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:

@@ -209,6 +209,7 @@ class PatchHunk(StringEdit):
     outermost first. `at_end`: the place ends the file. `line` is the number of its first line in
     the text that the patch was made from, 0 if unknown. Without `old` the place is after line
     `after`, and there is none if that is unknown. `at` is where the hunk begins in the patch.
+    `signs` are those of its lines, " -+" for kept, removed and added; empty if it has none.
     """
 
     headers: tuple[str, ...] = ()
@@ -216,6 +217,7 @@ class PatchHunk(StringEdit):
     line: int = 0
     after: int | None = None
     at: int = 0
+    signs: str = ""
 
     def __post_init__(self) -> None:
         """Allow a hunk without old lines."""
@@ -227,7 +229,7 @@ class PatchHunk(StringEdit):
         is_whole = not self.new or self.new.endswith("\n")
         if text and is_whole and not text.endswith("\n"):
             text += "\n"
-        return replace(self, new=text)
+        return replace(self, new=text, signs="")
 
 
 @dataclass(frozen=True, slots=True)
