@@ -460,22 +460,24 @@ def test_a_correction_is_shown_where_it_just_fits(
         (b"a\n", [("a", "b"), ("b", "c")], b"c\n"),
         (b"a b c d\n", [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("1 2", "5")], b"5 3 4\n"),
         (b"a a\n", [("a a", "a b"), ("a", "c")], b"c b\n"),
-        # an empty old text is the start
-        (b"a\n", [("", "x\n"), ("x\na", "y")], b"y\n"),
-        (b"a\r\nb\n", [("", "x\ny\n")], b"x\r\ny\r\na\r\nb\n"),
-        (b"b\na\r\n", [("", "x\ny\n")], b"x\ny\nb\na\r\n"),
-        (BOM + b"a\n", [("", "x\n")], BOM + b"x\na\n"),
+        # an empty old text is for an empty file
+        (b"", [("", "x\n"), ("x\n", "y\n")], b"y\n"),
+        (b"a\n", [("a\n", ""), ("", "x\n")], b"x\n"),
+        (BOM, [("", "x\n")], BOM + b"x\n"),
         (b"", [("", "x\n")], b"x\n"),
-        # whole lines but for the white space around; the indentation of the first is kept
-        (b"    a\n    b\n", [("a\nb", "x\ny")], b"    x\ny\n"),
-        (b"    a\n\tb\n", [(" a\n b", "x\n y")], b"    x\n    y\n"),
-        (b"    a\n      b\n", [(" a\n  b", " x\n   y\n  z\n z")], b"    x\n     y\n  z\n z\n"),
-        (b"    a\n      b\n", [(" a\n  b", " x\n y")], b"    x\n    y\n"),
-        (b"    a\n      b\n", [(" a\n  b", " x\ny")], b"    x\ny\n"),
-        (b"\ta\r\n\tb", [("a\nb", "x\ny\nz")], b"\tx\r\ny\r\nz"),
-        (b"a\nb\nc\n", [("b\n c ", "x")], b"a\nx\n"),
-        (b"a\nb\nc", [("b\n c ", "x")], b"a\nx"),
-        (b"a\nb\nc\n", [("a\n b", "x")], b"x\nc\n"),
+        # whole lines that are indented more, or less, by one amount, and the new ones with them
+        (b"    a\n    b\n", [("a\nb", "x\ny")], b"    x\n    y\n"),
+        (b"    if a:\n        b\n", [("if a:\n    b", "if c:\n    d\ne")], b"    if c:\n        d\n    e\n"),
+        (b"\t\ta\n\t\t\tb\n", [("\ta\n\t\tb\n", "\tx\n\n\t\t\ty\n")], b"\t\tx\n\n\t\t\t\ty\n"),
+        (b"a\n  b\n", [("    a\n      b\n", "    x\n  \n      y\n")], b"x\n  \n  y\n"),
+        (b"\t  a\n\t    b\n", [("  a\n    b", "  x")], b"\t  x\n"),
+        (b"\ta\r\n\tb", [("a\nb", "x\ny\nz")], b"\tx\r\n\ty\r\n\tz"),
+        (b"\xff\n  a\r\n\n  b\nc\n", [("a\n\t\nb\n", "x\n\ny\n")], b"\xff\n  x\r\n\n  y\nc\n"),
+        (b"a\nb\nc\n", [("b \nc ", "x")], b"a\nx\n"),
+        (b"a\nb\nc", [("b \nc ", "x")], b"a\nx"),
+        (b"  a\n  b\nc\n", [("a\nb\n", "")], b"c\n"),
+        # the lines of a block alone are indented again
+        (b"    if a:\n      b\n", [("if a:\n  b", "if a:\n    b")], b"    if a:\n        b\n"),
         (b"a\nb\n", [("b \n", "x\n")], b"a\nx\n"),
         (b"\x1ca\n", [("\x1ca ", "x")], b"x\n"),
         # of blanks alone: into the one blank line, or into that after the last newline
@@ -485,10 +487,10 @@ def test_a_correction_is_shown_where_it_just_fits(
         (b"a\r\n", [("  ", "x\ny")], b"a\r\nx\r\ny"),
         (b"", [("  ", "x")], b"x"),
         # bytes as they were shown
-        (b" \xff a\r\nb\r\n", [("\\xff a \n b", "c\n\\xff x")], b" c\r\n\xff x\r\n"),
-        (b"  a\n\\xff\n", [("a\n\\xff", "b\n\\xff c")], b"  b\n\\xff c\n"),
+        (b" \xff a\r\n b\r\n", [("\\xff a \nb", "c\n\\xff x")], b" c\r\n \xff x\r\n"),
+        (b"  a\n  \\xff\n", [("a\n\\xff", "b\n\\xff c")], b"  b\n  \\xff c\n"),
     ],
-)
+)  # fmt: skip
 def test_one_after_the_other(data: bytes, pairs: list[Pair], after: bytes) -> None:
     found = compile_in_order(Snapshot.of(data), pairs)
     assert found.change.apply(data) == after
@@ -497,8 +499,8 @@ def test_one_after_the_other(data: bytes, pairs: list[Pair], after: bytes) -> No
 
 
 def test_one_after_the_other_that_change_nothing() -> None:
-    found = compile_in_order(Snapshot.of(b"a b"), [("a", "a"), ("", ""), ("b", "c")])
-    assert (found.spans, found.no_op_count) == (((0, 1), (0, 0), (2, 3)), 2)
+    found = compile_in_order(Snapshot.of(b"a b"), [("a", "a"), (" ", " "), ("b", "c")])
+    assert (found.spans, found.no_op_count) == (((0, 1), (1, 2), (2, 3)), 2)
     assert compile_in_order(Snapshot.of(b"a b"), []).change.apply(b"a b") == b"a b"
 
 
@@ -517,6 +519,21 @@ def test_one_after_the_other_names_its_places_and_its_bytes() -> None:
         (b" a\nb\n a\n b\n", [("a \nb", "x")], 0, 2, (1, 3)),
         (b"a", [("  ", "x")], 0, 0, ()),
         (b"a\nb\n", [("b\n ", "x"), ("a\n x\n y", "z")], 1, 0, ()),
+        # of more than one indentation, or tabs for blanks
+        (b"    a\n\tb\n", [(" a\n b", "x\n y")], 0, 0, ()),
+        (b"    a\n      b\n", [(" a\n  b", " x\n y")], 0, 0, ()),
+        (b"a\nb\nc\n", [("a\n b", "x")], 0, 0, ()),
+        (b"\tif a:\n\t\tb\n", [("    if a:\n        b", "    c")], 0, 0, ()),
+        # of new lines one has not what is to be taken off
+        (b"a\n  b\n", [("    a\n      b\n", "    x\n  y\n")], 0, 0, ()),
+        (b"  a\n", [("\ta", "\tb")], 0, 0, ()),
+        # what changes nothing is there as given
+        (b"  a\nb\n", [("a \n", "a \n")], 0, 0, ()),
+        # the new lines are there already: around the old ones, as they are, or elsewhere
+        (b"if c:\n    a\n    b\n", [("a\nb\n", "if c:\n    a\n    b\n")], 0, 0, (1,)),
+        (b"  if c:\n    a\n    b\n", [("a\nb", "if c:\n  a\n  b")], 0, 0, (1,)),
+        (b"  a\n  b\n", [("a\nb", "  a\n  b")], 0, 0, (1,)),
+        (b"  a\n  b\n\nx\ny\n", [("a\nb\n", "x\ny\n")], 0, 0, (4,)),
     ],
 )
 def test_one_after_the_other_refused(
@@ -527,6 +544,66 @@ def test_one_after_the_other_refused(
     (found,) = refused.value.failures
     assert (refused.value.failed_index, found.index) == (index, index)
     assert (found.matches_count, found.lines) == (count, lines)
+
+
+@pytest.mark.parametrize("data", [b"a\n", b"\n", BOM + b"a"])
+def test_an_empty_old_text_has_no_place_among_lines(data: bytes) -> None:
+    with pytest.raises(InvalidArgs) as refused:
+        compile_in_order(Snapshot.of(data), [("a", "b")] * (b"a" in data) + [("", "x")])
+    assert refused.value.argument == f"edits[{int(b'a' in data)}].oldText"
+
+
+def test_of_an_indentation_that_differs_from_line_to_line_the_text_there_is_told() -> None:
+    data = b"def f():\n    if x:\n        run(x)\n"
+    with pytest.raises(PartialMatchFail) as refused:
+        compile_in_order(Snapshot.of(data), [("if x:\n  run(x)\n", "if y:\n  run(y)\n")])
+    (found,) = refused.value.failures
+    assert found.corrected_old_string in (data.decode()[9:], data.decode()[13:])
+    assert found.cause == ("indentation",)
+
+
+@st.composite
+def _programs(draw: st.DrawFn, unit: str, depth: int = 0) -> list[str]:
+    """Lines of Python, nested by `unit`, with equal ones among them."""
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 3))):
+        name, kind = draw(st.sampled_from("xyz")), draw(st.integers(0, 5))
+        if kind < 3 and depth < 3:
+            head = (f"if {name}:", f"class {name}:", f"def {name}(old):")[kind]
+            lines += [unit * depth + head, *draw(_programs(unit, depth + 1))]
+        elif kind == 3:
+            lines += [unit * depth + f'{name} = """', name, '"""']
+        elif kind == 4:
+            lines += [unit * depth + f"{name} = (", unit * (depth + 2) + "old", unit * depth + ")"]
+        else:
+            lines += [unit * depth + f"{name} = old", *[""] * draw(st.integers(0, 1))]
+    return lines
+
+
+@given(st.sampled_from(["\t", "    ", "  "]).flatmap(_programs), st.data())
+def test_what_compiles_before_a_rename_compiles_after_it(
+    lines: list[str], data: st.DataObject
+) -> None:
+    """Both texts are indented otherwise than the file; what is written is indented as it was."""
+    start = data.draw(st.integers(0, len(lines) - 1))
+    text = "\n".join(lines[start : data.draw(st.integers(start + 1, len(lines)))])
+    shift = data.draw(st.sampled_from(["", "\t", "  ", "    ", "  out", "    out", "\tout"]))
+    by = shift.removesuffix("out")
+    if shift != by:
+        text = "\n".join(line.removeprefix(by) for line in text.split("\n"))
+    else:
+        text = "\n".join(by + line if line else line for line in text.split("\n"))
+    text += data.draw(st.sampled_from(["", "\n"]))
+    newline = data.draw(st.sampled_from(["\n", "\r\n"]))
+    before = newline.join([*lines, ""]).encode()
+    compile(before, "before", "exec")
+    try:
+        found = compile_in_order(Snapshot.of(before), [(text, text.replace("old", "new"))])
+    except (PartialMatchFail, InvalidArgs):
+        return
+    after = found.change.apply(before)
+    compile(after, "after", "exec")
+    assert after.replace(b"new", b"old") == before
 
 
 @pytest.mark.parametrize(

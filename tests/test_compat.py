@@ -31,6 +31,7 @@ from copydesk.tools.ws_mod import ws_mod
 from support.batch_calls import call, nulls, put, refused
 
 TEXT = "one\ntwo\nthree\ntwo\n"
+NESTED = "class A:\n    def f(self):\n        if x:\n            y()\n"
 MEMBERS = {
     "guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)}),
     "inner": MemberConfig({"read_dirs": ("src",)}),
@@ -116,14 +117,16 @@ WRITTEN = [
     Case(EDITOR, replacing("", "new\n"), "new\n", before=""),
     Case("write_file", {"content": "a\r\nb\n"}, "a\r\nb\n", before="x\n"),
     Case("edit_file", edits(("one", "two two"), ("two two", "2")), "2\ntwo\nthree\ntwo\n"),
-    Case("edit_file", edits(("", "zero\n")), f"zero\n{TEXT}"),
+    Case("edit_file", edits(("", "zero\n")), "zero\n", before=""),
     Case("edit_file", edits(("three  ", "3")), "one\ntwo\n3\ntwo\n"),
-    Case("edit_file", edits(("if a:\n  b", "if a:\n    c")), "  if a:\n    c\n", before="  if a:\n    b\n"),
+    Case("edit_file", edits(("if a:\n  b", "if a:\n    c")), "  if a:\n      c\n", before="  if a:\n    b\n"),
+    Case("edit_file", edits(("if x:\n    y()", "if not x:\n    z()")), NESTED.replace("x:", "not x:").replace("y", "z"), before=NESTED),
+    Case("edit_file", edits(("if x:\n\ty()", "if not x:\n\tz()")), NESTED.replace("x:", "not x:").replace("y", "z").replace("    ", "\t"), before=NESTED.replace("    ", "\t")),
     Case("edit_file", edits(("\\xff a ", "\\xff b")), b"  \xff b\n\xe9\n", before=b"  \xff a\n\xe9\n"),
     Case("edit_file", edits(("\\xff\\x41 ", "\\xffZ")), b"  \xffZ\n\xe9\n", before=b"  \xff\\x41\n\xe9\n"),
-    Case("edit_file", edits(("q \\xff  \nz", "r\ns")), b"\tr\r\ns\r\n\xe9", before=b"\tq \xff\r\n  z\r\n\xe9"),
+    Case("edit_file", edits(("q \\xff  \nz", "r\ns")), b"\tr\r\n\ts\r\n\xe9", before=b"\tq \xff\r\n\tz\r\n\xe9"),
     Case("edit_file", edits(("  ", "x\ny")), b"a\r\nx\r\ny\r\nb\r\n\tc", before=b"a\r\n\r\nb\r\n\tc"),
-    Case("edit_file", edits(("a\n\tb", "c\nd")), "  c\r\nd\r\n", before="  a\r\n    b\r\n"),
+    Case("edit_file", edits(("a\n  b", "c\nd")), "  c\r\n  d\r\n", before="  a\r\n    b\r\n"),
     Case(EDITOR, inserting(4, "end"), f"{TEXT}end\n"),
     Case(EDITOR, inserting(1, "end"), "one\nend", before="one"),
     Case(EDITOR, inserting(1, "end\n"), "one\nend\n", before="one"),
@@ -191,6 +194,10 @@ REFUSED = [
     Case("edit_file", edits(("one", "two"), ("three", "3"), ("tow", "2")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 2}),
     Case("edit_file", edits(("one\ntwo", "1"), ("two\nthree", "2")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 1}),
     Case("edit_file", edits(("one", "1"), ("one", "1")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 1}),
+    Case("edit_file", edits(("", "zero\n")), code="INVALID_PARAM", data={"argument": "edits[0].oldText"}),
+    Case("edit_file", edits(("", "one\n")), before="\n", code="INVALID_PARAM"),
+    Case("edit_file", edits(("a\n\tb", "c\nd")), before="  a\n    b\n", code="PARTIAL_MATCH_FAIL"),
+    Case("edit_file", edits(("y()\nz()", "if x:\n    y()\n    z()")), before="if x:\n    y()\n    z()\n", code="PARTIAL_MATCH_FAIL"),
     Case("edit_file", edits((" b ", "c")), before="a\n  b\n\tb\n", code="PARTIAL_MATCH_FAIL"),
     Case("edit_file", {**edits(("one", "1")), "dry_run": True}, code="INVALID_PARAM", data={"argument": "dry_run"}),
     Case("edit_file", {"edits": [{"oldText": "one"}]}, code="INVALID_PARAM", data={"argument": "edits[0].newText"}),

@@ -30,11 +30,11 @@ class LineShown:
 class FailedEdit:
     """One edit of a batch that does not match exactly one place: its 0-based index, and near texts.
 
-    `lines` are those of the first matches. `nearest_lines`, `similarity` (percent) and
-    `difference` (`-` wanted, `+` found) describe the closest place. `cause` says why a text that
-    looks the same does not match there, `indented_by` by how many more columns the file is
-    indented. `corrected_old_string` is the text that would match, `similar_lines` are other
-    places like it.
+    `lines` are those of the first matches, or where the new text is already. `nearest_lines`,
+    `similarity` (percent) and `difference` (`-` wanted, `+` found) describe the closest place.
+    `cause` says why a text that looks the same does not match there, `indented_by` by how many more
+    columns the file is indented. `corrected_old_string` is the text that would match,
+    `similar_lines` are other places like it.
     """
 
     index: int

@@ -19,13 +19,13 @@ Where users could expect either of two behaviours:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from operator import add, itemgetter
 from typing import NamedTuple
 
-from copydesk.edit.patch_place import compile_hunks, place_hunks
+from copydesk.edit.patch_place import compile_hunks, lines_of, occurrences, place_hunks
 from copydesk.edit.request import BatchEdit, PatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     Clash,
@@ -39,7 +39,7 @@ from copydesk.errors import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
-from copydesk.text.folding import indented_by
+from copydesk.text.folding import indented_by, reindented
 from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.search import (
     SHOWN,
@@ -101,15 +101,16 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
 def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
     """Return the change that makes the edits in sequence, each on the result of those before.
 
-    If an old text is not found, it is matched by whole lines without the white space around each;
-    the new lines then take the indentation of the first. An empty one matches at the start. Raises
-    PartialMatchFail if one has no match or several, and EncodingRefused.
+    An old text that is not found is sought in whole lines that are all indented by one amount more
+    or less, whatever blanks end them; the new lines are then indented so as well. An empty one is
+    for an empty text. Raises PartialMatchFail if one has no match or several, or the new lines are
+    there already; InvalidArgs for an empty one, and EncodingRefused.
     """
     now, changes = base, [ChangeSet.of(base.size, ())]
     spans: list[Span] = []
     no_ops, escapes = 0, list[Escapes]()
-    for index, (old, new) in enumerate(edits):
-        one = _in_order(now, index, old, new)
+    for index, texts in enumerate(edits):
+        one = _in_order(now, index, *(text.replace("\r\n", "\n") for text in texts))
         now = now.edited(one.change)
         changes.append(one.change)
         spans += one.spans
@@ -122,71 +123,86 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
 
 
 def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
+    if not old and base.line_count:
+        raise InvalidArgs(
+            f"edits[{index}].oldText",
+            "must not be empty in a file that has lines: to insert text, give a line next to the"
+            " place, and repeat it in newText",
+        )
     if not old:
         return _inserted(base, base.start(0), new)
     edit = StringEdit(old, new)
     _check_known(base.encoding, [edit])
     (found,), olds = _found(base, [edit])
-    if not found.count:
-        loose = _loosely(base, edit)
-        if loose:
-            found, there, new = loose
-            if not there and found.count == 1:
-                return _inserted(base, found.spans[0][0], new)
-            edit = StringEdit(there or old, new)
-            if base.encoding.escapes:
-                raw = base.encoding.text(base.slice(*found.spans[0]))
-                olds = {0: raw.replace("\r\n", "\n")}
+    if not found.count and old != new:
+        found, there, new = _loosely(base, index, edit)
+        if found.count == 1 and not there:
+            return _inserted(base, found.spans[0][0], new)
+        edit = StringEdit(there or old, new)
+        olds = {0: there} if base.encoding.escapes else olds
     if found.count != 1:
         failure = _failure(base, [edit], [found]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
     return _batch(base, [edit], [_Replacement.of(base.encoding, edit)], found.spans[:1], olds)
 
 
-_BLANKS = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
-    map(chr, range(0x2000, 0x200B))
-)
-"""White space around a line, except record separators."""
-
-
 def _inserted(base: Snapshot, at: int, new: str) -> Batch:
     """The batch that inserts a text at a byte."""
     newline = _newline(base, at, after_line=False)
-    raw = newline.join(map(base.encoding.encode, new.replace("\r\n", "\n").split("\n")))
+    raw = newline.join(map(base.encoding.encode, new.split("\n")))
     return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
 
 
-def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, str, str] | None:
-    """Match the old text up to white space around lines: matches, first text, new text."""
-    old, new = (text.replace("\r\n", "\n").split("\n") for text in (edit.old, edit.new))
-    lines = list(base.texts(0, base.line_count))
-    lines += [""] * (base.ends_with_newline or not lines)
-    bare, wanted = ([line.strip(_BLANKS) for line in each] for each in (lines, old))
-    last = len(lines) - len(old)
-    places = [at for at in range(last + 1) if bare[at : at + len(old)] == wanted]
-    if not places:
-        return None
-    spans = tuple((base.start(at), _end_of(base, at + len(old) - 1)) for at in places)
-    there = "\n".join(lines[places[0] : places[0] + len(old)])
-    indent = _indent(lines[places[0]])
-    made = [indent + new[0].lstrip(_BLANKS)]
-    for number, line in enumerate(new[1:], 1):
-        was = _indent(old[number]) if number < len(old) else ""
-        deeper = len(_indent(line)) - len(was)
-        kept = not (was and _indent(line))
-        made.append(line if kept else indent + " " * deeper + line.lstrip(_BLANKS))
-    return Matches(len(spans), spans), there, "\n".join(made)
+def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str, str]:
+    """Match the old lines whatever blanks are around each; return the texts to exchange there.
+
+    There is no match if the lines of the only one are not all indented by one amount more or less,
+    or a new line lacks what is to be taken off. Raises PartialMatchFail if the new lines are there
+    already.
+    """
+    is_closed, count = edit.old.endswith("\n"), base.line_count
+    shown = [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
+    old, new = lines_of(edit.old), lines_of(edit.new)
+    places = [at for at in _bare(shown, old) if at + len(old) + is_closed <= len(shown)]
+    is_one = len(places) == 1
+    lines = range(places[0], places[0] + len(old)) if is_one else range(-1, -1)
+    if there := tuple(at + 1 for at in _standing(shown, new, lines)):
+        raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, there),))
+    stops = (_end_of(base, at + len(old) - 1, is_closed=is_closed) for at in places)
+    spans = tuple(zip(map(base.start, places), stops, strict=True))
+    made = reindented(edit.new, old, shown[lines.start : lines.stop]) if is_one else None
+    if made is None:
+        return Matches(0 if is_one else len(places), spans), "", ""
+    return Matches(1, spans), base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n"), made
 
 
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(_BLANKS))]
+def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:
+    """Yield where the new lines are already: around the lines `old`, or elsewhere.
+
+    Around them they may be indented by one amount more or less. Elsewhere they are exact and more
+    than one.
+    """
+    size, exact = len(new), set(occurrences(shown, new) if any(new) else ())
+    for at in _bare(shown, new):
+        is_around = at <= old.start and old.stop <= at + size
+        is_apart = size > 1 and (at + size <= old.start or old.stop <= at)
+        have = shown[at : at + size]
+        is_shifted = is_around and size > len(old) and reindented("", new, have) is not None
+        if is_shifted or (at in exact and (is_around or is_apart)):
+            yield at
 
 
-def _end_of(base: Snapshot, line: int) -> int:
-    """The byte after the text of a line, before its terminator; the end after the last line."""
+def _bare(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Every place of the wanted lines, if there are any, whatever blanks are around each."""
+    bare = ([line.strip(" \t") for line in each] for each in (lines, wanted))
+    return occurrences(*bare) if wanted else []
+
+
+def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
+    """The byte after a line, before its terminator unless `is_closed`; the end after the last."""
     if line >= base.line_count:
         return base.size
-    return base.start(line + 1) - len(base.terminator(line))
+    return base.start(line + 1) - (0 if is_closed else len(base.terminator(line)))
 
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:

@@ -252,7 +252,7 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         raise invalid("empty_hunk", number)
     old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
     new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
-    signs = "".join(line[:1] for line in body)
+    signs = "".join(line[0] for line in body)
     return PatchHunk(old, new, tuple(headers), at_end or not old, at=number, signs=signs)
 
 
@@ -627,9 +627,8 @@ def _numbered_hunk(lines: PatchLines) -> PatchHunk:
         raise invalid("empty_hunk", number, head)
     old, new, signs = _sides(body, number)
     line = int(found[1]) if found else None
-    if not old:
-        return PatchHunk(old, new, after=line, at=number, signs=signs)
-    return PatchHunk(old, new, line=line or 0, at=number, signs=signs)
+    where, after = (line or 0, None) if old else (0, line)
+    return PatchHunk(old, new, line=where, after=after, at=number, signs=signs)
 
 
 def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
@@ -683,12 +682,12 @@ def _sides(body: list[str], number: int) -> tuple[str, str, str]:
     """The old lines of a hunk, the new ones, and the signs of all."""
     old: list[str] = []
     new: list[str] = []
-    signs = last = ""
+    signs = ""
     for line in body:
         sign = line[:1] if line not in _BLANK else " "
         if sign == _NO_NEWLINE:
             for side, own in ((old, " -"), (new, " +")):
-                if last and last in own:
+                if signs and signs[-1] in own:
                     side[-1] = side[-1].removesuffix("\n")
             continue
         text = (line[1:] if line not in _BLANK else line) + "\n"
@@ -696,7 +695,6 @@ def _sides(body: list[str], number: int) -> tuple[str, str, str]:
             old.append(text)
         if sign in " +":
             new.append(text)
-        last = sign
         signs += sign
     for side in (old, new):
         if any(not text.endswith("\n") for text in side[:-1]):

@@ -424,8 +424,8 @@ def _gaps(signs: str, old: Sequence[Hashable], new: Sequence[Hashable]) -> Itera
         at, now = end, now_end
 
 
-def occurrences(texts: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
-    """Return every place of the wanted run of lines, overlaps included, in linear time (KMP)."""
+def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
+    """Return every place of the wanted lines, at least one, with overlaps, in linear time (KMP)."""
     border = [0]
     for one in wanted[1:]:
         length = border[-1]

@@ -605,6 +605,23 @@ def indented_by(mine: str, theirs: str) -> int | None:
     return shifts.pop() if len(shifts) == 1 else None
 
 
+def reindented(text: str, mine: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """Indent the lines of `text` more or less by what indents the lines `theirs` so beside `mine`.
+
+    None if that is not the same blanks for every pair of lines, or a line of `text` lacks those to
+    be taken off. Blank lines do not count, and stay.
+    """
+    pairs = [(_indent(a), _indent(b)) for a, b in zip(mine, theirs, strict=True) if a.strip()]
+    own, have = pairs[0] if pairs else ("", "")
+    more, less = have[: max(len(have) - len(own), 0)], own[: max(len(own) - len(have), 0)]
+    lines = text.split("\n")
+    if any(more + one != less + other for one, other in pairs) or any(
+        line.strip() and not line.startswith(less) for line in lines
+    ):
+        return None
+    return "\n".join(more + line[len(less) :] if line.strip() else line for line in lines)
+
+
 def visible(line: str) -> str:
     """The line with invisible characters shown: tabs, trailing spaces, look-alikes by code."""
     bare = line.rstrip(" ")

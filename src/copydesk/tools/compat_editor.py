@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Literal, cast
 
 from copydesk import errors
@@ -215,6 +216,10 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
             raise Told(f"No replacement was performed{words}", failure) from None
         remarks = compat_files.near_miss(failure, refusal_words(failure, context.lang, _VOICES))
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
+    except errors.InvalidArgs:  # an empty text is in every line
+        lines = [1, *(line + 1 for line in _lines_with(context, place, "\n"))]
+        refusal = errors.InvalidArgs("old_str", "must not be empty")
+        raise Told(f"No replacement was performed{_several('', lines)}", refusal) from None
     text = _text_of(done.base)
     first = text[: max(text.find(call.old_str.replace("\r\n", "\n")), 0)].count("\n")
     return _edited(context, call, done, place, first, call.new_str.count("\n"))
@@ -227,13 +232,9 @@ def _several(old: str, lines: list[int]) -> str:
 def _lines_with(context: Context, place: ClientPath, old: str) -> list[int]:
     """The lines (1-based) in which a text begins."""
     _, base = context.desk.contents(context.member, place.path)
-    pieces = [] if base is None else _text_of(base).split(old)
-    lines, at = dict[int, None](), 1
-    for piece in pieces[:-1]:
-        at += piece.count("\n")
-        lines[at] = None
-        at += old.count("\n")
-    return list(lines)
+    pieces = [] if base is None else _text_of(base).split(old)[:-1]
+    before = accumulate(piece.count("\n") for piece in pieces)
+    return list(dict.fromkeys(1 + at + i * old.count("\n") for i, at in enumerate(before)))
 
 
 def _replaced(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Rewrite:
@@ -243,12 +244,6 @@ def _replaced(context: Context, name: str, call: TextEditorCall, place: ClientPa
         return once_approved(
             context, name, lambda dry: batches.edit(member, name, request, Preconditions(), dry=dry)
         )
-    if not call.old_str:
-        _, base = context.desk.contents(member, place.path)
-        if base is not None and base.line_count:
-            lines = list(range(1, base.line_count + 1 + base.ends_with_newline))
-            refusal = errors.InvalidArgs("old_str", "must not be empty")
-            raise Told(f"No replacement was performed{_several('', lines)}", refusal)
     return once_approved(
         context, name, lambda dry: batches.edit_in_order(member, name, place.path, [pair], dry=dry)
     )
@@ -268,11 +263,9 @@ def _edited(
     start = max(0, line - SNIPPET_LINES)
     lines = _text_of(done.after).split("\n")
     end = line + SNIPPET_LINES + more + 1
-    snippet, which = f"a snippet of {place.given}", ""
-    if inserts:
-        snippet, which = "a snippet of the edited file", _CHECKED
+    of, which = ("the edited file", _CHECKED) if inserts else (place.given, "")
     check = f"Review the changes and make sure they are as expected{which}."
-    shown = _numbered("\n".join(lines[start:end]), snippet, start + 1)
+    shown = _numbered("\n".join(lines[start:end]), f"a snippet of {of}", start + 1)
     said = (
         f"The file {place.given} has been edited. {shown}{check} Edit the file again if necessary."
     )

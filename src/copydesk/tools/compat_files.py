@@ -249,9 +249,7 @@ def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     name = refusal.argument
     wanted = found[1] or ("array" if name in ("edits", "paths") else "string")
     wanted = "number" if wanted == "integer" else wanted
-    given: Mapping[str, object] = {}
-    if isinstance(arguments, Mapping):
-        given = cast("Mapping[str, object]", arguments)
+    given = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
     received = _js_type(given.get(name, ...))
     return f"Invalid input: expected {wanted}, received {received} at {name}"
 
@@ -311,9 +309,8 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
 def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
     """Lines of a file too large to read whole; FileTooLarge if they are too long."""
-    limit = 1 << 30
     wanted = f"-{max(tail - 1, 1)}~" if tail else ""
-    found = context.desk.read(context.member, place.path, wanted, max(head, 0) or limit)
+    found = context.desk.read(context.member, place.path, wanted, max(head, 0) or 1 << 30)
     is_cut = found.cut_by_characters or (found.cut_by_lines and not head)
     if is_cut or not (head or tail):
         raise errors.FileTooLarge(found.size_bytes, 0)
@@ -473,7 +470,7 @@ class EditFileCall(CompatCall):
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
             own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
-            if failure.failures[0].matches_count:
+            if failure.failures[0].lines:
                 raise Told(f"{failure.code}: {own}", failure, ()) from None
             words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
             raise Told(words, failure, near_miss(failure, own)) from None
@@ -534,10 +531,8 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
         shown = context.looking.in_order(context.member, place.path)
         entries = [(entry, self._size(context, place, entry)) for entry in shown]
         files = [size for entry, size in entries if entry.kind != "dir"]
-        if self.sortBy == "size":
-            entries.sort(key=lambda one: -one[1])
-        else:
-            entries.sort(key=lambda one: collation_key(one[0].name))
+        by_size = self.sortBy == "size"
+        entries.sort(key=lambda one: (-one[1],) if by_size else collation_key(one[0].name))
         rows = [
             f"{_kind(entry)} {entry.name:30} "
             + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
