@@ -186,9 +186,10 @@ def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[
     for at in _bare(shown, new):
         is_around = at <= old.start and old.stop <= at + size
         is_apart = size > 1 and (at + size <= old.start or old.stop <= at)
-        have = shown[at : at + size]
-        is_shifted = is_around and size > len(old) and reindented("", new, have) is not None
-        if is_shifted or (at in exact and (is_around or is_apart)):
+        is_wider = is_around and size > len(old)
+        if (at in exact and (is_around or is_apart)) or (
+            is_wider and reindented("", new, shown[at : at + size]) is not None
+        ):
             yield at
 
 
