@@ -476,6 +476,11 @@ def test_a_correction_is_shown_where_it_just_fits(
         (b"a\nb\nc\n", [("b \nc ", "x")], b"a\nx\n"),
         (b"a\nb\nc", [("b \nc ", "x")], b"a\nx"),
         (b"  a\n  b\nc\n", [("a\nb\n", "")], b"c\n"),
+        # exact text within lines stays so
+        (b"    a\n", [("a", "x\n    y\n\n        z")], b"    x\n    y\n\n        z\n"),
+        (b"    a b\n", [("b", "x\ny")], b"    a x\ny\n"),
+        (b"    a\n    b\n", [("a\n    b", "x\ny")], b"    x\ny\n"),
+        (b"    a\n", [("    a", "x\ny")], b"x\ny\n"),
         # the lines of a block alone are indented again
         (b"    if a:\n      b\n", [("if a:\n  b", "if a:\n    b")], b"    if a:\n        b\n"),
         (b"a\nb\n", [("b \n", "x\n")], b"a\nx\n"),
@@ -527,6 +532,9 @@ def test_one_after_the_other_names_its_places_and_its_bytes() -> None:
         # of new lines one has not what is to be taken off
         (b"a\n  b\n", [("    a\n      b\n", "    x\n  y\n")], 0, 0, ()),
         (b"  a\n", [("\ta", "\tb")], 0, 0, ()),
+        # one line without its indentation, and new ones that may be indented by it or not
+        (b"def f():\n    a\n", [("a", "if x:\n    a\ny")], 0, 1, ()),
+        (b"\ta\r\n\tb\n", [("a\r\n", "if x:\n  a\n")], 0, 1, ()),
         # what changes nothing is there as given
         (b"  a\nb\n", [("a \n", "a \n")], 0, 0, ()),
         # the new lines are there already: around the old ones, as they are, or elsewhere

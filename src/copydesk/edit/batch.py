@@ -140,10 +140,29 @@ def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
             return _inserted(base, found.spans[0][0], new)
         edit = StringEdit(there or old, new)
         olds = {0: there} if base.encoding.escapes else olds
+    elif found.count == 1:
+        _check_lead(base, index, found.spans[0][0], edit)
     if found.count != 1:
         failure = _failure(base, [edit], [found]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
     return _batch(base, [edit], [_Replacement.of(base.encoding, edit)], found.spans[:1], olds)
+
+
+def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> None:
+    """Raise PartialMatchFail if the old text is a line but for its indentation, as is a new line.
+
+    The new line may be meant as it is, at less indentation, or below the first one.
+    """
+    line, (first, *more) = base.line_at(start), lines_of(edit.old)
+    lead = base.text(line).removesuffix(first)
+    is_line = bool(first) and not more and not lead.strip(" \t")
+    if is_line and any(one.strip() and not one.startswith(lead) for one in lines_of(edit.new)[1:]):
+        failure = FailedEdit(
+            *(index, "without indentation", 1, (), f"{line + 1}~{line + 1}"),
+            indented_by=len(lead.expandtabs(8)),
+            corrected_old_string=lead + edit.old,
+        )
+        raise PartialMatchFail(index, (failure,))
 
 
 def _inserted(base: Snapshot, at: int, new: str) -> Batch:

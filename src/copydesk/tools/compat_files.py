@@ -100,8 +100,7 @@ def place_of(context: Context, text: str) -> ClientPath:
         raise Told(words, errors.InvalidPath("absolute path outside of the workspace"))
     if "\0" in text:
         raise errors.InvalidPath("NUL in path")
-    full = posixpath.normpath(posixpath.join(root_of(context), text))
-    full = "/" + full.lstrip("/")
+    full = "/" + posixpath.normpath(posixpath.join(root_of(context), text)).lstrip("/")
     try:
         return ClientPath(text, full, context.path_below(full, folder=True))
     except errors.InvalidPath as refusal:
@@ -174,9 +173,12 @@ class CompatCall(ToolCall):
             words, remarks, refusal = told.words, told.remarks, told.refusal
         except Refusal as found:
             words, remarks, refusal = self.words(context, found, place), (), found
-        how = (self.voices, self.only_text)
-        path = None if place is None else str(place.path)
-        return refused(self.raw, refusal, context.lang, words, remarks, path, *how)
+        return refused(
+            *(self.raw, refusal, context.lang, words, remarks),
+            path=None if place is None else str(place.path),
+            voices=self.voices,
+            only_text=self.only_text,
+        )
 
     @abstractmethod
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
@@ -299,8 +301,7 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
     data = document.data
     text = data.decode("utf-8", "replace") if encoding is None else encoding.decode(data)
     if head:
-        lines = text.removesuffix("\n").split("\n") if text else []
-        return "\n".join(lines[: max(head, 0)]) if len(lines) else ""
+        return "\n".join(text.removesuffix("\n").split("\n")[: max(head, 0)])
     if tail:
         lines = text.replace("\r\n", "\n").split("\n") if text else []
         return "\n".join(lines[-tail:] if tail > 0 else [])
@@ -470,19 +471,17 @@ class EditFileCall(CompatCall):
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
             own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
-            if failure.failures[0].lines:
+            if failure.failures[0].lines:  # of places that are known
                 raise Told(f"{failure.code}: {own}", failure, ()) from None
             words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
             raise Told(words, failure, near_miss(failure, own)) from None
-        real = context.looking.info(context.member, place.path).real
+        real = real_path(context, context.looking.info(context.member, place.path).real)
         before, after = (
             text.encoding.decode(text.data).replace("\r\n", "\n")
             for text in (done.base, done.after)
         )
-        diff = patch(before, after, real_path(context, real))
-        fence = "```"
-        while fence in diff:
-            fence += "`"
+        diff = patch(before, after, real)
+        fence = "`" * max([3, *(1 + len(run) for run in re.findall("`{3,}", diff))])
         said = f"{fence}diff\n{diff}{fence}\n\n"
         return answered(context, self, done, said, dry=self.dryRun)
 
