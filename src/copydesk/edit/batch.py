@@ -187,8 +187,10 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
     lines = range(places[0], places[0] + len(old)) if is_one else range(-1, -1)
     if there := tuple(at + 1 for at in _standing(shown, new, lines)):
         raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, there),))
-    stops = (_end_of(base, at + len(old) - 1, is_closed=is_closed) for at in places)
-    spans = tuple(zip(map(base.start, places), stops, strict=True))
+    spans = tuple(
+        (base.start(at), _end_of(base, at + len(old) - 1, is_closed=is_closed))
+        for at in places[:SHOWN]
+    )
     made = reindented(edit.new, old, shown[lines.start : lines.stop]) if is_one else None
     if made is None:
         return Matches(0 if is_one else len(places), spans), "", ""
