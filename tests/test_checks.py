@@ -665,7 +665,7 @@ def test_a_cloned_workspace_runs_no_command_until_a_person_allows_it(
 
 
 def test_a_program_of_the_workspace_that_was_changed_is_not_allowed(tmp_path: Path) -> None:
-    """Agents may write it; settings that hold no program may change."""
+    """Agents may write it; settings may change for tools whose settings name no program."""
     root = tmp_path / "root"
     tool, script = root / "tool", root / "tools" / "lint.py"
     script.parent.mkdir(parents=True)
@@ -683,7 +683,11 @@ def test_a_program_of_the_workspace_that_was_changed_is_not_allowed(tmp_path: Pa
         assert not trust.is_given()
     trust.give()
     (root / "set.toml").write_text("a = 1\n")
-    assert trust.is_given()
+    assert not trust.is_given(), "they may be of a linter that loads what they name"
+    ruff = Trust(str(root), [Rule("*", "ruff", command=("ruff", "--config={root}/set.toml"))])
+    ruff.give()
+    (root / "set.toml").write_text("a = 2\n")
+    assert ruff.is_given()
     link = tmp_path / "link"
     link.symlink_to(tool)
     linked = Trust(str(root), [Rule("*", "a", command=(str(link),))])

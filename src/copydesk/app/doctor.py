@@ -503,8 +503,8 @@ def _checks(root: str) -> Iterator[Finding]:
     if not commands or config is None:
         return
     trust = Trust(root, config.checks)
-    if trust.is_inside:
-        found = f"{trust.path} is in the workspace, where agents may write: no command runs"
+    if trust.inside:
+        found = f"{trust.inside} is in the workspace, where agents may write: no command runs"
         yield Finding("trust", False, found, "serve a folder below, not the home folder")
     elif trust.is_given():
         yield Finding("trust", True, f"commands of checks may run ({trust.path})")

@@ -21,11 +21,11 @@ import tempfile
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import chain, count
 from typing import Any, Literal, cast
 from xml.parsers import expat
 
@@ -84,8 +84,9 @@ class Diagnostic:
 class NotRun(Exception):
     """A check gave no answer.
 
-    `reason` is one of untrusted, missing, timeout, output, died, failed and large; `detail` is what
-    the system or the command said. `passes`: the next attempt may succeed.
+    `reason` is one of untrusted, missing, timeout, output, died, failed and large; or text, whole,
+    runner and copy: what such a command would run cannot be told. `detail` is what the system or
+    the command said, or those words. `passes`: the next attempt may succeed.
     """
 
     def __init__(self, reason: str, detail: str = "", *, passes: bool = False) -> None:
@@ -339,14 +340,14 @@ class Commands:
             raise NotRun("failed", refused.strerror or str(refused), passes=True) from None
 
     def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Diagnostic]:
+        check_words(rule.command)
+        parts = re.split(r"[\s\0'\"=@]+", "\0".join(rule.command)) if rule.is_together else ()
+        for copied in files.keys() & set(map(os.path.normpath, parts)):
+            raise NotRun("copy", copied)
         paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
-        argv: list[str] = []
-        for word in rule.command:
-            if word == "{files}":
-                argv += paths
-            else:
-                known = {"path": paths[0], "root": self._root}
-                argv.append(_filled(word, known))
+        known = {"path": paths[0], "root": self._root}
+        words = (paths if word == "{files}" else [_filled(word, known)] for word in rule.command)
+        argv = [*chain.from_iterable(words)]
         program = program_of(rule, self._root)
         if program is None:
             raise NotRun("missing", argv[0], passes=True)
@@ -360,7 +361,8 @@ class Commands:
             else:
                 given.write(next(iter(files.values())))
                 given.seek(0)
-            status, output = _output([program, *argv[1:]], scratch, given.fileno(), rule.seconds)
+            argv[0], environ = program, {**_environment(self._root), "TMPDIR": scratch}
+            status, output = _output(argv, scratch, environ, given.fileno(), rule.seconds)
         names = {name: path for path in files for name in self._names(path, scratch)}
         if not rule.is_together:
             names |= dict.fromkeys(_STDIN, next(iter(files)))
@@ -381,21 +383,44 @@ def program_of(rule: Rule, root: str) -> str | None:
     if os.path.sep in program:
         is_there = os.path.isabs(program) and os.access(program, os.X_OK)
         return program if is_there and os.path.isfile(program) else None
-    return shutil.which(program, path=_search_path())
+    return shutil.which(program, path=os.pathsep.join(_search_path()))
 
 
-def _search_path() -> str:
+def _search_path() -> Iterator[str]:
     """The absolute folders of PATH: relative ones would be searched in the current folder."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(filter(os.path.isabs, folders))
+    return filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
 
 
-def _output(argv: Sequence[str], folder: str, given: int, seconds: int) -> tuple[int, bytes]:
+def _environment(root: str) -> dict[str, str]:
+    """The variables that a command gets; none of them leads below the root.
+
+    Nor does Python import a checked module from the folder that the command runs in.
+    """
+    path = os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder))
+    values = ((name, os.environ.get(name, "")) for name in _PASSED_ON)
+    return {
+        **{name: value for name, value in values if value and not _is_in(root, value)},
+        "PATH": path,
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "PYTHONSAFEPATH": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _is_in(folder: str, paths: str) -> bool:
+    """Whether one of the paths is the folder or below it, as it is spelled or as it resolves."""
+    return any(
+        os.path.join(way(path), "").startswith(os.path.join(folder, ""))
+        for path in filter(os.path.isabs, paths.split(os.pathsep))
+        for way in (os.path.abspath, os.path.realpath)
+    )
+
+
+def _output(
+    argv: Sequence[str], folder: str, environ: Mapping[str, str], given: int, seconds: int
+) -> tuple[int, bytes]:
     """Run a command; return its exit status and output. Raises NotRun and Cancelled."""
-    environ = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    # The folder may contain a checked module, which must not be imported.
-    environ |= {"PATH": _search_path(), "TMPDIR": folder}
-    environ |= {"NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"}
     deadline = time.monotonic() + seconds
     process = subprocess.Popen(
         argv,
@@ -465,31 +490,94 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagno
 
 
 _SETTINGS = (".toml", ".json", ".yaml", ".yml", ".ini", ".cfg")
-"""Suffixes of files that are not programs."""
+"""Suffixes of settings, which may change if they are for one of these tools."""
+
+_NO_PLUGINS = frozenset(
+    (
+        "ruff",
+        "black",
+        "gofmt",
+        "rustfmt",
+        "clang-format",
+        "shellcheck",
+        "shfmt",
+        "yamllint",
+        "taplo",
+    )
+)
+"""Tools that run nothing because a file says so, wherever they look for their settings."""
+
+_INTERPRETER = r"(?:ba|da|a|k|mk|z|fi|tc|c)?sh|(?:python|pypy)[\d.]*|perl|ruby|node|php|lua|julia"
+_UNTOLD = re.compile(
+    r"""(?xs)  # of words that each have \0 before them, and one \0 at the end
+    (?P<runner>  # runs whatever the files of a folder say
+        (?:\0|[;|&(`]\s*+)(?:(?:exec|env|\w++=\S*+)\s++)*+(?:[^\0\s;|&()`]*/)?
+        (?:make|gmake|ninja|just|rake|ant|mvn|gradle|cargo|npm|pnpm|yarn|bun|tox|nox|py\.?test
+          |pre-commit)(?=[\0\s;|&)`])
+    ) | (?P<text>
+        # a path within a text, or among words that are made one
+        \0(?=[^\0]*\{(?:path|root)\})(?![\w.,:=@%+/~{}-]*\0)[^\0]*
+        | \0(?:eval|ssh|watch|parallel)\0.*\{(?:path|root)\}
+        # an interpreter, which another program may start
+        | \A(?:\0(?:[^\0]*/)?
+              (?:env|find|nice|nohup|poetry|setsid|stdbuf|sudo|time|timeout|uv|xargs)(?=\0)
+            (?:\0(?!(?:[^\0]*/)?INTERPRETER\0)[^\0]*+)*+)?+ \0(?:[^\0]*/)?INTERPRETER(?=\0)
+        (?: # without a script it runs its standard input; some options only read, -m is a module
+            (?:\0(?!-[mncl]\0|-wc\0)-\w+)*\0\Z
+            # after options, some with a value: a path as its text; what it is given as its script
+            | (?:\0(?!(?:-[mncl]|-wc|--check|--syntax-check)\0)[-+][^\0]+
+                (?:(?<=[oOWXIr])\0[^-\0][^\0]*)?)*
+              \0(?:-\w*c\w*\0[^\0]*\{(?:path|root)\}
+                |[^\0]*\{path\}|(?:\{files\}|-|/dev/stdin)\0))
+    )""".replace("INTERPRETER", f"(?:{_INTERPRETER})")
+)
+"""Finds what a command would run that its words do not tell."""
+
+_BETWEEN = re.compile(r"[\s=:,;@'\"`()<>|&!]+")
+_PATTERN = re.compile(r"[^/]*[*?\[{].*")
+
+
+def check_words(command: Sequence[str]) -> None:
+    """Raise NotRun if the command would run what its words do not tell, such as a file's name.
+
+    A name that is a word of its own, behind a program's script or text, is only a name.
+    """
+    for at in _UNTOLD.finditer("".join(f"\0{word}" for word in command) + "\0"):
+        raise NotRun(str(at.lastgroup), " ".join(at[0].split("\0")).strip())
 
 
 class Trust:
-    """Commands of workspaces that the person allowed; in a file that nobody else can write."""
+    """Commands of workspaces that the person allowed; in a file that nobody else can write.
+
+    What is allowed are these very commands, while what they reach below the root, where agents may
+    write, is what it was.
+    """
 
     def __init__(self, root: str, rules: Iterable[Rule]) -> None:
         self._root = os.path.realpath(root)
+        self._below = os.path.join(self._root, "")
         self._rules = tuple(one for one in rules if one.command)
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
         self.path = os.path.join(os.path.abspath(home), "copydesk", "trusted.json")
 
     @property
-    def is_inside(self) -> bool:
-        """Whether the file is in the workspace, where agents may write; then it does not count."""
-        real = os.path.realpath(self.path)
-        return os.path.commonpath([real, self._root]) == self._root
+    def inside(self) -> str:
+        """What must not lie in the workspace, where agents may write: if it does, nothing runs.
+
+        That is the file of permissions, the home folder with its settings, and that of the copies.
+        """
+        places = self.path, os.path.expanduser("~"), tempfile.gettempdir()
+        return next((one for one in places if _is_in(self._root, one)), "")
 
     def is_given(self) -> bool:
-        """Whether exactly these commands, and the workspace programs they run, are allowed."""
-        return not self.is_inside and self._kept().get(self._root) == self._digest()
+        """Whether exactly these commands, and what they reach below the root, are allowed."""
+        with suppress(NotRun):
+            return not self.inside and self._kept().get(self._root) == self._digest()
+        return False
 
     def give(self) -> None:
-        """Allow the commands; raises OSError."""
+        """Allow the commands; raises OSError, and NotRun as `reached` does."""
         self._keep({**self._kept(), self._root: self._digest()})
 
     def take_back(self) -> None:
@@ -498,30 +586,91 @@ class Trust:
         if kept.pop(self._root, None) is not None:
             self._keep(kept)
 
-    def _digest(self) -> str:
-        """The digest of what is allowed: the commands, and the contents of the files they run.
+    def reached(self, rule: Rule) -> dict[str, str]:
+        """What a command reaches below the root: the digest of each path, empty for no file.
 
-        Only files below the root count, since agents may write those.
+        That are the paths that it names, folders with all that is in them, and what a program there
+        is installed with. Raises NotRun for a command whose ways cannot be followed.
         """
+        check_words(rule.command)
+        tool = rule.command[2:3] if rule.command[1:2] == ("-m",) else rule.command[:1]
+        has_plugins = _NO_PLUGINS.isdisjoint(map(os.path.basename, tool))
+        seen, found = {os.sep}, dict[str, str]()
+        todo = [*self._paths(*rule.command), program_of(rule, self._root) or os.sep]
+        while todo:
+            path = todo.pop()
+            for one in {os.path.abspath(path), os.path.realpath(path)} - seen:
+                seen.add(one)
+                todo += self._next(one)
+                if one.startswith(self._below):
+                    found[one] = self._content(one)
+                elif has_plugins and self._below.startswith(os.path.join(one, "")):
+                    raise NotRun("whole", path)
+        return {
+            one: digest
+            for one, digest in found.items()
+            if has_plugins or not one.endswith(_SETTINGS) or os.path.dirname(one) in found
+        }
+
+    def covered(self, rule: Rule) -> list[str]:
+        """The files and whole folders in `reached`, from the root; raises NotRun as that does."""
+        found = self.reached(rule)
+        tops = (path for path in found if os.path.dirname(path) not in found)
+        return sorted(
+            os.path.relpath(path, self._root) + os.sep * os.path.isdir(path)
+            for path in tops
+            if os.path.exists(path) or not any(_BETWEEN.match(path.removeprefix(o)) for o in found)
+        )
+
+    def _paths(self, *words: str) -> Iterator[str]:
+        """All paths that the words may name, alone or among others, and programs of the PATH."""
+        folder = os.path.join(tempfile.gettempdir(), "copydesk-check-")
+        search = _environment(self._root)["PATH"]
+        for word in words:
+            text = os.path.expandvars(_filled(word, {"path": "", "root": self._root}))
+            text = text.replace(self._root, "\0")
+            parts = (text, *re.split("['\"]", text), *_BETWEEN.split(text))
+            for piece in (_PATTERN.sub("", part) for part in parts):
+                for at in {0, *map(piece.find, ("/", "~", "..", "\0"))} - {-1}:
+                    path = os.path.expanduser(piece[at:].replace("\0", self._root))
+                    yield shutil.which(path, path=search) or os.path.join(folder, path)
+
+    def _next(self, path: str) -> Iterator[str]:
+        """What belongs to a path: a link's target, a folder's folders and links, a program's needs.
+
+        A script needs its interpreter; both have their modules in their folder, or beside `bin`.
+        """
+        with suppress(OSError):
+            if os.path.islink(path):
+                yield os.path.join(os.path.dirname(path), os.readlink(path))
+            elif path.startswith(self._below) and os.path.isdir(path):
+                yield from (
+                    one.path for one in os.scandir(path) if one.is_symlink() or one.is_dir()
+                )
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                with open(path, "rb") as file:
+                    script = re.match("#!(.*)", os.fsdecode(file.readline(_LONGEST)))
+                yield from self._paths(script[1]) if script else ()
+                if script or re.fullmatch(_INTERPRETER, os.path.basename(path)):
+                    folder, name = os.path.split(os.path.dirname(path))
+                    folders = folder if name in ("bin", ".bin") else "", os.path.join(folder, name)
+                    yield from (one for one in folders if one.startswith(self._below))
+
+    def _digest(self) -> str:
+        """The digest of what is allowed: the commands, and all that they reach below the root."""
         commands = sorted((one.name, one.glob, *one.command) for one in self._rules)
-        files = {name: self._content(name) for one in self._rules for name in self._files_of(one)}
+        files = {path: found for one in self._rules for path, found in self.reached(one).items()}
         told = json.dumps([self._root, commands, *([files] if files else [])], sort_keys=True)
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def _files_of(self, rule: Rule) -> Iterable[str]:
-        """The files below the root that a command names, except plain settings."""
-        program = program_of(rule, self._root)
-        for word in (os.path.realpath(program) if program else "", *rule.command[1:]):
-            text = _filled(word, {"root": self._root, "path": ""})
-            at = text.find(self._root)
-            real = os.path.realpath(text[at:]) if at >= 0 else ""
-            is_below = real.startswith(os.path.join(self._root, ""))
-            if is_below and os.path.isfile(real) and not real.endswith(_SETTINGS):
-                yield real
-
     def _content(self, path: str) -> str:
-        """The digest of a file, cached while the file is unchanged; empty if it is gone."""
+        """The digest of a file, cached while it is unchanged, or a folder's list; else empty."""
         try:
+            if not os.path.isfile(path):  # a whole environment may be below, so nothing is read
+                stats = {one.name: one.stat(follow_symlinks=False) for one in os.scandir(path)}
+                return str(
+                    sorted((k, v.st_ino, v.st_size, v.st_mtime_ns) for k, v in stats.items())
+                )
             with open(path, "rb") as file:
                 found = os.fstat(file.fileno())
                 stamp = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -545,11 +694,10 @@ class Trust:
     def _keep(self, kept: Mapping[str, str]) -> None:
         folder = os.path.dirname(self.path)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=folder)
-        try:
+        with tempfile.TemporaryDirectory(
+            dir=folder
+        ) as beside:  # whatever interrupts, it is removed
+            handle, path = tempfile.mkstemp(dir=beside)
             with open(handle, "w", encoding="utf-8") as file:
                 json.dump(kept, file, indent=1)
-            os.replace(beside, self.path)
-        except BaseException:  # an interrupted write, by Ctrl-C too, leaves no file behind
-            os.unlink(beside)
-            raise
+            os.replace(path, self.path)

@@ -23,8 +23,8 @@ from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
-from copydesk.errors import AccessDenied, InvalidArgs, Refusal
-from copydesk.store.checks import Trust
+from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
+from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools import reference
@@ -32,6 +32,7 @@ from copydesk.tools.answers import Answer, LongTexts, saved_data
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.reference import all_tools
+from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
@@ -546,17 +547,22 @@ def _trust(options: argparse.Namespace) -> int:
     trust = Trust(root, config.checks)
     if options.revoke:
         trust.take_back()
-    elif trust.is_inside:
-        raise UsageError(f"{trust.path} is in the workspace, where agents may write")
-    rows = [[one.glob, one.name, shlex.join(one.command)] for one in config.checks if one.command]
+    elif trust.inside:
+        raise UsageError(f"{trust.inside} is in the workspace, where agents may write")
+    rows: list[list[str]] = []
+    for rule in (one for one in config.checks if one.command and not options.revoke):
+        try:
+            covered = " ".join(trust.covered(rule))
+        except NotRun as none:
+            told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
+            raise UsageError(check_words(told, config.lang)) from None
+        rows.append([rule.glob, rule.name, shlex.join(rule.command), covered])
     if rows and not options.json:
-        out(terminal.table([("FILES", "CHECK", "COMMAND"), *rows]))
-    given = not rows or options.revoke or trust.is_given() or options.yes or _agrees(config.lang)
-    if given and rows and not options.revoke:
+        out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
+    given = not rows or trust.is_given() or options.yes or _agrees(config.lang)
+    if given and rows:
         trust.give()
-    state = "given" if given else "open"
-    if options.revoke or not rows:
-        state = "revoked" if options.revoke else "none"
+    state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
     if options.json:
         dump({"status": "ok" if given else "error", "state": state, "commands": rows})
     else:
