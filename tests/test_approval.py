@@ -15,7 +15,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk import checks as gates
-from copydesk.desk.backends.api import Decision, Decisions, Verdict, Version
+from copydesk.desk.backends.api import Decision, Decisions, Journal, Verdict, Version
 from copydesk.desk.checks import Approving, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
@@ -374,10 +374,10 @@ def test_rights_and_policy_of_the_moment_of_the_write_count(
     a, b, c = (RelPath.parse(f"{name}.txt") for name in "abc")
     base = Snapshot.of(b"a\n")
     made = FileEdit(a, base, ChangeSet.of(2, [Edit(0, 1, b"b")]))
-    approving = Approving(desk.desk._set.decisions, desk.clock)
+    approving = Approving(desk.desk._set.decisions, desk.journal, desk.clock)
 
     def check() -> object:
-        return approving.check(member, None, a, made, created=created, files=2, others=[b], to=c)
+        return approving.check(member, None, a, made, created=created, others=[b], to=c)
 
     if error is None:
         assert check() is None
@@ -427,7 +427,7 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
     plan, ann = ("hunk", 7), Member("ann", Rules(), policy=Policy("human"))
     decisions = Kept()
     decisions.refused = 2  # a comment has the place of the lapse
-    approving = Approving(cast(Decisions, decisions), lambda: 99)
+    approving = Approving(cast(Decisions, decisions), cast(Journal, None), lambda: 99)
     bound = before_of(MADE, created=created), after_of(MADE, to)
     if verdict:
         decision = Decision(plan, "ann", "a.txt", verdict, "eve", 5, *bound, "no")
@@ -504,7 +504,7 @@ def test_an_edit_is_recorded_with_the_approval_that_let_it_pass(
 ) -> None:
     monkeypatch.setattr(gates, "_MOST_PASSED", 2)
     decisions, ann = Kept(), Member("ann", Rules())
-    approving = Approving(cast(Decisions, decisions), lambda: 99)
+    approving = Approving(cast(Decisions, decisions), cast(Journal, None), lambda: 99)
     plans = [("hunk", number) for number in range(1, 5)]
     bound = before_of(MADE, created=False), after_of(MADE, None)
 

@@ -57,8 +57,8 @@ class MemberConfig:
     `auto_lines`: the most lines of an edit that it writes without showing it first. `apply` is the
     default of that argument in its calls, "" for that of all members. `approval` says who approves
     what it writes; `approval_paths` are exceptions, pairs of a glob and an approver, of which the
-    last match decides. The member may itself approve `self_lines` of one edit and `self_files` of
-    one transaction; None is unlimited.
+    last match decides. The member may itself approve `self_lines` and `self_files`, of one
+    transaction and of what it writes within a minute; None is unlimited.
     """
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -303,7 +303,7 @@ class OpenWorkspace(Closing):
             ttl_ms=config.ttl_seconds * 1000,
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
-        approving = Approving(setting.decisions, setting.clock)
+        approving = Approving(setting.decisions, setting.journal, setting.clock)
         writer = Writer(
             *(self.files, turns, self.journal, self.recovery, clock),
             *(setting.named, approving, checks),

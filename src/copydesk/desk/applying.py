@@ -517,7 +517,8 @@ class Transactions:
             opened = self._opened(files.values(), held, refused)
             for file in opened:
                 self._draft(file, refused)
-                self._approve(file, owner, len(opened), refused)
+            for file in opened:
+                self._approve(file, owner, opened, refused)
             if not refused:
                 self._check(opened, owner, refused)
             if refused:
@@ -642,13 +643,16 @@ class Transactions:
             if isinstance(draft.after, Snapshot):
                 now = Whole(draft.after)
 
-    def _approve(self, file: _File, owner: Owner, files: int, refused: dict[str, Refusal]) -> None:
+    def _approve(
+        self, file: _File, owner: Owner, files: Sequence[_File], refused: dict[str, Refusal]
+    ) -> None:
         """Refuse those plans for the file that need a person's approval and have none.
 
         A person is shown each plan alone, on the current file; so a plan that is made on the result
         of others passes if it is the same change, moved.
         """
         ahead: ChangeSet | None = None
+        together = [(one.real, draft) for one in files for draft in one.drafts.values()]
         for plan in (plan for plan in file.plans if plan.id in file.drafts):
             draft, member = file.drafts[plan.id], owner(plan)
             if draft.replaces_nothing:
@@ -659,7 +663,7 @@ class Transactions:
                 why = self._approving.check(
                     *(member, version_of(plan), file.real, shown),
                     created=file.opened is None,
-                    files=files,
+                    together=together,
                     to=file.to if isinstance(plan.request, MoveFile) else None,
                 )
                 if isinstance(plan.request, FileOperation):

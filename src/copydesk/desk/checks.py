@@ -19,7 +19,15 @@ from functools import reduce
 from threading import Lock
 from typing import Final, TypeVar
 
-from copydesk.desk.backends.api import REFUSING, Decision, Decisions, Version, encode
+from copydesk.desk.backends.api import (
+    REFUSING,
+    Decision,
+    Decisions,
+    Entry,
+    Journal,
+    Version,
+    encode,
+)
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval, Draft
@@ -41,7 +49,7 @@ from copydesk.store.locks import held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import line_counts, regions
+from copydesk.text.unified import counts, line_counts, regions
 
 
 def before_of(made: Revision, *, created: bool) -> str:
@@ -81,6 +89,8 @@ def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
 
 
 _MOST_PASSED: Final = 1_000
+_OF_LATE_MS: Final = 60_000
+_PAGE: Final = 50
 
 
 def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
@@ -99,10 +109,14 @@ def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
 
 
 class Approving:
-    """Passes edits that need no person's approval or have it."""
+    """Passes edits that need no person's approval or have it.
 
-    def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
-        self._decisions, self._clock = decisions, clock
+    What a member may write itself is limited for a transaction with all that it wrote itself in the
+    minute before, so that an edit in parts is still one.
+    """
+
+    def __init__(self, decisions: Decisions, journal: Journal, clock: Callable[[], int]) -> None:
+        self._decisions, self._journal, self._clock = decisions, journal, clock
         self._passed: OrderedDict[Version, Decision | None] = OrderedDict()
         self._lock = held_at_fork(Lock())
 
@@ -114,20 +128,22 @@ class Approving:
         made: Revision,
         *,
         created: bool,
-        files: int = 1,
+        together: Sequence[tuple[RelPath, Revision]] = (),
         others: Sequence[RelPath] = (),
         to: RelPath | None = None,
+        undoes: Iterable[int] = (),
     ) -> Why | None:
         """Raise unless the change may be written now; return why a person had to approve it, if so.
 
-        `plan` is None for a tool that writes at once; `files`: the number of files written
-        together; `others`: further files whose text the change is made of; `to`: the file is moved
-        there.
+        `plan` is None for a tool that writes at once; `together`: all changes of the transaction,
+        by file, if there are several; `others`: further files whose text the change is made of;
+        `to`: the file is moved there; `undoes`: the edits that the transaction undoes.
         Raises AccessDenied, HunkRejected, and ApprovalRequired if there is no decision, or one for
         other bytes (which is then withdrawn). If nobody has to be asked, it passes even when
         decisions cannot be read.
         """
-        decision = self._check(member, plan, real, made, created, files, others, to)
+        together = together or ((real, made),)
+        decision = self._check(member, plan, real, made, created, together, others, to, undoes)
         if plan is not None:
             with self._lock:  # its journal entry is made next
                 self._passed[plan] = decision[1]
@@ -167,18 +183,20 @@ class Approving:
         real: RelPath,
         made: Revision,
         created: bool,
-        files: int,
+        together: Sequence[tuple[RelPath, Revision]],
         others: Sequence[RelPath],
         to: RelPath | None,
+        undoes: Iterable[int],
     ) -> tuple[Why | None, Decision | None]:
         now = member.now()  # rights and policy may have changed meanwhile
         now.permission.check("write", real, *others)
         if not created:
             now.permission.check("read", real, *others)  # every answer shows content
+        paths = real, *others
         if to is not None:
             now.permission.check("write", to)
             now.permission.check("read", to)  # a refusal reveals what is there
-            others = *others, to
+            paths = *paths, to
         policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
         try:
             decision = None if plan is None else self._decisions.of(plan)
@@ -190,13 +208,17 @@ class Approving:
             raise HunkRejected(decision.plan[0], decision.by, decision.reason)
         if not policies:
             return None, decision
-        lines = 0
-        if any(policy.most_lines is not None for policy in policies):
-            lines = max(line_counts(made.base, made.change))
-        why: Why | None = None
-        for policy in policies:
-            for path in (real, *others):
-                why = why or policy.why_human(path, lines, files)
+        lines, files = 0, {*others}
+        if any(policy.has_limits for policy in policies):
+            late = self._of_late(member.name, undoes)
+            lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
+            lines += sum(max(counts(one.diff)) for one in late)
+            files |= {path for path, _ in together} | {one.path for one in late}
+        each = ((one, path) for one in policies for path in paths)
+        reasons: Iterable[Why | None] = (
+            one.why_human(path, lines, len(files)) for one, path in each
+        )
+        why = next((reason for reason in reasons if reason is not None), None)
         if why is None:
             return None, decision
         if plan is None:
@@ -208,6 +230,17 @@ class Approving:
             lapse(self._decisions, decision, self._clock())
             raise ApprovalRequired("drifted", plan[0])
         return why, decision
+
+    def _of_late(self, member: str, undoes: Iterable[int]) -> list[Entry]:
+        """What the member wrote within a minute, unless a person approved it or it is undone."""
+        since, before = self._clock() - _OF_LATE_MS, None
+        found: list[Entry] = []
+        while page := self._journal.entries(member=member, most=_PAGE, before=before):
+            found += (one for one in page if one.time_ms > since and one.state != "failed")
+            before = page[-1].edit_id if page[-1].time_ms > since else 0
+        gone = {*undoes, *(one.undoes for one in found)}
+        gone |= {one.edit_id for one in found if one.approval is not None and one.approval.by}
+        return [one for one in found if one.edit_id not in gone]
 
 
 MOST_TOLD = 10

@@ -93,7 +93,7 @@ class FileDesk:
         self._drafting = Drafting(setting)
         self._notes = notes
         self._applying = Applying(setting, self._drafting, writer, notes)
-        approving = Approving(setting.decisions, setting.clock)
+        approving = Approving(setting.decisions, setting.journal, setting.clock)
         self._transactions = Transactions(
             setting, self._drafting, self._applying, writer, approving
         )

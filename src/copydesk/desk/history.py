@@ -370,12 +370,14 @@ class Undoing:
                         self.check_there(at_work)
                     job = WriteRequest(member, tool, at, ticket)
                     made += self._file_back(job, own, held)
+                together = [(file.real, back) for _, back, file in made]
                 for _, back, file in made:
                     self._approving.check(
                         *(member, None, file.real, back),
                         created=file.opened is None,
-                        files=len(files),
+                        together=together,
                         to=file.to,
+                        undoes=by,
                     )
                 if not made:
                     return ()

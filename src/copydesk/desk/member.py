@@ -40,8 +40,9 @@ class Policy:
     """A member's policy.
 
     `approval` is who approves; `paths` are exceptions: pairs of a path predicate and who approves
-    there, of which the last match counts. `most_lines` (old or new, of one edit) and `most_files`
-    (of one transaction) are what the member may approve itself; None for any number.
+    there, of which the last match counts. `most_lines` (of each edit, old or new ones) and
+    `most_files` are what the member may approve itself, of a transaction and of what it wrote
+    within a minute; None for any number.
     """
 
     approval: Approver = "self"
@@ -57,7 +58,12 @@ class Policy:
     def asks_nobody(self) -> bool:
         """Whether no edit at all needs a person."""
         never = self.approval == "self" and all(who == "self" for _, who in self.paths)
-        return never and self.most_lines is None and self.most_files is None
+        return never and not self.has_limits
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether what the member may approve itself is limited."""
+        return self.most_lines is not None or self.most_files is not None
 
     def why_human(self, path: RelPath, lines: int, files: int = 1) -> Why | None:
         """Why a person has to approve an edit of `lines` lines, among `files` files; or None."""

@@ -455,12 +455,12 @@ class Review:
         refused = _refusal(lambda: self._plan(reviewer, plan.id, "write"))
         if refused is not None:
             return Rights(refused, refused, refused)
-        is_own = plan.owner == reviewer.name  # then the reviewer could batch it with others
-        alone = sys.maxsize if is_own else 1
+        is_own = plan.owner == reviewer.name  # then it could be one of any number of parts
+        most = sys.maxsize if is_own else 0
         return Rights(
             None,
-            _refusal(lambda: self._check_may_approve(reviewer, shown, alone)),
-            _refusal(lambda: self._check_may_approve(reviewer, shown, together)),
+            _refusal(lambda: self._check_may_approve(reviewer, [shown], max(most, 1), most)),
+            _refusal(lambda: self._check_may_approve(reviewer, [shown], together)),
         )
 
     def approve(self, reviewer: Member, hunk_id: str, before: str, after: str) -> Decision:
@@ -615,8 +615,7 @@ class Review:
         if len({one.hunk_id for one in seen}) < len(seen):
             raise InvalidArgs("hunk_ids", "holds one twice")
         shown = [self._as_seen(reviewer, one) for one in seen]
-        for one in shown:
-            self._check_may_approve(reviewer, one, len(shown))
+        self._check_may_approve(reviewer, shown, len(shown))
         taken: list[Decision] = []
         done = False
         try:
@@ -674,21 +673,26 @@ class Review:
         if reviewer.policy.why_human(real, 0) is not None:
             raise AccessDenied("approve", _NEEDS_PERSON)
 
-    def _check_may_approve(self, reviewer: Member, shown: Shown, files: int) -> None:
-        """Raise AccessDenied if the reviewer would itself need approval for such an edit."""
+    def _check_may_approve(
+        self, reviewer: Member, shown: Sequence[Shown], files: int, lines: int = 0
+    ) -> None:
+        """Raise AccessDenied if the reviewer would itself need approval for such an edit.
+
+        It is one of all that is shown, of at least so many files and lines.
+        """
         if reviewer.policy.asks_nobody:
             return
-        plan = shown.plan
-        lines = max(line_counts(shown.draft.base, shown.draft.change))
-        paths = {plan.request.path}
-        if isinstance(plan.request, BlockDiff):
-            paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
-        if isinstance(plan.request, MoveFile):
-            paths.add(plan.request.to)
-        for path in paths:
-            real = self._set.files.resolve(path)
-            if reviewer.policy.why_human(real, lines, max(files, len(paths))) is not None:
-                raise AccessDenied("approve", _NEEDS_PERSON)
+        lines = max(lines, sum(max(line_counts(o.draft.base, o.draft.change)) for o in shown))
+        for plan in (one.plan for one in shown):
+            paths = {plan.request.path}
+            if isinstance(plan.request, BlockDiff):
+                paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
+            if isinstance(plan.request, MoveFile):
+                paths.add(plan.request.to)
+            for path in paths:
+                real = self._set.files.resolve(path)
+                if reviewer.policy.why_human(real, lines, max(files, len(paths))) is not None:
+                    raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _as_seen(self, reviewer: Member, seen: Seen) -> Shown:
         """The current plan; raises ContentChanged if it is not what was shown."""

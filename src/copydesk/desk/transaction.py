@@ -247,7 +247,10 @@ class Writer:
             return Written(made, 0, made.base.digest, real)
         if to is not None and opened is not None:
             check_free(self._files, job.to or to, to, real, opened.stamp)
-        self._approving.check(job.member, job.plan, real, made, created=opened is None, to=to)
+        undoes, created = (job.undoes,), opened is None
+        self._approving.check(
+            job.member, job.plan, real, made, created=created, to=to, undoes=undoes
+        )
         removes = kind == "remove"
         if not removes and to is None and not job.undoes:
             self._check(job, real, made, created=opened is None)

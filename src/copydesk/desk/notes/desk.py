@@ -289,7 +289,7 @@ class NotesDesk:
 
     def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
         self._set, self._writer, self._notes = setting, writer, notes
-        self._approving = Approving(setting.decisions, setting.clock)
+        self._approving = Approving(setting.decisions, setting.journal, setting.clock)
         self.reading = NoteReader(notes)
 
     def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
@@ -568,8 +568,8 @@ class NotesDesk:
             reals[0],
             whole,
             created=whole.created,
-            files=len(reals),
             others=reals[1:],
+            undoes=(job.undoes,),
         )
 
     def _in_files(self, job: WriteRequest, ready: Ready, held: ExitStack) -> BlocksWritten:
