@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -183,6 +182,9 @@ async def test_event_streams(opened: OpenWorkspace) -> None:
 async def test_one_stream_too_many_is_refused_at_mcp() -> None:
     sent: list[Message] = []
 
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
     async def send(message: Message) -> None:
         sent.append(message)
 
@@ -190,8 +192,9 @@ async def test_one_stream_too_many_is_refused_at_mcp() -> None:
         await repair(scope, receive, send)  # another one, while this one is open
 
     repair = MessageRepair(app)
-    scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": []}
-    await repair(scope, anyio.sleep_forever, send)
+    headers: list[tuple[bytes, bytes]] = []
+    scope: Scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": headers}
+    await repair(scope, receive, send)
     assert [sent[0]["status"], dict(sent[0]["headers"])[b"retry-after"]] == [429, b"5"]
 
 
