@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -168,3 +170,26 @@ def test_nobody_approves_an_edit_of_its_own_part_by_part(desk: Desk) -> None:
     with pytest.raises(AccessDenied):
         review.apply(reviewer, seen)
     assert review.approve(reviewer, *seen[0]).verdict == "approved"
+
+
+@pytest.mark.slow
+def test_edits_at_the_same_moment_are_counted_one_after_another(desk: Desk, tmp_path: Path) -> None:
+    names = [f"{number}.txt" for number in range(8)]
+    for name in names:
+        (tmp_path / name).write_text(TEXT)
+    hunks = [[desk.plan("lines", name, 3)] for name in names[:6]]
+    hunks.append([desk.plan("lines", name, 3) for name in names[6:]])
+    begin = threading.Barrier(len(hunks))
+
+    def apply(ids: list[str]) -> int:
+        begin.wait()
+        if len(ids) == 1:
+            told = desk.call("lines", "apply_file_modification", hunk_id=ids[0])
+        else:
+            told = desk.call("lines", "apply_file_modifications", hunk_ids=ids)
+        return len(ids) if told["status"] == "ok" else 0
+
+    with ThreadPoolExecutor(len(hunks)) as pool:
+        assert sum(pool.map(apply, hunks)) == 2
+    changed = [name for name in names if (tmp_path / name).read_text() != TEXT]
+    assert len(changed) == 2

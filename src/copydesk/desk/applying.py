@@ -511,6 +511,7 @@ class Transactions:
             file.plans.sort(key=_rank)
         tickets = {real: _age(file.plans[0]) for real, file in files.items()}
         targets = self._targets(owner, files, refused)
+        targets += (turn for plan in plans for turn in owner(plan).own_turn)
         tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
         caller = owner(plans[0]).name, plans[0].tool
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:

@@ -358,7 +358,7 @@ class Undoing:
         if not files:
             undo = by.get(entry.edit_id) or max(by.values())
             return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
-        paths = [*files, *(one.moved.other for one in edits if one.moved)]
+        paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_turn]
         caller = member.name, tool
         made: list[tuple[Entry, _Back, Rewriting]] = []
         with self._set.turns.of_all(dict.fromkeys(paths, ticket), caller), ExitStack() as held:

@@ -142,6 +142,12 @@ class Member:
         """The same member in a call that may make several plans."""
         return replace(self, transaction=token_hex(4))
 
+    @property
+    def own_turn(self) -> tuple[RelPath, ...]:
+        """The key of a lock that its writes hold besides those of the files, if they are summed."""
+        name = f"\0member/{self.name}"  # no path contains a NUL
+        return (RelPath((name,)),) if self.policy.has_limits else ()
+
     def now(self) -> Member:
         """The same member with its current rights."""
         return self if self.refresh is None else self.refresh()

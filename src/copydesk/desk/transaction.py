@@ -187,7 +187,7 @@ class Writer:
             # Every answer reveals content, or that some exists.
             real = authorized(self._files, job.member, job.path, "write", "read")
             target, to = job.to, None
-            tickets = {real: job.ticket}
+            tickets = dict.fromkeys((real, *job.member.own_turn), job.ticket)
             if target is not None:
                 to = authorized(self._files, job.member, target, "write", "read")
                 tickets[to] = job.ticket

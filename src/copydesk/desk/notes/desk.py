@@ -538,7 +538,9 @@ class NotesDesk:
         self._notes.check(job.member, "read", paths)
         reals = {self._set.files.resolve(path): path for path in paths}
         with (
-            self._set.turns.of_all(dict.fromkeys(reals, job.ticket), job.caller),
+            self._set.turns.of_all(
+                dict.fromkeys((*reals, *job.member.own_turn), job.ticket), job.caller
+            ),
             ExitStack() as held,
         ):
             precondition()
