@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate, product
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -78,11 +79,7 @@ def after_of(made: Revision, to: RelPath | None) -> str:
 def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
     """Whether a person has to approve the change of the file, if it is written alone."""
     policy = member.policy
-    if policy.asks_nobody:
-        return False
-    lines = 0
-    if policy.most_lines is not None:
-        lines = max(line_counts(made.base, made.change))
+    lines = max(line_counts(made.base, made.change)) if policy.has_limits else 0
     request = made.request if isinstance(made, Draft) else None
     paths = (path, request.to) if isinstance(request, MoveFile) else (path,)
     return any(policy.why_human(one, lines) is not None for one in paths)
@@ -214,11 +211,9 @@ class Approving:
             lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
             lines += sum(max(counts(one.diff)) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
-        each = ((one, path) for one in policies for path in paths)
-        reasons: Iterable[Why | None] = (
-            one.why_human(path, lines, len(files)) for one, path in each
-        )
-        why = next((reason for reason in reasons if reason is not None), None)
+        why: Why | None = None
+        for policy, path in product(policies, paths):
+            why = why or policy.why_human(path, lines, len(files))
         if why is None:
             return None, decision
         if plan is None:
@@ -401,17 +396,11 @@ class Checks:
     def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Diagnostic]:
         """A command's findings in the new texts, minus those in the old ones."""
         after = self._run(rule, {str(one.real): one.text() for one in batch})
-        if not after:
-            return []
         there = {str(one.real): one.base for one in batch if not one.created}
-        before = Counter[tuple[str, object, str]]()
-        if there:
-            places = {str(one.real): _places(one) for one in batch}
-            before.update(
-                _key(one, places[one.path][0](one.line)) for one in self._run(rule, there)
-            )
-        else:
+        if not (after and there):
             return after
+        places = {str(one.real): _places(one) for one in batch}
+        before = Counter(_key(one, places[one.path][0](one.line)) for one in self._run(rule, there))
         new: list[Diagnostic] = []
         for one in after:
             key = _key(one, places[one.path][1](one.line))
@@ -467,23 +456,16 @@ _Place = Callable[[int], object]
 def _places(edit: Edited) -> tuple[_Place, _Place]:
     """Map a line before, and one after, to a comparable place: changed, or the line after."""
     runs = [(one.start, one.stop, len(one.new)) for one in regions(edit.base, edit.change)]
+    grown = [new - (stop - start) for start, stop, new in runs]
+    sums = accumulate(grown, initial=0)
+    begins = [start + moved for (start, *_), moved in zip(runs, sums, strict=False)]
 
     def before(line: int) -> object:
-        moved = 0
-        for start, stop, new in runs:
-            if start < line <= stop:
-                return "changed"
-            if line <= start:
-                break
-            moved += new - (stop - start)
-        return line + moved
+        moved = sum(by for (start, *_), by in zip(runs, grown, strict=True) if start < line)
+        return "changed" if any(a < line <= b for a, b, _ in runs) else line + moved
 
     def after(line: int) -> object:
-        moved = 0
-        for start, stop, new in runs:
-            if start + moved < line <= start + moved + new:
-                return "changed"
-            moved += new - (stop - start)
-        return line
+        now = ((begin, begin + new) for begin, (*_, new) in zip(begins, runs, strict=True))
+        return "changed" if any(a < line <= b for a, b in now) else line
 
     return before, after

@@ -95,7 +95,7 @@ class NotRun(Exception):
 
 
 _Parser = Callable[[bytes], tuple[int, str] | None]
-"""Returns where parsing fails (line, 1-based) and why; None for a valid text."""
+"""Returns where parsing fails (line, 1-based) and why, or raises that; None for a valid text."""
 
 _UNREADABLE = (ValueError, RecursionError, MemoryError, LookupError)
 """Exceptions of a parser that are not findings."""
@@ -117,26 +117,18 @@ warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of 
 _FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
 
 
-def _python(data: bytes) -> tuple[int, str] | None:
+def _python(data: bytes) -> None:
     joined = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
     steps = _square_of_dots(joined.split(b"\n"))
     if _FORMATTED.search(data):
         steps += data.count(b"{") ** 2
     if steps > _MOST_QUICK_STEPS:
         raise ValueError("names and strings of so many parts take the square of them")
-    try:
-        ast.parse(data, _NAME)
-    except SyntaxError as error:
-        return error.lineno or 1, error.msg
-    return None
+    ast.parse(data, _NAME)
 
 
-def _json(data: bytes) -> tuple[int, str] | None:
-    try:
-        json.loads(data, parse_int=str, parse_float=str)
-    except json.JSONDecodeError as error:
-        return error.lineno, error.msg
-    return None
+def _json(data: bytes) -> None:
+    json.loads(data, parse_int=str, parse_float=str)
 
 
 def _square_of_dots(lines: Iterable[bytes]) -> int:
@@ -158,14 +150,10 @@ def _toml(data: bytes) -> tuple[int, str] | None:
     return None
 
 
-def _xml(data: bytes) -> tuple[int, str] | None:
+def _xml(data: bytes) -> None:
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = _refuse_entities
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        return error.lineno, expat.ErrorString(error.code)
-    return None
+    parser.Parse(data, True)
 
 
 def _refuse_entities(*of: object) -> None:
@@ -281,6 +269,10 @@ def syntax(suffix: str, data: bytes) -> tuple[int, str] | None:
     """Where and why the text cannot be parsed; None if it can; NotRun if that is unknown."""
     try:
         return _PARSERS[suffix](data)
+    except expat.ExpatError as error:
+        return error.lineno, expat.ErrorString(error.code)
+    except (SyntaxError, json.JSONDecodeError) as error:
+        return error.lineno or 1, error.msg
     except _UNREADABLE as error:
         raise NotRun("failed", str(error)) from None
 
@@ -380,9 +372,8 @@ def _filled(word: str, known: Mapping[str, str]) -> str:
 def program_of(rule: Rule, root: str) -> str | None:
     """The program of a command, or None; never from the scratch folder with the checked files."""
     program = _filled(rule.command[0], {"root": os.path.realpath(root), "path": ""})
-    if os.path.sep in program:
-        is_there = os.path.isabs(program) and os.access(program, os.X_OK)
-        return program if is_there and os.path.isfile(program) else None
+    if os.path.sep in program and not os.path.isabs(program):
+        return None
     return shutil.which(program, path=os.pathsep.join(_search_path()))
 
 
@@ -583,7 +574,7 @@ class Trust:
     def take_back(self) -> None:
         """Revoke all permissions of this workspace; raises OSError."""
         kept = self._kept()
-        if kept.pop(self._root, None) is not None:
+        if kept.pop(self._root, ""):
             self._keep(kept)
 
     def reached(self, rule: Rule) -> dict[str, str]:
