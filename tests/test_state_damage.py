@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -432,6 +433,30 @@ class Server:
 
 FULL = (100, 0, 1, 4_096, 12_000, 20_000, 32_768)
 """The most bytes that a file can take before the disk is full: within each step of making one."""
+
+
+def test_a_workspace_opens_where_the_file_system_has_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what a process that was killed left there is removed."""
+
+    link = os.link
+
+    def refused(*names: Any, **more: Any) -> None:
+        if str(names[1]).endswith(".sqlite"):  # the root is on another file system
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        link(*names, **more)
+
+    (tmp_path / ".copydesk").mkdir()
+    left = tmp_path / ".copydesk" / "plans.sqlite.0123abcd.tmp"
+    left.write_bytes(b"half")
+    monkeypatch.setattr(os, "link", refused)
+    (tmp_path / "f").write_text("a\n")
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        append = {"path": "f", "content": "b", "apply": "auto"}
+        done = opened.call("local", "prepare_file_append", append).fields
+    assert done.get("edit_id") == 1, done
+    assert [p.name for p in left.parent.iterdir() if ".tmp" in p.name] == []
 
 
 @pytest.mark.parametrize("room", first(*FULL))

@@ -11,6 +11,7 @@ for it; in an idle process it sleeps. The work of several calls is done together
 from __future__ import annotations
 
 import atexit
+import errno
 import logging
 import os
 import re
@@ -19,6 +20,7 @@ import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from glob import escape, glob
 from pathlib import Path
 from threading import Condition, Lock, Thread
 
@@ -113,6 +115,7 @@ _OPERATION = "use the state folder"
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
 _MOST_LINE = 64
 _SURELY_NS = 100_000_000
@@ -177,16 +180,26 @@ class StateFile:
             raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
 
     def create(self, content: bytes, *, flush: bool) -> None:
-        """Create the file with all its content, unless it exists; raises StateFailed."""
+        """Create the file with all its content, unless it exists; raises StateFailed.
+
+        The caller holds a lock against other processes that would create it.
+        """
         beside = f"{self.path}.{secrets.token_hex(4)}.tmp"
         try:
+            for left in glob(f"{escape(self.path)}.*.tmp"):  # of a process that was killed here
+                os.unlink(left)
             with open(os.open(beside, _CREATE | os.O_EXCL, 0o600), "wb") as file:
                 file.write(content)
                 file.flush()
                 if flush:
                     os.fsync(file.fileno())
             with suppress(FileExistsError):
-                os.link(beside, self.path)
+                try:
+                    os.link(beside, self.path)
+                except OSError as refused:
+                    if refused.errno not in _NO_LINKS:
+                        raise
+                    os.rename(beside, self.path)  # the caller's lock keeps others from making it
         except OSError as error:
             raise _failed(self.path, error) from None
         finally:
