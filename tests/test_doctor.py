@@ -346,6 +346,14 @@ def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
     check_fault(tmp_path, "client claude-code", "does not answer")
 
 
+def test_a_token_that_could_be_guessed(tmp_path: Path, home: Path) -> None:
+    path = tmp_path / "copydesk.toml"
+    path.write_text('[members.ann]\ntoken = "fifteen letters"\n[members.bob]\napproval = "human"\n')
+    check_fault(tmp_path, "token", "ann", "guessed")
+    path.write_text('[members.ann]\ntoken = "sixteen  letters"\n')
+    assert "token" not in look(tmp_path)
+
+
 def test_the_policy_and_tokens_that_git_keeps(tmp_path: Path, home: Path) -> None:
     path = tmp_path / "copydesk.toml"
     path.write_text('[members.ann]\napproval = "human"\napproval_paths = {"a/**" = "self"}\n')

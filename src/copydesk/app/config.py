@@ -50,6 +50,10 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names the file and the key."""
 
 
+LONG_TOKEN = 16
+"""A token of so many characters cannot be guessed; a right one is accepted despite wrong ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
     """One member: its access lists, its bearer token, whether it has team_mgmt.

@@ -20,7 +20,16 @@ from dataclasses import dataclass
 
 import apsw
 
-from copydesk.app.config import FILES, VARIABLES, Config, ConfigError, MemberConfig, load, perhaps
+from copydesk.app.config import (
+    FILES,
+    LONG_TOKEN,
+    VARIABLES,
+    Config,
+    ConfigError,
+    MemberConfig,
+    load,
+    perhaps,
+)
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.database import Database
 from copydesk.errors import Failed, Refusal, SchemaMismatch, ServerFailed, StateDamaged, StateFailed
@@ -364,6 +373,11 @@ def _policy(root: str) -> Iterator[Finding]:
     names = sorted({config.member, *config.members})
     found = "; ".join(f"{name}: {_approves(config.of_member(name))}" for name in names)
     yield Finding("policy", True, found)
+    short = [n for n in names if 0 < len(config.of_member(n).token or "") < LONG_TOKEN]
+    if short:
+        found = f"the token of {', '.join(short)} is so short that it could be guessed"
+        mend = f"set a token of at least {LONG_TOKEN} characters in {config.source}"
+        yield Finding("token", False, found, mend)
     name = config.source
     if name in FILES and _has_secret(root) and _is_tracked(root, name):
         found = f"{name} holds a token or password, and git tracks it"

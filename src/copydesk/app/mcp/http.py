@@ -31,9 +31,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.app.config import Config, ConfigError
+from copydesk.app.config import LONG_TOKEN, Config, ConfigError
 from copydesk.app.mcp.limits import (
-    LONG_TOKEN,
     Connections,
     Guesses,
     Streams,

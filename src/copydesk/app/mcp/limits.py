@@ -23,9 +23,6 @@ MOST_FAILED_ALL: Final = 100
 """The most wrong tokens from all senders together."""
 
 WINDOW_MS: Final = 60_000
-LONG_TOKEN: Final = 16
-"""A token of so many characters cannot be guessed; a right one is accepted despite wrong ones."""
-
 MOST_STREAMS: Final = 32
 """The most open event streams of one member, or of one address without tokens."""
 

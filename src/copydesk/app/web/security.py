@@ -29,7 +29,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.app.mcp.limits import LONG_TOKEN, Guesses, TooMany
+from copydesk.app.config import LONG_TOKEN
+from copydesk.app.mcp.limits import Guesses, TooMany
 from copydesk.app.terminal import HIDDEN
 from copydesk.app.web.markup import address, render
 from copydesk.desk.backends.api import Version
@@ -470,7 +471,8 @@ class Login:
         try:
             entered = self.sessions.enter(token, name, _own(request), self._taken())
         except TooMany as wait:
-            words = f"Too many wrong tokens. Wait {wait.seconds} s, or use the one in the terminal."
+            words = f"Too many wrong tokens. Wait {wait.seconds} s; a right one of {LONG_TOKEN}"
+            words += " characters or more, as the terminal shows, is accepted at once."
             response = self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
