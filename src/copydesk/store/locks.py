@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
+from copydesk.store import _os
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
 if sys.platform == "win32":
@@ -161,6 +162,9 @@ class FileLocks:
                     handle = fd, (path, self._open[fd])
                     self._held.locks.append(handle)
                     return handle
+            except OSError as error:  # the system refused to lock the file, or to look at it
+                self._close(fd)
+                raise StateFailed("lock", error.strerror or str(error), path) from None
             except BaseException:
                 self._close(fd)
                 raise
@@ -300,7 +304,7 @@ class FileLocks:
     def _close(self, fd: int) -> None:
         with _forking:
             self._open.pop(fd, None)
-            os.close(fd)
+            _os.close_quietly(fd)  # it is closed, and unlocked, whatever this says
 
     def _paths(self, key: str) -> tuple[str, str]:
         """The key's lock file and the folder of its waiters."""

@@ -25,6 +25,7 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 
 from copydesk.errors import StateDamaged, StateFailed
+from copydesk.store import _os
 from copydesk.store.contents import Closing
 from copydesk.store.locks import held_at_fork
 
@@ -319,7 +320,7 @@ class EditIds:
         except OSError:
             found = None
         finally:
-            os.close(fd)
+            _os.close_quietly(fd)
         if found is None:
             return self._known if self._known[0] else None
         highest, history = int(found[1]), found[2].decode()
