@@ -7,11 +7,10 @@ import re
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Event, Lock
+from threading import Lock
 from typing import Protocol, cast
 
 from copydesk.desk.backends.database import Connection, Database
@@ -260,13 +259,10 @@ class BackgroundSnapshots:
     def __init__(
         self, inner: SnapshotStore, calm_seconds: float = CALM_SECONDS, most_at_once: int = -1
     ) -> None:
-        self._inner, self._calm_seconds, self._most_at_once = inner, calm_seconds, most_at_once
-        self._hurry = Event()
-        self._soon = Soon()
+        self._inner, self._most_at_once = inner, most_at_once
+        self._soon, self._calm = Soon(), Soon(calm_seconds)
         self._texts: list[tuple[Snapshot, RelPath]] = []
         self._notes: list[Note] = []
-        self._thread_of_large = ThreadPoolExecutor(1, "copydesk-large-bases")
-        self._large: Future[None] | None = None
         self._waiting: deque[tuple[str, Content, RelPath]] = deque()
         self._packing = ""
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
@@ -299,19 +295,16 @@ class BackgroundSnapshots:
                 if len(self._waiting) > MOST_WAITING:
                     oldest, gone, there = self._waiting.popleft()
                     self._recent.pop((oldest, there), None)
-                if self._large is None:
-                    self._large = self._thread_of_large.submit(self._keep_waiting)
+                self._calm.do(self._keep_waiting)
         if gone is not None:
             gone.close()
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         self._soon.now()
         with self._lock:
-            large = self._large
             asked = [self._packing, *(each[0] for each in self._waiting)]
-        if large is not None and any(one.startswith(digest) for one in asked):
-            self._hurry.set()
-            large.result()
+        if any(one.startswith(digest) for one in asked):
+            self._calm.now()
         return self._inner.find(digest, named, at)
 
     def note_shown(self, *notes: Note) -> None:
@@ -325,10 +318,9 @@ class BackgroundSnapshots:
 
     def close(self) -> None:
         """Store everything queued."""
-        self._soon.close()
-        self._soon.now()
-        self._hurry.set()
-        self._thread_of_large.shutdown()
+        for later in (self._soon, self._calm):
+            later.close()
+            later.now()
         self._inner.close()
 
     def _submit(self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note]) -> None:
@@ -362,18 +354,11 @@ class BackgroundSnapshots:
 
     def _keep_waiting(self) -> None:
         """Store the waiting texts, oldest first, until there are none."""
-        while True:
+        while self._waiting:  # otherwise only the oldest of more are taken from it
             with self._lock:
-                self._packing = ""
-                if not self._waiting:
-                    self._large = None
-                    self._hurry.clear()
-                    return
-            self._hurry.wait(self._calm_seconds)
-            with self._lock:
-                digest, content, at = self._waiting.popleft()
-                self._packing = digest
-            self._inner.keep_content(digest, content, at)
+                self._packing, content, at = self._waiting.popleft()
+            self._inner.keep_content(self._packing, content, at)
+            self._packing = ""
 
 
 _SCHEMA = """
