@@ -401,6 +401,60 @@ def test_who_is_killed_while_the_files_are_made_leaves_none_that_counts_as_lost(
     assert statement > 50
 
 
+def ids_of(lost: Sequence[str]) -> set[int]:
+    """The ids in runs like `3~5`."""
+    ends = ([int(end) for end in run.split("~")] for run in lost)
+    return {edit_id for run in ends for edit_id in range(run[0], run[-1] + 1)}
+
+
+PAGE = 4096
+PAGES: dict[str, Callable[[int], Callable[[Path], None]]] = {
+    "other bytes": lambda page: change(lambda _: page * PAGE, b"\xa5" * PAGE),
+    "zeros": lambda page: change(lambda _: page * PAGE, bytes(PAGE)),
+    "no cells": lambda page: change(lambda _: page * PAGE + 3, bytes(2)),
+}
+
+
+def check_listed(root: Path) -> set[int]:
+    """All edits are listed or named as lost, or the list is refused; return those lost."""
+    with open_workspace(str(root), FAST) as opened:
+        answer = call(opened, "list_edits", max_results=100)
+        if refused(answer):
+            assert answer["file"] == str(root / ".copydesk" / "journal.sqlite")
+            return set()
+        listed = {row["edit_id"] for row in answer["edits"]}
+        lost = ids_of(answer.get("lost_edits", ()))
+        assert (listed | lost, listed & lost) == (set(range(1, 61)), set())
+        for edit_id in lost:
+            undone = call(opened, "undo_file_modification", edit_id=edit_id)
+            assert undone["error"] in ("FAILED", "EDIT_NOT_FOUND")
+            assert undone.get("reason") != "pruned"
+        return lost
+
+
+@pytest.mark.parametrize("how", first(*PAGES))
+def test_the_edits_of_a_damaged_page_are_named(used: Path, tmp_path: Path, how: str) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(used, root)
+    file = root / ".copydesk" / "journal.sqlite"
+    PAGES[how](file.stat().st_size // PAGE - 1)(file)
+    assert max(check_listed(root)) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", PAGES)
+def test_whichever_page_is_damaged_no_edit_is_missing_silently(
+    used: Path, tmp_path: Path, how: str
+) -> None:
+    lost: set[int] = set()
+    for page in range(1, (used / ".copydesk" / "journal.sqlite").stat().st_size // PAGE):
+        root = tmp_path / f"{page}"
+        shutil.copytree(used, root)
+        PAGES[how](page)(root / ".copydesk" / "journal.sqlite")
+        lost |= check_listed(root)
+    assert lost == set(range(1, 61))
+
+
 # Deleted or replaced under a running server
 
 

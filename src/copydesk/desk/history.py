@@ -63,10 +63,14 @@ class Past(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some edits, newest first; `go_on`: there are older ones, with ids below it; 0: none."""
+    """Some edits, newest first; `go_on`: there are older ones, with ids below it; 0: none.
+
+    `lost` are the runs [first, last] of ids since the oldest of them that were lost or damaged.
+    """
 
     edits: tuple[Past, ...]
     go_on: int = 0
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 class History:
@@ -92,15 +96,19 @@ class History:
         if path is not None:
             real = check_look(self._set.files, member, path)
         found: list[Past] = []
+        newest = before
         seen = entries(self._set.journal, real, by, before)
         for entry in islice(seen, MOST_SEEN):
             before = entry.edit_id
             if not member.permission.allows_read(entry.path):
                 continue
             if len(found) == most:
-                return Page(tuple(found), found[-1].edit_id)
+                before = found[-1].edit_id
+                break
             found.append(self._past(member, entry))
-        return Page(tuple(found), 0 if next(seen, None) is None else before or 0)
+        else:
+            before = 0 if next(seen, None) is None else before or 0
+        return Page(tuple(found), before, self._set.journal.lost(before or 1, newest))
 
     def entry(self, member: Member, edit_id: int) -> Entry:
         """Return an edit that the member may see. Raises EditNotFound, AccessDenied."""

@@ -96,6 +96,11 @@ class ListEditsCall(ToolCall):
             "more": page.go_on != 0,
             "summary": say("edits" if rows else "edits.none", context.lang, {"count": len(rows)}),
         }
+        remarks: tuple[str, ...] = ()
+        if page.lost:
+            lost = [f"{run[0]}~{run[1]}" if run[0] < run[1] else f"{run[0]}" for run in page.lost]
+            fields["lost_edits"] = [*lost]
+            remarks = (say("edits.lost", context.lang, {"ids": ", ".join(lost)}),)
         shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
         go_on = page.go_on if len(shown) == len(rows) else page.edits[len(shown) - 1].edit_id
         steps: tuple[str, ...] = ()
@@ -104,7 +109,7 @@ class ListEditsCall(ToolCall):
             given = {key: value for key, value in asked.items() if self.raw.get(key)}
             call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
             steps = (say("next.older", context.lang, {"tool": name, "call": call}),)
-        return listing(fields, shown, next_steps=steps)
+        return listing(fields, shown, remarks=remarks, next_steps=steps)
 
 
 class ListPendingCall(ToolCall):

@@ -347,6 +347,8 @@ Kind = Literal["edit", "create", "remove", "notes"]
 """The kind of write to a file, or to notes outside files."""
 
 
+Run = tuple[int, int]
+
 Missing = Literal["unknown", "pruned", "replaced"]
 """Why an entry is missing: the id was never given, is too old, or its journal was lost."""
 
@@ -500,6 +502,10 @@ class Journal(Protocol):
 
     def why_missing(self, edit_id: int) -> Missing:
         """Why there is no entry with this id."""
+        ...
+
+    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+        """Runs [first, last] of recent ids whose entries were lost or cannot be read."""
         ...
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import astuple, replace
+from itertools import pairwise
 from secrets import randbits, token_hex
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ from copydesk.desk.backends.api import (
     OutcomeKind,
     Outlook,
     PlanOutcome,
+    Run,
     State,
     UnknownRecord,
     Verdict,
@@ -40,7 +42,7 @@ from copydesk.desk.backends.api import (
 )
 from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.edit.draft import Approval, Ended, Plan
-from copydesk.errors import Failed, HunkNotFound, StateFailed
+from copydesk.errors import Failed, HunkNotFound, StateDamaged, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved
 from copydesk.store.state import EditIds
 from copydesk.text.change import ChangeSet
@@ -317,6 +319,9 @@ _ROW_BYTES = 512
 _LOOKS = 16
 """The size is checked after writing one part in this many of the limit."""
 
+_MOST_SINGLE = 2_000
+"""The most entries of a damaged file that are read one by one, and looked for as missing."""
+
 _MOST_ID = (1 << 63) - 1
 """SQLite's largest integer."""
 
@@ -334,6 +339,7 @@ class SqliteJournal:
     def __init__(self, db: Database, ids: EditIds | None = None, most_bytes: int = 1 << 62) -> None:
         self._db, self._ids = db, ids or EditIds()
         self._ended: dict[int, State] = {}
+        self._unreadable: set[int] = set()
         self._history, self._identified = "", False
         self._day, self._written, self._most_bytes = -1, 0, most_bytes
         db.define(_JOURNAL_SCHEMA, on_new=self._begin_anew)
@@ -342,6 +348,7 @@ class SqliteJournal:
     def _begin_anew(self) -> None:
         """Clear the caches, which belong to the old file."""
         self._ended.clear()
+        self._unreadable.clear()
         self._identified, self._day = False, -1
 
     def open(self, entry: Entry) -> int:
@@ -406,6 +413,18 @@ class SqliteJournal:
         before: int | None = None,
     ) -> tuple[Entry, ...]:
         self._settle()
+        try:
+            return self._entries(path, member, most, before)
+        except StateDamaged:
+            readable = list(filter(None, map(self._readable, self._last_ids(1, before)[::-1])))
+            if not readable:
+                raise
+        found = (one for one in readable if path is None or path.covers(one.path))
+        return tuple(one for one in found if member in (None, one.member))[:most]
+
+    def _entries(
+        self, path: RelPath | None, member: str | None, most: int, before: int | None
+    ) -> tuple[Entry, ...]:
         places: list[tuple[str, str, tuple[str, ...]]] = [("", "", ())]
         if path is not None and path.parts:
             # the file itself, or anything below a directory: 0 comes after /
@@ -428,6 +447,32 @@ class SqliteJournal:
         rows.sort(key=lambda row: -row[_ID])
         with self._db.decoding():
             return tuple(_entry(row) for row in rows[:most])
+
+    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+        ids = self._last_ids(first, before)
+        find = "SELECT edit_id FROM edits WHERE edit_id BETWEEN ? AND ?"
+        try:
+            there = {id_ for (id_,) in self._db.rows(find, (ids.start, ids.stop - 1))}
+        except StateDamaged:
+            there = {id_ for id_ in ids if self._readable(id_) is not None}
+        marks = sorted({ids.start - 1, ids.stop} | there - self._unreadable)
+        gaps = [(one + 1, two - 1) for one, two in pairwise(marks) if two - one > 1]
+        damaged = self._unreadable
+        return tuple(g for g in gaps if g[1] in damaged or self.why_missing(g[1]) != "pruned")
+
+    def _last_ids(self, first: int, before: int | None) -> range:
+        """The last ids that were given from the first on, at most as many as are read singly."""
+        with self._db.reading() as db:
+            given = max(_last_id(db), (self._ids.read() or (0, ""))[0])
+        stop = min(given + 1, before or _MOST_ID)
+        return range(max(first, stop - _MOST_SINGLE), stop)
+
+    def _readable(self, edit_id: int) -> Entry | None:
+        """The entry, if its pages can be read."""
+        with suppress(StateDamaged):
+            return self.get(edit_id)
+        self._unreadable.add(edit_id)
+        return None
 
     def get(self, edit_id: int) -> Entry | None:
         if edit_id > _MOST_ID:
@@ -568,13 +613,18 @@ class SqliteJournal:
 
     def why_missing(self, edit_id: int) -> Missing:
         self._settle()
-        found = self._ids.read()
+        found, id_ = self._ids.read(), min(edit_id, _MOST_ID)
         with self._db.reading() as db:
             given = _last_id(db)
             lost = db.execute(
-                "SELECT 1 FROM lost WHERE ?1 BETWEEN first AND last", (min(edit_id, _MOST_ID),)
+                "SELECT 1 FROM lost WHERE ? BETWEEN first AND last", (id_,)
             ).fetchone()
-        if lost is not None or given < edit_id <= (found or (0, ""))[0]:
+            older = db.execute(  # the oldest are pruned first
+                "SELECT 1 FROM edits WHERE edit_id < ? AND state <> 'open' LIMIT 1", (id_,)
+            ).fetchone()
+        if lost is not None or (older is not None and id_ <= given):
+            return "replaced"
+        if given < edit_id <= (found or (0, ""))[0]:
             return "replaced"
         return "pruned" if 0 < edit_id <= given else "unknown"
 

@@ -27,6 +27,7 @@ from copydesk.desk.backends.api import (
     LateDiffs,
     Missing,
     Outlook,
+    Run,
     State,
     compress,
     days_left,
@@ -254,6 +255,10 @@ class RedisJournal:
         if lost or int(given) < edit_id <= self._least()[0]:
             return "replaced"
         return "pruned" if edit_id <= int(given) else "unknown"
+
+    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+        """Nothing: a server loses all or nothing, and says so."""
+        return ()
 
     def _least(self) -> tuple[int, str]:
         """The highest id given by anyone, as far as known here, and the history."""
