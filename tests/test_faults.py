@@ -642,7 +642,7 @@ def test_each_transaction_of_the_database_fails_in_turn(
     """What cannot be recorded is not written; what is written is never written twice."""
     count = fail_at = 0
     failed = ""
-    writing, change = Database.writing, Database.change
+    writing = Database.writing
 
     def turn_of(now: str) -> None:
         """Fail at this moment of the transaction that is to fail."""
@@ -664,25 +664,9 @@ def test_each_transaction_of_the_database_fails_in_turn(
             yield connection
             turn_of("commit")
 
-    def failing_change(self: Database, *arguments: Any) -> int:
-        nonlocal count
-        count += 1
-        with self.reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                turn_of("begin")
-                changed = change(self, *arguments)
-                turn_of("commit")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-        return changed
-
     deed = DEEDS[name]
     with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
         monkeypatch.setattr(Database, "writing", failing)
-        monkeypatch.setattr(Database, "change", failing_change)
         for turn in range(1, 100):
             make(tmp_path)
             tool, arguments = deed.ready(opened)

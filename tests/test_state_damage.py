@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import time_ns
@@ -455,6 +456,18 @@ def test_whichever_page_is_damaged_no_edit_is_missing_silently(
     assert lost == set(range(1, 61))
 
 
+LOGS: dict[str, Callable[[Path], object]] = {
+    "half": cut(0.5),
+    "empty": cut(0),
+    "its last bytes": cut(0.95),
+    "header": change(lambda _: 0, b"\xa5" * 32),
+    "middle": change(lambda size: size // 2, b"\xa5" * 8_192),
+    "whole": lambda log: change(lambda _: 0, os.urandom(log.stat().st_size))(log),
+    "text": lambda log: log.write_text("this is not a log\n"),
+    "deleted": Path.unlink,
+}
+
+
 # Deleted or replaced under a running server
 
 
@@ -626,6 +639,56 @@ def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: st
     told = lost(hunk) | lost(done_)
     if name in ("plans.sqlite", "journal.sqlite"):
         assert told == {f"deleted {name}"}
+
+
+def check_noticed(root: Path, how: str, *calls: Callable[..., dict[str, Any]]) -> None:
+    """Each edit that is reported afterwards is in the history and can be undone; lost ones are named."""
+    numbers, told = count(1), list[str]()
+
+    def ask(call: Callable[..., dict[str, Any]], tool: str, **arguments: object) -> dict[str, Any]:
+        answer = call(tool, **arguments)
+        assert not refused(answer), str(answer)
+        told.extend(words for words in answer.get("state_lost", ()) if "journal.sqlite" in words)
+        return answer
+
+    def edit(call: Callable[..., dict[str, Any]]) -> int:
+        path = f"{next(numbers)}.txt"
+        return int(ask(call, "create_new_file", path=path, content="x\n" * 300)["edit_id"])
+
+    given = {edit(call) for call in calls * 4}
+    LOGS[how](root / ".copydesk" / "journal.sqlite-wal")
+    ask(calls[-1], "list_edits")
+    later = {edit(call) for call in calls * 2}
+    is_lost = how != "deleted"
+    assert (len(told), len(later)) == (len(calls) * is_lost, 2 * len(calls)), "told once by each"
+    for call in calls:
+        answer = ask(call, "list_edits")
+        listed = {row["edit_id"] for row in answer["edits"]}
+        lost = ids_of(answer.get("lost_edits", ()))
+        assert later <= listed
+        assert (listed | lost, listed & lost, bool(lost)) == (given | later, set(), is_lost)
+    for edit_id in later:
+        ask(calls[0], "undo_file_modification", edit_id=edit_id)
+
+
+@pytest.mark.parametrize("how", spread(LOGS, of=3))
+def test_a_log_that_is_cut_or_overwritten_is_noticed(tmp_path: Path, how: str) -> None:
+    with open_workspace(str(tmp_path), FAST) as opened:
+        check_noticed(tmp_path, how, partial(call, opened))
+    assert [one.what for one in examine(str(tmp_path)) if not one.ok] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", LOGS)
+def test_a_log_that_is_cut_or_overwritten_is_noticed_by_both_servers(
+    served: tuple[Path, Callable[[], Server]], how: str
+) -> None:
+    root, start = served
+    one, other = start(), start()
+    check_noticed(root, how, one.call, other.call)
+    one.close()
+    other.close()
+    assert [one.what for one in examine(str(root)) if not one.ok] == []
 
 
 @pytest.mark.slow

@@ -112,11 +112,16 @@ class Soon(Closing):
             self.now()
 
 
+Pair = tuple[int, int]
+
 _OPERATION = "use the state folder"
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+_LOG_HEADER, _LOG_FRAME = 32, 24 + 4096
+"""The bytes of the header of a write-ahead log, and of a frame: its header and a page."""
+_LOG_BEGIN = re.compile(rb"\x37\x7f\x06[\x82\x83]\x00\x2d\xe2\x18\x00\x00\x10\x00")
 _EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
 _MOST_LINE = 64
 _SURELY_NS = 100_000_000
@@ -215,13 +220,36 @@ class StateFile:
         """Device and inode of the write-ahead log; None if it does not exist."""
         return _identity(self._log)
 
-    def identities(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """The identities of the file and of its log, together."""
+    def identities(self) -> tuple[Pair | None, Pair | None, Pair | None]:
+        """The identities of the file and of its log, and size and time (ns) of the log."""
         try:
             file, log = os.lstat(self.path), os.lstat(self._log)
         except OSError:
-            return self.identity(), self.log_identity()
-        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino)
+            return self.identity(), self.log_identity(), None
+        written = log.st_size, log.st_mtime_ns
+        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino), written
+
+    def log_holds(self, frames: int) -> bool:
+        """Whether the log has so many frames, each with the salt of the log's header.
+
+        Pages within the frames are not compared with their checksums: that would take too long.
+        """
+        if not frames:
+            return True
+        try:
+            with open(self._log, "rb", buffering=0) as log:  # SQLite's locks are on other files
+                header, fd = log.read(_LOG_HEADER), log.fileno()
+                ends = _LOG_HEADER + frames * _LOG_FRAME
+                return (
+                    _LOG_BEGIN.match(header) is not None
+                    and os.fstat(fd).st_size >= ends
+                    and all(
+                        os.pread(fd, 8, start + 8) == header[16:24]
+                        for start in range(_LOG_HEADER, ends, _LOG_FRAME)
+                    )
+                )
+        except OSError:
+            return False
 
     def is_empty(self) -> bool:
         """Whether it is a regular file without bytes."""

@@ -30,8 +30,8 @@ BUSY_SECONDS = 5.0
 
 _IN_MEMORY = ":memory:"
 
-Loss = Literal["deleted", "replaced", "emptied", "damaged"]
-"""What happened to a file while in use; its content is lost."""
+Loss = Literal["deleted", "replaced", "emptied", "damaged", "cut"]
+"""What happened to a file while in use; its content is lost, or for "cut" the end of it."""
 
 _LOG_BYTES = 1 << 20
 """A larger log is truncated once all of it is in the file."""
@@ -102,6 +102,10 @@ class Connection(Protocol):
         """The id of the row inserted last."""
         ...
 
+    def config(self, option: int, value: bool, /) -> object:
+        """Set an option of the connection."""
+        ...
+
     def serialize(self, name: str) -> bytes:
         """The bytes of a database as those of its file."""
         ...
@@ -149,6 +153,7 @@ class Database:
         self._connection: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._log: tuple[int, int] | None = None
+        self._written: tuple[int, int] | None = None
         self._count = 0
         self._used = _Used()
         self._schema = ""
@@ -189,50 +194,27 @@ class Database:
                     if self._file and self._file.identity() != self._identity:
                         raise StateFailed(_OPERATION, _MOVED, self.path)
                     connection.execute("COMMIT")
+                    if self._file:
+                        self._written = self._file.identities()[2]
                 except BaseException:
                     if connection.in_transaction:  # SQLite may have rolled back on its own
                         connection.execute("ROLLBACK")
                     raise
             except (apsw.Error, UnicodeDecodeError) as error:
-                if not outer and not _name_of(error).startswith(_TRANSIENT):
-                    self._let_go()
-                raise self._refused(error) from error
+                raise self._refused(error, inside=outer) from error
             finally:
                 self._inside, self._depth = outer, self._depth - 1
 
     def change(self, statement: str, values: Sequence[Value]) -> int:
         """Run one statement as a transaction; return how many rows it changed."""
-        with self._lock:
-            if self._depth:
-                return self._done(statement, values)[0].changes()
-            with self._exclusion.hold(self._key):
-                self._depth = 1
-                try:
-                    return self._done(statement, values)[0].changes()
-                finally:
-                    self._depth = 0
+        with self.writing() as connection:
+            connection.execute(statement, values).fetchall()
+            return connection.changes()
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a reading statement."""
-        if self._most_bytes is None:
-            with self._lock:
-                return self._done(statement, values)[1]
-        with self.locked():
-            return self._done(statement, values)[1]
-
-    def _done(
-        self, statement: str, values: Sequence[Value]
-    ) -> tuple[Connection, list[tuple[Any, ...]]]:
-        """Return the connection and all rows of a statement; call with the lock held."""
-        try:
-            connection = self._connection
-            if connection is None or not (self._inside or self._is_in_place()):
-                connection = self._connected()
-            return connection, connection.execute(statement, values).fetchall()
-        except (apsw.Error, UnicodeDecodeError) as error:
-            if not self._inside and not _name_of(error).startswith(_TRANSIENT):
-                self._let_go()
-            raise self._refused(error) from error
+        with self.reading() as connection:
+            return connection.execute(statement, values).fetchall()
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -244,9 +226,7 @@ class Database:
                 self._inside = True
                 yield connection
             except (apsw.Error, UnicodeDecodeError) as error:
-                if not outer and not _name_of(error).startswith(_TRANSIENT):
-                    self._let_go()
-                raise self._refused(error) from error
+                raise self._refused(error, inside=outer) from error
             finally:
                 self._inside = outer
 
@@ -329,21 +309,40 @@ class Database:
         return self._file is None or self._file.identity() is not None
 
     def _let_go(self) -> None:
+        """Close the connection; a log that was cut or replaced must not get into the file."""
+        is_in_place = self._is_in_place()
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(apsw.Error):
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, not is_in_place)
                 connection.close()
 
     def _is_in_place(self) -> bool:
-        """Whether file and log still have their paths."""
+        """Whether file and log still have their paths, and the log all that SQLite wrote to it."""
         file = self._file
-        return file is None or file.identities() == (self._identity, self._log)
+        if file is None or self._connection is None:
+            return True
+        *paths, written = file.identities()
+        is_new = paths == [self._identity, self._log] and written != self._written
+        if is_new and file.log_holds(self._frames()[0]):  # another process of ours wrote to it
+            self._written = written
+        return (*paths, written) == (self._identity, self._log, self._written)
+
+    def _frames(self) -> tuple[int, int]:
+        """How many frames of the log are valid, and how many of them are in the file too."""
+        assert self._connection is not None
+        with suppress(apsw.Error):  # it is in a transaction: look before the next one
+            _, frames, stored = self._connection.execute("PRAGMA wal_checkpoint(NOOP)").get
+            return frames, stored
+        return 0, 0
 
     def _connected(self) -> Connection:
         connection = self._connection
         if connection is not None and (self._inside or self._is_in_place()):
             return connection
         with self.locked():
+            if self._connection is not None and self._is_in_place():
+                return self._connection  # another process was writing to the log
             for _ in range(_OPENINGS):
                 # They are raised if its folder was just deleted.
                 with suppress(apsw.IOError, apsw.CantOpenError, StateFailed):
@@ -358,16 +357,22 @@ class Database:
         file.prepare()
         before, known = file.identity(), self._identity
         if self._connection is not None:  # while it is open, no other log can have its inode
-            if known != before and file.log_identity() == self._log:
+            log = file.log_identity()
+            if log is None:  # deleted, but still open
+                self._connection.execute("PRAGMA wal_checkpoint")
+            if log in (None, self._log):  # of another file, or cut, overwritten or deleted
                 file.discard_log()
+            frames, stored = self._frames()
             self._let_go()
+            if known == before and frames > stored:
+                self._begin_anew("cut")
         if before is None:  # made at once: a process that is killed leaves no file without tables
             file.discard_log()
             with closing(self._open(_IN_MEMORY)) as empty:
                 file.create(empty.serialize("main"), flush=self._synchronous == "FULL")
         connection = self._open(self.path)
         self._connection = connection
-        self._identity, self._log = file.identity(), file.log_identity()
+        self._identity, self._log, self._written = file.identity(), file.log_identity(), None
         if known is not None and known != before:  # the new file may reuse the inode
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
@@ -439,8 +444,10 @@ class Database:
                 raise StateDamaged(_OPERATION, f"{what}table {table} is missing", self.path)
         return own_others <= others
 
-    def _refused(self, error: Exception) -> StateFailed:
+    def _refused(self, error: Exception, *, inside: bool) -> StateFailed:
         name, words = _name_of(error), f"SQLite: {error}"
+        if not (inside or name.startswith(_TRANSIENT)) and self._is_in_place():
+            self._let_go()
         if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
             return StateDamaged(_OPERATION, words, self.path)
         return StateFailed(_OPERATION, words, self.path)
