@@ -366,10 +366,8 @@ class EditIds:
             except FileNotFoundError:
                 self._make_folder()
                 fd = os.open(self._path, _CREATE, 0o600)
-            try:
-                os.write(fd, f"{highest:015d} {history}\n".encode())
-            finally:
-                os.close(fd)
+            with open(fd, "wb", buffering=0) as file:
+                file.write(f"{highest:015d} {history}\n".encode())
 
 
 class Mark:
@@ -382,11 +380,8 @@ class Mark:
         """Record that it happens now; raises StateFailed."""
         self._make_folder()
         try:
-            fd = os.open(self._path, _CREATE, 0o600)
-            try:
-                os.utime(fd)
-            finally:
-                os.close(fd)
+            with open(os.open(self._path, _CREATE, 0o600), "wb") as file:
+                os.utime(file.fileno())
         except OSError as error:
             raise _failed(self._path, error) from None
 

@@ -257,14 +257,12 @@ class Database:
 
     def check_schema(self) -> None:
         """Raise SchemaMismatch if another version wrote the file."""
-        if self.is_there():
-            try:
-                with self.reading():
-                    return
-            except SchemaMismatch:
+        try:
+            with self.reading() if self.is_there() else nullcontext():
+                pass
+        except StateFailed as failure:
+            if isinstance(failure, SchemaMismatch):
                 raise
-            except StateFailed:
-                return
 
     def examine(self) -> None:
         """Raise the problem of the file as a whole, if any; does not create it."""

@@ -478,13 +478,11 @@ class SqliteJournal:
         if edit_id > _MOST_ID:
             return None
         self._settle()
-        rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,))
-        with self._db.decoding():
-            return _entry(rows[0]) if rows else None
+        return next(iter(self._select("edit_id = ?", edit_id)), None)
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
-        found = self._select("hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1", hunk_id)
-        return found[0] if found else None
+        last = "hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1"
+        return next(iter(self._select(last, hunk_id)), None)
 
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
@@ -514,10 +512,8 @@ class SqliteJournal:
             return None if found is None else tuple(decode(decompress(each)) for each in found)
 
     def next_of(self, entry: Entry) -> Entry | None:
-        found = self._select(
-            "path = ? AND edit_id > ? ORDER BY edit_id LIMIT 1", str(entry.path), entry.edit_id
-        )
-        return found[0] if found else None
+        after = "path = ? AND edit_id > ? ORDER BY edit_id LIMIT 1"
+        return next(iter(self._select(after, str(entry.path), entry.edit_id)), None)
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
@@ -622,9 +618,8 @@ class SqliteJournal:
             older = db.execute(  # the oldest are pruned first
                 "SELECT 1 FROM edits WHERE edit_id < ? AND state <> 'open' LIMIT 1", (id_,)
             ).fetchone()
-        if lost is not None or (older is not None and id_ <= given):
-            return "replaced"
-        if given < edit_id <= (found or (0, ""))[0]:
+        is_lost = older is not None if id_ <= given else edit_id <= (found or (0, ""))[0]
+        if is_lost or lost is not None:
             return "replaced"
         return "pruned" if 0 < edit_id <= given else "unknown"
 
