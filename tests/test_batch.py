@@ -479,7 +479,21 @@ def test_a_correction_is_shown_where_it_just_fits(
         # exact text within lines stays so
         (b"    a\n", [("a", "x\n    y\n\n        z")], b"    x\n    y\n\n        z\n"),
         (b"    a b\n", [("b", "x\ny")], b"    a x\ny\n"),
-        (b"    a\n    b\n", [("a\n    b", "x\ny")], b"    x\ny\n"),
+        (b"    a\n    b\nc\n", [("a\n    b\nc", "x\n    y\nz")], b"    x\n    y\nz\n"),
+        (b"  a:\n    b\n", [("a:\n    b", "a:\n    b\n\n  c:\n    d")], b"  a:\n    b\n\n  c:\n    d\n"),
+        (b"  a:\n    b\n", [("a:\n    b", "c:\n   d")], b"  c:\n   d\n"),
+        (b"  a:\n  - b\n", [("a:\n  - b", "c:\n  - d")], b"  c:\n  - d\n"),
+        (b"\ta\n    b\n\t\tc\n", [("a\n    b\n\t\tc", "x\n    y\n\tz")], b"\tx\n    y\n\tz\n"),
+        (b"if a:\n    b\n", [("if a:\n    b", "if c:\nd")], b"if c:\nd\n"),
+        (b"  a x:\n", [("x:", "x:\n    y")], b"  a x:\n    y\n"),
+        (b"   \n    a\n", [("\n    a", "\n  b")], b"   \n  b\n"),
+        # the last line keeps its terminator where the new text has none
+        (b"  if a:\n    b\n  c\n", [("if a:\n  b\n", "if a:\n  d")], b"  if a:\n    d\n  c\n"),
+        (b"  a\r\n  b\r\nc", [("a\nb\n", "x")], b"  x\r\nc"),
+        (b"a\n\nb", [("  \n", "x")], b"a\nx\nb"),
+        # what is there already elsewhere is no reason against the place
+        (b"  a\n  b\n\nx\ny\n", [("a\nb\n", "x\ny\n")], b"  x\n  y\n\nx\ny\n"),
+        (b"if a:\n    x\n    y\nif b:\n    x \n    y\n    z\n", [("x\ny\nz", "x\ny")], b"if a:\n    x\n    y\nif b:\n    x\n    y\n"),
         (b"    a\n", [("    a", "x\ny")], b"x\ny\n"),
         # the lines of a block alone are indented again
         (b"    if a:\n      b\n", [("if a:\n  b", "if a:\n    b")], b"    if a:\n        b\n"),
@@ -535,13 +549,29 @@ def test_one_after_the_other_names_its_places_and_its_bytes() -> None:
         # one line without its indentation, and new ones that may be indented by it or not
         (b"def f():\n    a\n", [("a", "if x:\n    a\ny")], 0, 1, ()),
         (b"\ta\r\n\tb\n", [("a\r\n", "if x:\n  a\n")], 0, 1, ()),
+        # the first line without its indentation, and new ones that may be too
+        (b"    a\n    b\n", [("a\n    b", "x\ny")], 0, 1, ()),
+        (b"    a\n      b\n", [("a\n      b", "if x:\n  b\na")], 0, 1, ()),
+        (b"\tif a:\n\t\tb\n", [("if a:\n\t\tb", "if c:\n    d")], 0, 1, ()),
+        (b"    def f():\n        a\n", [("def f():\n        a", "def f():\n    b")], 0, 1, ()),
+        (
+            b"    def f(): #\n        a\n",
+            [("def f(): #\n        a", "def f(): #\n    b")],
+            0,
+            1,
+            (),
+        ),
+        (b"def f():\n    a\n", [("a", "if x:\n    a")], 0, 1, ()),
+        (b"    a = 1\n", [("a", "b\nc")], 0, 1, ()),
+        (" a\n  b\n".encode("utf-16"), [("a\n  b", "x\ny")], 0, 1, ()),
         # what changes nothing is there as given
         (b"  a\nb\n", [("a \n", "a \n")], 0, 0, ()),
         # the new lines are there already: around the old ones, as they are, or elsewhere
         (b"if c:\n    a\n    b\n", [("a\nb\n", "if c:\n    a\n    b\n")], 0, 0, (1,)),
         (b"  if c:\n    a\n    b\n", [("a\nb", "if c:\n  a\n  b")], 0, 0, (1,)),
         (b"  a\n  b\n", [("a\nb", "  a\n  b")], 0, 0, (1,)),
-        (b"  a\n  b\n\nx\ny\n", [("a\nb\n", "x\ny\n")], 0, 0, (4,)),
+        (b"  x\n  b\n\nx\ny\n", [("a\nb\n", "x\ny\n")], 0, 0, (4,)),
+        (b" a\n b\n\nx\ny\n\n a\n b\n", [("a\nb", "x\ny")], 0, 2, (1, 7)),
     ],
 )
 def test_one_after_the_other_refused(
@@ -552,6 +582,29 @@ def test_one_after_the_other_refused(
     (found,) = refused.value.failures
     assert (refused.value.failed_index, found.index) == (index, index)
     assert (found.matches_count, found.lines) == (count, lines)
+
+
+@pytest.mark.parametrize(
+    ("data", "pair", "text", "by"),
+    [
+        (b"b\n    a\n", ("a", "x\ny"), "    a", 4),
+        (b"\tif a:\n\t\tb\n", ("if a:\n\t\tb", "if c:\n\td"), "\tif a:\n\t\tb", 8),
+    ],
+)
+def test_a_first_line_without_its_indentation_is_refused_in_code(
+    data: bytes, pair: Pair, text: str, by: int
+) -> None:
+    """The text that is told is replaced as given; other files are written as asked."""
+    old, new = pair
+    base = Snapshot.of(data)
+    with pytest.raises(PartialMatchFail) as refused:
+        compile_in_order(base, [pair])
+    (found,) = refused.value.failures
+    assert (found.corrected_old_string, found.indented_by) == (text, by)
+    again = compile_in_order(base, [(text, new)]).change.apply(data)
+    assert again == data.replace(text.encode(), new.encode())
+    plain = compile_in_order(base, [pair], is_code=False).change.apply(data)
+    assert plain == data.replace(old.encode(), new.encode())
 
 
 @pytest.mark.parametrize("data", [b"a\n", b"\n", BOM + b"a"])

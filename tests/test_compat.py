@@ -122,6 +122,9 @@ WRITTEN = [
     Case("edit_file", edits(("if a:\n  b", "if a:\n    c")), "  if a:\n      c\n", before="  if a:\n    b\n"),
     Case("edit_file", edits(("if x:\n    y()", "if not x:\n    z()")), NESTED.replace("x:", "not x:").replace("y", "z"), before=NESTED),
     Case("edit_file", edits(("if x:\n\ty()", "if not x:\n\tz()")), NESTED.replace("x:", "not x:").replace("y", "z").replace("    ", "\t"), before=NESTED.replace("    ", "\t")),
+    Case("edit_file", edits(("if x:\n    y()\n", "if x:\n    z()")), NESTED.replace("y", "z") + "    w()\n", before=NESTED + "    w()\n"),
+    Case("edit_file", edits(("  go(x)\n  w()", "  go(x)\n  z()")), "f:\n  go(x)\n  z()\ng:\n    go(x)\n    z()\n", before="f:\n  go(x)\n  z()\ng:\n    go(x)\n    w() \n"),
+    Case("edit_file", edits(("<li>a</li>", "<li>a</li>\n</ul>\n<ul>")), "<ul>\n  <li>a</li>\n</ul>\n<ul>\n</ul>\n", before="<ul>\n  <li>a</li>\n</ul>\n"),
     Case("edit_file", edits(("\\xff a ", "\\xff b")), b"  \xff b\n\xe9\n", before=b"  \xff a\n\xe9\n"),
     Case("edit_file", edits(("\\xff\\x41 ", "\\xffZ")), b"  \xffZ\n\xe9\n", before=b"  \xff\\x41\n\xe9\n"),
     Case("edit_file", edits(("q \\xff  \nz", "r\ns")), b"\tr\r\n\ts\r\n\xe9", before=b"\tq \xff\r\n\tz\r\n\xe9"),
@@ -241,6 +244,20 @@ REFUSED = [
     Case("read_text_file", {"path": ""}, code="INVALID_PARAM"),
     Case(EDITOR, {"command": "view"}, before=b"a\0b", code="BINARY_FILE"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.yaml", "Makefile", "a.TXT", "a.html", "a.md"])
+def test_where_indentation_may_be_free_a_line_is_written_as_given(
+    desk: OpenWorkspace, name: str
+) -> None:
+    before, pair = "a:\n  b\n", ("b", "b\n- c")
+    target = put(desk, name, before)
+    if "." in name and name.endswith(("TXT", "html", "md")):
+        call(desk, "edit_file", path=name, **edits(pair))
+        assert target.read_text() == before.replace(*pair)
+    else:
+        found = refused(desk, "PARTIAL_MATCH_FAIL", target, "edit_file", path=name, **edits(pair))
+        assert found["data"]["failures"][0]["corrected_old_string"] == "  b"
 
 
 def name_of(case: Case) -> str:

@@ -16,6 +16,7 @@ from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_
 from copydesk.edit.draft import whole_text
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import EncodingRefused, FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
+from copydesk.store.checks import suffix_of
 from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
@@ -29,6 +30,9 @@ SHOWN_DIFF = 16 << 10
 
 SHOWN_LINES = 100
 """The same limit in lines."""
+
+_MARKUP = frozenset([".htm", ".html", ".markdown", ".md", ".svg", ".tex", ".txt", ".xhtml", ".xml"])
+"""Suffixes of texts where a line that is indented less still means the same."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ class Batching:
         dry: bool,
     ) -> Rewrite:
         """Make the edits in order, or none; raises as `compile_in_order`, and the file's."""
-        made = partial(compile_in_order, edits=edits)
+        made = partial(compile_in_order, edits=edits, is_code=suffix_of(path) not in _MARKUP)
         return self._rewrite(member, tool, path, Preconditions(), made, dry=dry)
 
     def replace_all(

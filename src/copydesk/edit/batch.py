@@ -39,7 +39,7 @@ from copydesk.errors import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
-from copydesk.text.folding import indented_by, reindented
+from copydesk.text.folding import indentation, indented_by, reindented
 from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.search import (
     SHOWN,
@@ -98,19 +98,24 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     return _batch(base, edits, replacements, spans, olds)
 
 
-def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
+def compile_in_order(
+    base: Snapshot, edits: Sequence[tuple[str, str]], *, is_code: bool = True
+) -> Batch:
     """Return the change that makes the edits in sequence, each on the result of those before.
 
     An old text that is not found is sought in whole lines that are all indented by one amount more
     or less, whatever blanks end them; the new lines are then indented so as well. An empty one is
-    for an empty text. Raises PartialMatchFail if one has no match or several, or the new lines are
-    there already; InvalidArgs for an empty one, and EncodingRefused.
+    for an empty text. Raises PartialMatchFail if one has no match or several, if the new lines are
+    there already, or, in code, if the indentation of the first is left out and lost in later ones;
+    InvalidArgs for an empty one, and EncodingRefused.
     """
     now, changes = base, [ChangeSet.of(base.size, ())]
     spans: list[Span] = []
     no_ops, escapes = 0, list[Escapes]()
     for index, texts in enumerate(edits):
-        one = _in_order(now, index, *(text.replace("\r\n", "\n") for text in texts))
+        one = _in_order(
+            now, index, *(text.replace("\r\n", "\n") for text in texts), is_code=is_code
+        )
         now = now.edited(one.change)
         changes.append(one.change)
         spans += one.spans
@@ -122,7 +127,7 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
     return Batch(changes[0], tuple(spans), no_ops, Escapes.of(escapes))
 
 
-def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
+def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) -> Batch:
     if not old and base.line_count:
         raise InvalidArgs(
             f"edits[{index}].oldText",
@@ -140,7 +145,7 @@ def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
             return _inserted(base, found.spans[0][0], new)
         edit = StringEdit(there or old, new)
         olds = {0: there} if base.encoding.escapes else olds
-    elif found.count == 1:
+    elif found.count == 1 and is_code:
         _check_lead(base, index, found.spans[0][0], edit)
     if found.count != 1:
         failure = _failure(base, [edit], [found]).failures[0]
@@ -149,14 +154,23 @@ def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
 
 
 def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> None:
-    """Raise PartialMatchFail if the old text is a line but for its indentation, as is a new line.
+    """Raise PartialMatchFail if the first line lacks its indentation, and later new ones may too.
 
-    The new line may be meant as it is, at less indentation, or below the first one.
+    They may where they are indented less than it and the old ones are; or where the second is not
+    deeper although the first opens a block: the old one did, or the new one ends in a colon.
     """
-    line, (first, *more) = base.line_at(start), lines_of(edit.old)
-    lead = base.text(line).removesuffix(first)
-    is_line = bool(first) and not more and not lead.strip(" \t")
-    if is_line and any(one.strip() and not one.startswith(lead) for one in lines_of(edit.new)[1:]):
+    line = base.line_at(start)
+    lead, first = base.encoding.text(base.slice(base.start(line), start)), lines_of(edit.old)[0]
+    olds, news = (
+        [indentation(one) for one in lines_of(text)[1:] if one.strip()]
+        for text in (edit.old, edit.new)
+    )
+    was, now = next(iter(olds), ""), next(iter(news), lead + " ")
+    is_flat = len(now) <= len(lead) and (
+        len(was) > len(lead) or (was != now and edit.new.partition("\n")[0].rstrip().endswith(":"))
+    )
+    is_lost = is_flat or not all(one.startswith((lead, *olds)) for one in news)
+    if lead and not lead.strip(" \t") and first.strip() and is_lost:
         failure = FailedEdit(
             *(index, "without indentation", 1, (), f"{line + 1}~{line + 1}"),
             indented_by=len(lead.expandtabs(8)),
@@ -176,19 +190,19 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
     """Match the old lines whatever blanks are around each; return the texts to exchange there.
 
     There is no match if the lines of the only one are not all indented by one amount more or less,
-    or a new line lacks what is to be taken off. Raises PartialMatchFail if the new lines are there
-    already.
+    or a new line lacks what is to be taken off. The last terminator stays if the new text has none.
+    Raises PartialMatchFail if the new lines are there already.
     """
-    is_closed, count = edit.old.endswith("\n"), base.line_count
+    count, is_closed, is_open = base.line_count, edit.old.endswith("\n"), edit.new[-1:] not in "\n"
     shown = [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
     old, new = lines_of(edit.old), lines_of(edit.new)
     places = [at for at in _bare(shown, old) if at + len(old) + is_closed <= len(shown)]
     is_one = len(places) == 1
-    lines = range(places[0], places[0] + len(old)) if is_one else range(-1, -1)
-    if there := tuple(at + 1 for at in _standing(shown, new, lines)):
+    lines = range(places[0], places[0] + len(old)) if is_one else range(0)
+    if len(places) < 2 and (there := tuple(at + 1 for at in _standing(shown, new, lines))):
         raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, there),))
     spans = tuple(
-        (base.start(at), _end_of(base, at + len(old) - 1, is_closed=is_closed))
+        (base.start(at), _end_of(base, at + len(old) - 1, is_closed=is_closed and not is_open))
         for at in places[:SHOWN]
     )
     made = reindented(edit.new, old, shown[lines.start : lines.stop]) if is_one else None
@@ -198,17 +212,16 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:
-    """Yield where the new lines are already: around the lines `old`, or elsewhere.
+    """Yield where the new lines are already: around the lines `old`, or anywhere if there are none.
 
-    Around them they may be indented by one amount more or less. Elsewhere they are exact and more
-    than one.
+    Around them they may be indented by one amount more or less. Else they are exact and more than
+    one.
     """
     size, exact = len(new), set(occurrences(shown, new) if any(new) else ())
     for at in _bare(shown, new):
-        is_around = at <= old.start and old.stop <= at + size
-        is_apart = size > 1 and (at + size <= old.start or old.stop <= at)
+        is_around = bool(old) and at <= old.start and old.stop <= at + size
         is_wider = is_around and size > len(old)
-        if (at in exact and (is_around or is_apart)) or (
+        if (at in exact and (is_around or (not old and size > 1))) or (
             is_wider and reindented("", new, shown[at : at + size]) is not None
         ):
             yield at

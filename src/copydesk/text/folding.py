@@ -425,7 +425,8 @@ def _trail(trail: str, below: str, *, at_end: bool) -> str | None:
     return "\n".join(parts[:kept]) + "\n" + own
 
 
-def _indent(line: str) -> str:
+def indentation(line: str) -> str:
+    """The spaces and tabs at the start of a line."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -436,7 +437,7 @@ def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int
         return set()
     pairs = zip(mine, theirs, strict=True)
     return {
-        len(_indent(have).expandtabs(tab)) - len(_indent(own).expandtabs(tab))
+        len(indentation(have).expandtabs(tab)) - len(indentation(own).expandtabs(tab))
         for own, have in pairs
     }
 
@@ -541,7 +542,7 @@ def _steps(tab: int) -> tuple[Step, ...]:
     """The normalization steps, each with the name of its cause."""
 
     def tabs(line: str) -> str:
-        blanks = _indent(line)
+        blanks = indentation(line)
         return blanks.expandtabs(tab) + line[len(blanks) :]
 
     return (
@@ -595,7 +596,7 @@ def _directed(name: str, mine: str, theirs: str) -> Cause:
 
 
 def _tabs(text: str) -> int:
-    return sum(_indent(line).count("\t") for line in text.split("\n"))
+    return sum(indentation(line).count("\t") for line in text.split("\n"))
 
 
 def indented_by(mine: str, theirs: str) -> int | None:
@@ -611,7 +612,9 @@ def reindented(text: str, mine: Sequence[str], theirs: Sequence[str]) -> str | N
     None if that is not the same blanks for every pair of lines, or a line of `text` lacks those to
     be taken off. Blank lines do not count, and stay.
     """
-    pairs = [(_indent(a), _indent(b)) for a, b in zip(mine, theirs, strict=True) if a.strip()]
+    pairs = [
+        (indentation(a), indentation(b)) for a, b in zip(mine, theirs, strict=True) if a.strip()
+    ]
     own, have = pairs[0] if pairs else ("", "")
     more, less = have[: max(len(have) - len(own), 0)], own[: max(len(own) - len(have), 0)]
     lines = text.split("\n")
