@@ -613,6 +613,9 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     (root / "open.txt").write_bytes(b"x")
     yield undo(ended)["said"]
     yield call("list_edits", max_results=2)["said"]
+    with desk.journal._db.writing() as db:  # type: ignore[attr-defined] # as if its page were damaged
+        db.execute("DELETE FROM edits WHERE edit_id = 2")
+    yield call("list_edits")["said"]
     yield call("list_pending")["said"]
     (root / "bytes.txt").write_bytes(b"a \xd6\n")
     odd = call("prepare_file_range_edit", path="bytes.txt", range="1", content="\\xd6 \\xd7")
