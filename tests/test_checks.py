@@ -454,7 +454,7 @@ def test_a_command_gets_all_files_of_a_batch_as_copies(make: Any) -> None:
 
 
 def run(rule: Rule, text: str = "one\n", path: str = "a.txt") -> list[Diagnostic]:
-    return Commands("/", lambda: True).run(rule, {path: text.encode()})
+    return Commands("/", lambda rule: True).run(rule, {path: text.encode()})
 
 
 @pytest.mark.parametrize(
@@ -667,13 +667,14 @@ def test_a_cloned_workspace_runs_no_command_until_a_person_allows_it(
 def test_a_program_of_the_workspace_that_was_changed_is_not_allowed(tmp_path: Path) -> None:
     """Agents may write it; settings may change for tools whose settings name no program."""
     root = tmp_path / "root"
-    tool, script = root / "tool", root / "tools" / "lint.py"
+    tool, script = root / "bin" / "tool", root / "tools" / "lint.py"
     script.parent.mkdir(parents=True)
+    tool.parent.mkdir()
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o755)
     rules = [
-        Rule("*", "a", command=("{root}/tool",)),
-        Rule("*", "b", command=(sys.executable, f"--rules={script}", "--set={root}/set.toml")),
+        Rule("*", "a", command=("{root}/bin/tool",)),
+        Rule("*", "b", command=("lint", f"--rules={script}", "--set={root}/set/set.toml")),
     ]
     trust = Trust(str(root), rules)
     for changed in (tool, script):
@@ -682,7 +683,8 @@ def test_a_program_of_the_workspace_that_was_changed_is_not_allowed(tmp_path: Pa
         changed.write_text("#!/bin/sh\nrm -rf ~\n")
         assert not trust.is_given()
     trust.give()
-    (root / "set.toml").write_text("a = 1\n")
+    (root / "set").mkdir()
+    (root / "set" / "set.toml").write_text("a = 1\n")
     assert not trust.is_given(), "they may be of a linter that loads what they name"
     ruff = Trust(str(root), [Rule("*", "ruff", command=("ruff", "--config={root}/set.toml"))])
     ruff.give()

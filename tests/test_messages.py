@@ -383,7 +383,7 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         return call(f"prepare_file_{tool}", path="a.txt", **arguments)
 
     stopped = "untrusted", "missing", "timeout", "output", "died", "failed", "large"
-    for reason in (*stopped, "text", "whole", "runner", "copy"):
+    for reason in (*stopped, "text", "whole", "beside", "runner", "copy"):
         yield check_words(CheckFinding("ruff", "tell", "a.py", "7", not_run=reason), lang)
     yield check_words(CheckFinding("ruff", "tell", "a.py", "unused", 3, more=2), lang)
     (root / "a.txt").write_text("one\n\ntwo\nthree\nfour\nend\n")

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.cli import main
+from copydesk.app.doctor import examine
 from copydesk.store.checks import Commands, NotRun, Rule, Trust
 
 PYTHON = shlex.quote(sys.executable)
-OPENS = "import sys; [exec(open(name).read()) for name in sys.argv[1].split(',')]"
+OPENS = "import sys\n[exec(open(name).read()) for name in sys.argv[1].split(',')]\n"
 """A tool that loads its argument, a list of programs, as linters load plugins."""
 
 
@@ -55,21 +56,21 @@ FORMS = {
     "a program": Form(
         "{root}/tools/lint", {"tools/lint": f"#!/bin/sh\n{TOUCH}"}, {"tools/lint": "#!/bin/sh\n"}
     ),
-    "a script": Form("sh {root}/lint.sh", {"lint.sh": TOUCH}, {"lint.sh": "true\n"}),
-    "not there yet": Form("sh {root}/lint.sh", {"lint.sh": TOUCH}),
-    "by a link": Form("sh {L}/lint.sh", {"lint.sh": TOUCH}, {"lint.sh": "true\n"}),
-    "by ..": Form("sh {R}/tools/../lint.sh", {"lint.sh": TOUCH}, {"tools/a": "", "lint.sh": ""}),
+    "a script": Form("sh {root}/x/lint.sh", {"x/lint.sh": TOUCH}, {"x/lint.sh": "true\n"}),
+    "not there yet": Form("sh {root}/x/lint.sh", {"x/lint.sh": TOUCH}),
+    "by a link": Form("sh {L}/x/lint.sh", {"x/lint.sh": TOUCH}, {"x/lint.sh": "true\n"}),
+    "by ..": Form("sh {R}/y/../x/lint.sh", {"x/lint.sh": TOUCH}, {"y/a": "", "x/lint.sh": ""}),
     "by //": Form("sh {R}//tools//lint.sh", {"tools/lint.sh": TOUCH}, {"tools/lint.sh": ""}),
-    "by /proc": Form("sh /proc/self/root{R}/lint.sh", {"lint.sh": TOUCH}, {"lint.sh": ""}),
-    "from the command's folder": Form("sh {U}/lint.sh", {"lint.sh": TOUCH}, {"lint.sh": ""}),
+    "by /proc": Form("sh /proc/self/root{R}/lint.sh", {"lint.sh": TOUCH}, refused=True),
+    "from the command's folder": Form("sh {U}/x/lint.sh", {"x/lint.sh": TOUCH}, {"x/lint.sh": ""}),
     "in a text": Form(
         "sh -c 'sh {R}/tools/lint.sh'", {"tools/lint.sh": TOUCH}, {"tools/lint.sh": ""}
     ),
     "quoted in a text": Form(
-        "sh -c '. \"{R}/my lint.sh\"'", {"my lint.sh": TOUCH}, {"my lint.sh": ""}
+        "sh -c '. \"{R}/x/my lint.sh\"'", {"x/my lint.sh": TOUCH}, {"x/my lint.sh": ""}
     ),
     "in a program's text": Form(
-        f"{PYTHON} -c \"exec(open('{{R}}/lint.py').read())\"", {"lint.py": MARKS}, {"lint.py": ""}
+        f"{PYTHON} -c \"exec(open('{{R}}/x/lint.py').read())\"", {"x/lint.py": MARKS}, refused=True
     ),
     "cd to a folder": Form(
         "sh -c 'cd {R}/tools && sh lint.sh'", {"tools/lint.sh": TOUCH}, {"tools/a": ""}
@@ -85,27 +86,31 @@ FORMS = {
         {"lib/lint.sh": TOUCH},
         {"lib/a": "", "tools/lib": "-> ../lib"},
     ),
-    "a list": Form(f'{PYTHON} -c "{OPENS}" {{O}}/a.py,{{R}}/b.py', {"b.py": MARKS}, {"b.py": ""}),
+    "a list": Form(
+        f"{PYTHON} {{O}}/open.py {{O}}/a.py,{{R}}/x/b.py",
+        {"x/b.py": MARKS},
+        {"x/b.py": "", "{O}/open.py": OPENS},
+    ),
     "an option's value": Form(
-        f'{PYTHON} -c "{OPENS.replace("[1]", "[1][9:]")}" --plugin={{R}}/b.py', {"b.py": MARKS}
+        f"{PYTHON} {{O}}/open.py --plugin={{R}}/x/b.py", {"x/b.py": MARKS}, {"{O}/open.py": OPENS.replace("[1]", "[1][9:]")}
     ),
     "an option's letters": Form(
-        f'{PYTHON} -c "{OPENS.replace("[1]", "[1][2:]")}" -c{{R}}/b.py', {"b.py": MARKS}
+        f"{PYTHON} {{O}}/open.py -c{{R}}/x/b.py", {"x/b.py": MARKS}, {"{O}/open.py": OPENS.replace("[1]", "[1][2:]")}
     ),
     "a file of arguments": Form(
-        f'{PYTHON} -c "{OPENS.replace("[1]", "[1][1:]")}" @{{R}}/b.py', {"b.py": MARKS}
+        f"{PYTHON} {{O}}/open.py @{{R}}/x/b.py", {"x/b.py": MARKS}, {"{O}/open.py": OPENS.replace("[1]", "[1][1:]")}
     ),
-    "settings": Form("sh {root}/lint.cfg", {"lint.cfg": TOUCH}, {"lint.cfg": ""}),
+    "settings": Form("sh {root}/x/lint.cfg", {"x/lint.cfg": TOUCH}, {"x/lint.cfg": ""}),
     "a pattern": Form(
-        "sh -c 'for f in {R}/tools/*.sh; do . $f; done'", {"tools/b.sh": TOUCH}, {"tools/a.sh": ""}
+        "sh -c 'for f in {R}/tools/*.sh; do . $f; done'", {"tools/b.sh": TOUCH}, refused=True
     ),
     "a name of braces": Form(
-        "bash -c 'cat {R}/tools/{{a,b}}.sh | sh'", {"tools/b.sh": TOUCH}, {"tools/a.sh": ""}
+        "bash -c 'cat {R}/tools/{{a,b}}.sh | sh'", {"tools/b.sh": TOUCH}, refused=True
     ),
     "a variable": Form(
-        "sh -c '. $HOME/tools/a.sh'", {"a.sh": TOUCH}, {"a.sh": ""}, {"HOME": "{O}"}
+        "sh -c '. $HOME/tools/x/a.sh'", {"x/a.sh": TOUCH}, {"x/a.sh": ""}, {"HOME": "{O}"}
     ),
-    "the home folder": Form("sh -c '. ~/.profile'", {".profile": TOUCH}, {}, {"HOME": "{R}"}),
+    "the home folder": Form("sh -c '. ~/.profile'", {"x/.profile": TOUCH}, {}, {"HOME": "{R}/x"}),
     "an environment": Form("{root}/.venv/bin/python -m lint", {f"{SITE}/lint.py": MARKS}, VENV),
     "a script's environment": Form(
         "{O}/lint",
@@ -145,7 +150,7 @@ FORMS = {
     ),
     "a copy": Form("sh lint.sh {files}", {"lint.sh": TOUCH}, batch=("lint.sh",)),
     "a copy in a text": Form(
-        "sh -c '. ./lint.sh' - {files}", {"lint.sh": TOUCH}, batch=("lint.sh",)
+        "sh -c '. ./lint.sh' - {files}", {"lint.sh": TOUCH}, batch=("lint.sh",), refused=True
     ),
     "the whole workspace": Form(
         f"env PYTHONPATH={{root}} {PYTHON} -m lint", {"lint.py": MARKS}, refused=True
@@ -174,6 +179,121 @@ FORMS = {
     "the file": Form("sh {root}/{path}", {"a.txt": TOUCH}, refused=True),
     "the root in a text": Form("sh -c '. {root}/lint.sh'", {"lint.sh": TOUCH}, refused=True),
     "a text that is a name": Form("sh -c {root}/lint.sh", {"lint.sh": TOUCH}, refused=True),
+    "cd and ..": Form(
+        "sh -c 'cd {R}/tools && . ../lib/lint.sh'",
+        {"lib/lint.sh": TOUCH},
+        {"tools/a": "", "lib/lint.sh": ""},
+    ),
+    "cd and .., to the root": Form(
+        "sh -c 'cd {R}/tools; cd ..; . ./lint.sh'", {"lint.sh": TOUCH}, {"tools/a": ""}, refused=True
+    ),
+    "cd outside to a link": Form(
+        "sh -c 'cd {O}/d && . ./l.sh'",
+        {"x/lint.sh": TOUCH},
+        {"x/lint.sh": "", "{O}/d/l.sh": "-> {R}/x/lint.sh"},
+    ),
+    "a link in a folder outside": Form(
+        f"env PYTHONPATH={{O}}/lib {PYTHON} -m lint",
+        {"lint/__main__.py": MARKS},
+        {"lint/__main__.py": "", "{O}/lib/lint": "-> {R}/lint"},
+    ),
+    "escaped in a text": Form(
+        "sh -c '. {R}/x/my\\ lint.sh'", {"x/my lint.sh": TOUCH}, {"x/my lint.sh": ""}
+    ),
+    "quotes in a name": Form(
+        "sh -c '. {R}/x/l\"in\"t.sh'", {"x/lint.sh": TOUCH}, {"x/lint.sh": ""}
+    ),
+    "beside a script": Form(
+        "sh {root}/tools/lint.sh",
+        {"tools/lib.sh": TOUCH},
+        {"tools/lint.sh": ". {R}/tools/lib.sh\n", "tools/lib.sh": ""},
+    ),
+    "beside settings": Form(
+        "{O}/lint --config {root}/conf/lint.ini",
+        {"conf/plugin.sh": TOUCH},
+        {"{O}/lint": "#!/bin/sh\n. {R}/conf/plugin.sh\n", "conf/plugin.sh": "", "conf/lint.ini": ""},
+    ),
+    "modules of Node": Form(
+        "{O}/lint {R}/tools/lint.js",
+        {"node_modules/p/index.sh": TOUCH},
+        {
+            "{O}/lint": "#!/bin/sh\n. {R}/node_modules/p/index.sh\n",
+            "node_modules/p/index.sh": "",
+            "tools/lint.js": "",
+        },
+    ),
+    "installed for development": Form(
+        "{root}/.venv/bin/python -m lint",
+        {"src/sitecustomize.py": MARKS},
+        {**VENV, f"{SITE}/own.pth": "{R}/src\n", "src/a.py": ""},
+    ),
+    "the root installed": Form(
+        "{root}/.venv/bin/python -m lint", {}, {**VENV, f"{SITE}/own.pth": "{R}\n"}, refused=True
+    ),
+    **{
+        name: Form(command, {"lint.sh": TOUCH}, {"lint.sh": "", "tools/a": ""}, refused=True)
+        for name, command in {
+            "a script in the root": "sh {root}/lint.sh",
+            "settings in the root": "{O}/lint --config {root}/lint.ini",
+            "a module of the root": "node {root}/eslint.config.js",
+            "env -C": "env -C {root}/tools sh ../lint.sh",
+            "env -C /": "env -C / sh tmp/lint.sh",
+            "git -C": "git -C {root}/tools status",
+            "the whole machine": "lint --root=/",
+            "cd to it": "sh -c 'cd / && . ./tmp/lint.sh'",
+            "a pattern from it": "sh -c 'cat /t*/lint.sh'",
+            "find": "find / -name lint.sh -exec sh {} ;",
+            "sh -m is no module": "sh -m ruff {root}",
+        }.items()
+    },
+    **{
+        command: Form(command, {"a.txt": TOUCH}, refused=True)
+        for command in (
+            "bash --norc",
+            "bash --posix",
+            "bash -s x",
+            "bash -o pipefail",
+            "busybox sh",
+            "ionice -c3 sh",
+            "flock {O}/lock sh",
+            "strace sh",
+            "setarch -R sh",
+            "chrt -o 0 sh",
+            "unshare sh",
+            "unknown-wrapper sh",
+            "script -qc sh /dev/null",
+            "env -S 'sh -e'",
+            "rbash",
+            "bash /dev/fd/0",
+            "bash /proc/self/fd/0",
+            "bash /dev/../dev/stdin",
+            "bash -c -s",
+            "sh -c sh",
+            "sh -c '. /dev/stdin'",
+            "sh -c 'bash -s'",
+            "sh -c 'eval \"$(cat)\"'",
+            "sh -c 'x=sh; $x'",
+            "sh -c '\"$@\"' x sh",
+            "sh -c 'cat >x; sh x'",
+            "sh -c 'cat | s\\h'",
+            f"{PYTHON} -",
+            f"{PYTHON} -X utf8",
+            f"{PYTHON} -W ignore",
+            f"{PYTHON} -m code",
+            f"{PYTHON} -m pdb {{path}}",
+            f"{PYTHON} -m pytest",
+            f"{PYTHON} --check-hash-based-pycs never",
+            f"{PYTHON} -c 'exec(input())'",
+            f"{PYTHON} /dev/fd/0",
+            f"ionice {PYTHON} -",
+            "perl -x",
+            "perl -c -",
+            "perl -ne print {path}",
+            "node --input-type=commonjs",
+            "deno run -",
+            "m4 -",
+        )
+    },
 }
 
 
@@ -245,15 +365,25 @@ PLAIN = {
     "sh -c 'grep -n \"$1\" | sort' sh {path}": [],
     "bash -euo pipefail -c 'grep -n bad - | cut -d/ -f1'": [],
     "sed s/a/b/": [],
-    "sh {root}/tools/lint.sh {path}": ["tools/lint.sh"],
-    "sh -c 'sh {R}/tools/lint.sh'": ["tools/lint.sh"],
-    "env LIB={root}/lib lint --set={root}/set.toml": ["lib/", "set.toml"],
+    "ruff check {file}": [],
+    "ruff check --config {root}/ruff.toml {path}": [],
+    f"{PYTHON} -m json.tool {{file}}": [],
+    f"{PYTHON} {{root}}/tools/lint.py {{file}}": ["tools/"],
+    "shellcheck {path}": [],
+    "codespell -L just -": [],
+    "grep -n http://x.y/.. -": [],
+    "cut -d/ -f1": [],
+    "timeout 5 lint {path}": [],
+    "awk -F: '{{print NR}}' {path}": [],
+    "sh -c 'lint \"$1\" | sed \"s/a/b/\"' sh {path}": [],
+    "sh -c 'for one; do lint \"$one\" || exit 1; done' sh {files}": [],
+    "lint --config {root}/tools/set.toml --stdin-filename {path}": ["tools/"],
+    "sh {root}/tools/lint.sh {path}": ["tools/"],
+    "sh -c 'sh {R}/tools/lint.sh \"$1\"' sh {path}": ["tools/"],
+    "env LIB={root}/lib lint --set={root}/tools/set.toml": ["lib/", "tools/"],
     "{root}/tools/lint": ["tools/"],
-    "tool --plugin={R}/later.py,{R}/tools/../lib/a.py": [
-        "later.py",
-        "lib/a.py",
-        "tools/../lib/a.py",
-    ],
+    "tool --plugin={R}/tools/later.py,{R}/tools/../lib/a.txt": ["lib/", "tools/"],
+    "node {root}/tools/lint.js": ["node_modules", "package.json", "tools/"],
 }
 
 
@@ -267,7 +397,7 @@ def test_what_is_allowed_is_shown(command: str, tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     words = tuple(shlex.split(command.replace("{R}", str(tmp_path))))
     trust = Trust(str(tmp_path), [rule := Rule("*", "own", command=words)])
-    covered = [name for name in PLAIN[command] if ".." not in name]
+    covered = PLAIN[command]
     assert trust.covered(rule) == covered
     trust.give()
     (tmp_path / "ruff.toml").write_text("line-length = 100\n")
@@ -295,11 +425,24 @@ def test_what_is_allowed_is_shown(command: str, tmp_path: Path) -> None:
         ("awk", 'END{print "{path}"}'),
         ("eval", "{path}"),
         ("ssh", "host", "cat", "{path}"),
+        ("bash", "-c", "--", "{path}"),
+        ("bash", "-c", "-e", "{path}"),
+        ("sh", "-ec", "-u", "{path}"),
+        ("ionice", "sh", "-c", "{path}"),
+        ("flock", "/tmp/x", "-c", "{path}"),
+        ("busybox", "sh", "-c", "{path}"),
+        ("script", "-qc", "{path}", "/dev/null"),
+        ("env", "-S", "sh -c", "{path}"),
+        ("sed", "-e", "{path}"),
+        ("awk", "{path}"),
+        ("sh", "-c", 'eval "ls $1"', "sh", "{path}"),
+        ("sh", "-c", 'sh -c "ls $1"', "sh", "{path}"),
+        ("sh", "-c", "$1", "sh", "{path}"),
     ],
 )
 def test_the_name_of_a_file_is_never_in_a_text_that_runs(words: tuple[str, ...]) -> None:
     """Whoever allowed it, as a program that configured the check has."""
-    commands = Commands("/", lambda: True)
+    commands = Commands("/", lambda rule: True)
     with pytest.raises(NotRun) as refused:
         commands.run(Rule("*", "own", command=words), {"$(touch x);'x'.txt": b""})
     assert refused.value.reason == "text"
@@ -308,7 +451,8 @@ def test_the_name_of_a_file_is_never_in_a_text_that_runs(words: tuple[str, ...])
 @pytest.mark.parametrize(
     ("command", "status", "shown"),
     [
-        ("sh {root}/lint.sh", 0, " lint.sh\n"),
+        ("sh {root}/lib/lint.sh", 0, " lib/\n"),
+        ("sh {root}/lint.sh", 2, "a folder of its own"),
         ("lint --lib={root}/lib", 0, " lib/\n"),
         ("sh -c 'cat {path}'", 2, "sh {path}"),
         ("lint --root={root}", 2, "{root}/tools"),
@@ -323,3 +467,32 @@ def test_a_person_sees_what_is_covered_or_the_form_that_works(
     assert main(["--root", str(tmp_path), "trust", "--yes"]) == status
     assert shown in "".join(capsys.readouterr())
     assert main(["--root", str(tmp_path), "trust", "--revoke"]) == 0
+
+
+def test_a_second_name_below_the_root_changes_a_file_outside(tmp_path: Path) -> None:
+    root, script = tmp_path / "root", tmp_path / "lint.py"
+    root.mkdir()
+    script.write_text("")
+    (root / "same.py").hardlink_to(script)
+    trust = Trust(str(root), [rule := Rule("*", "own", command=(sys.executable, str(script)))])
+    trust.give()
+    assert str(script) in trust.covered(rule)
+    (root / "same.py").write_text(MARKS)
+    assert not trust.is_given()
+
+
+def test_a_refused_command_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = Rule("*", "a", command=("cat",))
+    refused = Rule("*", "b", command=("lint", "{root}"))
+    told = '[checks]\n"*" = [{ name = "a", command = "cat" }, { name = "b", command = "lint {root}" }]'
+    (tmp_path / "copydesk.toml").write_text(told)
+    assert main(["--root", str(tmp_path), "trust", "--yes"]) == 0
+    assert "b: not run" in capsys.readouterr().err
+    trust = Trust(str(tmp_path), [given, refused])
+    assert trust.is_given(given)
+    with pytest.raises(NotRun):
+        trust.is_given(refused)
+    bad = {one.found: one.mend for one in examine(str(tmp_path)) if one.what == "check"}
+    assert any("b: not run" in found and "correct" in mend for found, mend in bad.items())

@@ -32,7 +32,7 @@ from copydesk.app.config import (
 )
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.database import Database
-from copydesk.errors import Failed, Refusal, SchemaMismatch, ServerFailed, StateDamaged, StateFailed
+from copydesk.errors import CheckFinding, Failed, Refusal, SchemaMismatch, ServerFailed, StateDamaged, StateFailed
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
@@ -501,7 +501,8 @@ def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
 
 def _checks(root: str) -> Iterator[Finding]:
     """The checks of edits: missing parsers, and commands that cannot run."""
-    from copydesk.store.checks import Trust, missing_parsers, program_of
+    from copydesk.store.checks import NotRun, Trust, missing_parsers, program_of
+    from copydesk.tools.refusals import check_words
 
     without = missing_parsers()
     found = "Python, JSON, TOML and XML are parsed before they are written"
@@ -517,9 +518,15 @@ def _checks(root: str) -> Iterator[Finding]:
     if not commands or config is None:
         return
     trust = Trust(root, config.checks)
+    for rule in commands:
+        try:
+            trust.reached(rule)
+        except NotRun as none:
+            told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
+            yield Finding("check", False, check_words(told, "en"), "correct the command in [checks]")
     if trust.inside:
         found = f"{trust.inside} is in the workspace, where agents may write: no command runs"
-        yield Finding("trust", False, found, "serve a folder below, not the home folder")
+        yield Finding("trust", False, found, f"serve a folder without {trust.inside}")
     elif trust.is_given():
         yield Finding("trust", True, f"commands of checks may run ({trust.path})")
     else:

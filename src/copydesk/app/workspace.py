@@ -44,7 +44,7 @@ from copydesk.errors import (
     cancelled_by,
 )
 from copydesk.store.access import Rules, guards
-from copydesk.store.checks import Commands, Trust
+from copydesk.store.checks import Commands, Rule, Trust
 from copydesk.store.contents import Closing
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
@@ -281,8 +281,8 @@ class OpenWorkspace(Closing):
         turns = Turns(self.files, self.lanes, self.journal, self.recovery, clock)
         trust = Trust(self.root, config.checks)
 
-        def may_run() -> bool:
-            return config.source not in FILES or trust.is_given()
+        def may_run(rule: Rule) -> bool:
+            return config.source not in FILES or trust.is_given(rule)
 
         checks = Checks(config.checks, Commands(self.root, may_run))
         setting = Setting(

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import selectors
+import shlex
 import shutil
 import signal
 import subprocess
@@ -85,7 +86,7 @@ class NotRun(Exception):
     """A check gave no answer.
 
     `reason` is one of untrusted, missing, timeout, output, died, failed and large; or text, whole,
-    runner and copy: what such a command would run cannot be told. `detail` is what the system or
+    beside, runner and copy: what such a command would run cannot be told. `detail` is what the system or
     the command said, or those words. `passes`: the next attempt may succeed.
     """
 
@@ -316,12 +317,12 @@ _STDIN = ("-", "<stdin>", "<standard input>", "stdin", "standard input")
 class Commands:
     """Runs the commands of one workspace. Safe to use from many threads."""
 
-    def __init__(self, root: str, trusted: Callable[[], bool]) -> None:
+    def __init__(self, root: str, trusted: Callable[[Rule], bool]) -> None:
         self._root, self._trusted = os.path.realpath(root), trusted
 
     def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Diagnostic]:
         """Run the command on the texts; return its findings. Raises NotRun, Cancelled."""
-        if not self._trusted():
+        if not self._trusted(rule):
             raise NotRun("untrusted", passes=True)
         try:
             with tempfile.TemporaryDirectory(
@@ -332,7 +333,7 @@ class Commands:
             raise NotRun("failed", refused.strerror or str(refused), passes=True) from None
 
     def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Diagnostic]:
-        check_words(rule.command)
+        check_words(rule.command, self._root)
         parts = re.split(r"[\s\0'\"=@]+", "\0".join(rule.command)) if rule.is_together else ()
         for copied in files.keys() & set(map(os.path.normpath, parts)):
             raise NotRun("copy", copied)
@@ -498,43 +499,184 @@ _NO_PLUGINS = frozenset(
 )
 """Tools that run nothing because a file says so, wherever they look for their settings."""
 
-_INTERPRETER = r"(?:ba|da|a|k|mk|z|fi|tc|c)?sh|(?:python|pypy)[\d.]*|perl|ruby|node|php|lua|julia"
-_UNTOLD = re.compile(
-    r"""(?xs)  # of words that each have \0 before them, and one \0 at the end
-    (?P<runner>  # runs whatever the files of a folder say
-        (?:\0|[;|&(`]\s*+)(?:(?:exec|env|\w++=\S*+)\s++)*+(?:[^\0\s;|&()`]*/)?
-        (?:make|gmake|ninja|just|rake|ant|mvn|gradle|cargo|npm|pnpm|yarn|bun|tox|nox|py\.?test
-          |pre-commit)(?=[\0\s;|&)`])
-    ) | (?P<text>
-        # a path within a text, or among words that are made one
-        \0(?=[^\0]*\{(?:path|root)\})(?![\w.,:=@%+/~{}-]*\0)[^\0]*
-        | \0(?:eval|ssh|watch|parallel)\0.*\{(?:path|root)\}
-        # an interpreter, which another program may start
-        | \A(?:\0(?:[^\0]*/)?
-              (?:env|find|nice|nohup|poetry|setsid|stdbuf|sudo|time|timeout|uv|xargs)(?=\0)
-            (?:\0(?!(?:[^\0]*/)?INTERPRETER\0)[^\0]*+)*+)?+ \0(?:[^\0]*/)?INTERPRETER(?=\0)
-        (?: # without a script it runs its standard input; some options only read, -m is a module
-            (?:\0(?!-[mncl]\0|-wc\0)-\w+)*\0\Z
-            # after options, some with a value: a path as its text; what it is given as its script
-            | (?:\0(?!(?:-[mncl]|-wc|--check|--syntax-check)\0)[-+][^\0]+
-                (?:(?<=[oOWXIr])\0[^-\0][^\0]*)?)*
-              \0(?:-\w*c\w*\0[^\0]*\{(?:path|root)\}
-                |[^\0]*\{path\}|(?:\{files\}|-|/dev/stdin)\0))
-    )""".replace("INTERPRETER", f"(?:{_INTERPRETER})")
-)
-"""Finds what a command would run that its words do not tell."""
 
+def _language(
+    names: str,
+    flags: str = "(?!)",
+    valued: str = "(?!)",
+    texts: str = "(?!)",
+    reads: str = "(?!)",
+    rest: str = r"--?|(?!-)[^\0]*",
+) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """An interpreter's names, and the words behind it that tell what it runs.
+
+    Options that change nothing, some with a value; then one that only reads what it is given, or
+    one for a text or a module, or the path of a script. `rest` are the words that may follow a text.
+    """
+    return re.compile(rf"(?:{names})(?:-?\d[\w.-]*)?(?:\.exe)?"), re.compile(
+        rf"(?:\0(?:{flags})(?=\0)|\0(?:{valued})\0(?!-)[^\0]+(?=\0))*+(?:"
+        rf"\0(?:{reads})(?:\0(?:-|(?![-+])[^\0]*)(?=\0))*\0\Z"
+        rf"|\0(?:{texts})\0(?P<text>(?![-+])[^\0]+)(?P<rest>(?:\0(?:{rest})(?=\0))*)\0\Z"
+        r"|\0-[bBdEIOPqsSuvx]*m\0(?P<module>\w[\w.]*)(?=\0)"
+        r"|\0(?P<script>(?![-+])(?:\{root\})?[^\0$`*?{}<>|]+)(?=\0))"
+    )
+
+
+_LANGUAGES = (
+    _language(
+        "(?:r?ba|da|a|[mp]?d?k|z|fi|t?c|ye|nu|osx|x)?sh",
+        "[-+][abefhkmptuvxBCEHP]+|--(?:norc|noprofile|posix)",
+        "[-+][a-z]*[oO]",
+        "-[abefhklmptuvxBCEHP]*c",
+        "-[eux]*n[eux]*",
+        r"[^\0]*",
+    ),
+    _language(
+        "python|pypy",
+        r"-[bBdEIOPqsSuvx]+|-[bBdEIOPqsSuvx]*[WX][^\0]+",
+        "-[bBdEIOPqsSuvx]*[WX]|--check-hash-based-pycs",
+        "-[bBdEIOPqsSuvx]*c",
+        rest=r"[^\0]*",
+    ),
+    _language("perl", r"-[wWtTXlanps0-9]+|-[MmIF][^\0]+", "-I", "-[wWtTXlanps0-9]*[eE]"),
+    _language("j?ruby", r"-[wWlanpU]+|-[rIEF][^\0]+", "-[rI]", "-[wWlanpU]*e", "-w?c"),
+    _language(
+        "node|nodejs",
+        r"--(?:no-|trace-|max-|enable-|disable-|preserve-|experimental-|unhandled-)[^\0]+",
+        "-r|--require|--import",
+        "-p?e|-p|--eval|--print",
+        "-c|--check",
+    ),
+    _language("deno", r"run|--(?:allow|deny|no|cached|config|lock)[^\0]*|-A"),
+    _language("php", r"-[nq]+|-d[^\0]+", "-[dc]", "-[rBRE]", "-l"),
+    _language("lua|luajit|texlua", "-[EvW]", "-l", "-e"),
+    _language("[gmn]?awk", r"-[FvS][^\0]+|-f|--posix", "-[Fv]", "(?!)"),
+    _language("tclsh|wish|expect|Rscript|julia|pwsh|powershell|osascript|groovy", "-File", "", "-e"),
+)
+"""The interpreters: whatever else they are given, they may run a text that an agent wrote."""
+
+_AWK = re.compile(r"((?:\0-[FvS](?:[^\0]+|\0[^\0]*))*+)\0(?![-+])([^\0]+)(?=\0)")
+_WRAPPERS = frozenset(
+    "env nice ionice nohup timeout time flock strace ltrace xargs setsid stdbuf sudo doas setarch"
+    " chrt taskset unshare find uvx pipx busybox toybox chronic unbuffer prlimit firejail bwrap"
+    " nsenter chroot setpriv numactl exec command builtin".split()
+)
+"""Programs that start what stands behind them."""
+
+_KEYWORDS = frozenset("if then elif else while until do time ! { exec command builtin".split())
+_RUNNERS = re.compile(
+    "g?make|b?make|ninja|just|rake|ant|mvnw?|gradlew?|cargo|npm|npx|pnpm|pnpx|yarn|bunx?|tox|nox"
+    r"|py\.?test|pre[-_]commit|git|hg|svn|jj|uv|poetry|pipenv|pdm|hatch|bundle|cmake|unittest"
+)
+"""Programs that run whatever the files of a folder say."""
+
+_RUN_TEXTS = re.compile(
+    "eval|ssh|watch|parallel|script|su|runuser|sg|at|batch|ed|ex|vim?|emacs|sqlite3|gnuplot|dc|m4"
+    "|psql|mysql|gdb|octave|R|irb|ghci|jshell|trap|alias"
+)
+"""Programs that make a command of their words or of what they read."""
+
+_MODULES = re.compile(
+    "code|asyncio|pdb|bdb|c?[pP]rofile|trace|timeit|runpy|doctest|idlelib|IPython|_?pyrepl|coverage"
+)
+"""Modules of Python that run the text, or the file, that they are given."""
+
+_RUNS = re.compile(
+    r"\b(?:eval|exec|execfile|compile|system|popen|runpy|loadstring|dofile|load|vm|Function|qx|code"
+    r"|getline|STDIN)\b|`|\|&?\s*[\"$]|[\"'](?:[^\"'\s]*/)?(?:\w*sh|python[\d.]*|perl|node)[\"'\s]"
+)
+"""In a program's text: it may run what it reads."""
+
+_UNPLACED = re.compile(r"(?=.*\{(?:path|root)\})(?![\w.,:=@%+/~{}-]*\Z)", re.DOTALL)
+_TEXT_OPTION = re.compile("-[a-zA-Z]*[ceE]|--(?:command|eval|exec|execute|expression|print)")
 _BETWEEN = re.compile(r"[\s=:,;@'\"`()<>|&!]+")
 _PATTERN = re.compile(r"[^/]*[*?\[{].*")
+_NODE = re.compile(r"/(?:node|nodejs|deno|bun)\Z|\.[cm]?[jt]sx?\Z")
+_INSTALLED = re.compile(r"\.(?:pth|egg-link)\Z|\A__editable__")
+_ADDRESS = re.compile(r"\b(?!file:)[a-z]+://[^\s\0]*")
+_GIVEN = "{path}", "{files}"
 
 
-def check_words(command: Sequence[str]) -> None:
+def check_words(command: Sequence[str], root: str = "") -> None:
     """Raise NotRun if the command would run what its words do not tell, such as a file's name.
 
     A name that is a word of its own, behind a program's script or text, is only a name.
     """
-    for at in _UNTOLD.finditer("".join(f"\0{word}" for word in command) + "\0"):
-        raise NotRun(str(at.lastgroup), " ".join(at[0].split("\0")).strip())
+    for before, word in zip(("", *command), command, strict=False):
+        is_option = _TEXT_OPTION.fullmatch(before) is not None
+        if _UNPLACED.match(word) or (is_option and any(one in word for one in _GIVEN)):
+            raise NotRun("text", f"{before} {word}".strip())
+    if not _NO_PLUGINS.isdisjoint(map(os.path.basename, command[:1])):
+        return
+    _check_program([word.replace("{root}", root) if root else word for word in command])
+
+
+def _check_program(words: Sequence[str], text: str = "") -> None:
+    """The same of a program and its words; of a command in a shell's text, if that is given."""
+    told = " ".join(words)
+    names = [os.path.basename(word) for word in words]
+    heads = names if names[0] in _WRAPPERS else names[:1]
+    is_moved = re.search(r"\0(?:-C(?!\0?\d)|--(?:chdir|directory)\b)", "\0" + "\0".join(words))
+    if is_moved or any(map(_RUNNERS.fullmatch, heads)):
+        raise NotRun("runner", told)
+    splits = {"env": r"-\w*S.*|--split.*", "flock": "-[a-z]*c|--command.*"}
+    if any(map(_RUN_TEXTS.fullmatch, heads)) or any(
+        re.fullmatch(splits[name], word) for name in splits.keys() & set(heads) for word in words
+    ):
+        raise NotRun("text", told)
+    for index, word in enumerate(words):
+        program = os.path.basename(os.path.realpath(shutil.which(word) or "/"))
+        is_sourced = bool(text) and not index and word in (".", "source")
+        for named, behind in _LANGUAGES[:1] if is_sourced else _LANGUAGES:
+            if is_sourced or named.fullmatch(names[index]) or named.fullmatch(program):
+                _check_told(behind, names[index], words[index + 1 :], text)
+                return
+
+
+def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: str) -> None:
+    """Raise NotRun unless the words behind an interpreter tell what it runs."""
+    given = "".join(f"\0{word}" for word in words) + "\0"
+    is_awk = name.endswith("awk")
+    at = (is_awk and "\0-f\0" not in given and _AWK.match(given)) or behind.match(given)
+    found = {} if not at or at.re is _AWK else at.groupdict()
+    own = at[2] if at and at.re is _AWK else found.get("text")
+    before = given[: at.start("rest")] if at and found.get("rest") else at[0] if at else ""
+    script, module = found.get("script"), found.get("module") or ""
+    real = {way(script or "/") for way in (os.path.abspath, os.path.realpath)}
+    if module and _RUNNERS.fullmatch(module.partition(".")[0]):
+        raise NotRun("runner", f"{name} {' '.join(words)}")
+    if (
+        not at
+        or _MODULES.fullmatch(module.partition(".")[0])
+        or any(one in before for one in _GIVEN if own or script)
+        or any(re.match("/(?:dev|proc)/", one) for one in (*real, script or ""))
+        or (text and (own or (script and not _is_placed(script, text))))
+    ):
+        raise NotRun("text", f"{name} {' '.join(words)}".strip())
+    if own and behind is _LANGUAGES[0][1]:
+        _check_text(own)
+    elif own and (_RUNS.search(own) or (name.startswith("perl") and "{" in found["rest"])):
+        raise NotRun("text", f"{name} {' '.join(words)}")
+
+
+def _is_placed(script: str, text: str) -> bool:
+    """Whether a text names a script by its place, not one of the folder that it runs in."""
+    return script[0] in "/~" or re.search(r"\b(?:cd|pushd)\s", text) is not None
+
+
+def _check_text(text: str) -> None:
+    """The same of each command in a shell's text, without its quotes: what one hides may count."""
+    known = {f"${name}": os.environ.get(name, "") for name in _PASSED_ON}
+    plain = re.sub(r"\$\{(\w+)\}", r"$\1", re.sub(r"[\"'\\]", "", text))
+    plain = re.sub(r"\$\w+", lambda at: known.get(at[0]) or at[0], plain)
+    for one in re.split(r"\$\(|[;|&()`\n]+", re.sub("[<>]+", r" \g<0> ", plain)):
+        words = one.split()
+        while words and (words[0] in _KEYWORDS or re.match(r"\w+=", words[0])):
+            del words[0]
+        if words and "$" in words[0]:
+            raise NotRun("text", one.strip())
+        if words:
+            _check_program(words, plain)
 
 
 class Trust:
@@ -558,17 +700,27 @@ class Trust:
 
         That is the file of permissions, the home folder with its settings, and that of the copies.
         """
-        places = self.path, os.path.expanduser("~"), tempfile.gettempdir()
-        return next((one for one in places if _is_in(self._root, one)), "")
+        places = {
+            "the file of permissions": self.path,
+            "the home folder": os.path.expanduser("~"),
+            "the folder for temporary files": tempfile.gettempdir(),
+        }
+        lying = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
+        return next(lying, "")
 
-    def is_given(self) -> bool:
-        """Whether exactly these commands, and what they reach below the root, are allowed."""
+    def is_given(self, rule: Rule | None = None) -> bool:
+        """Whether exactly these commands, and what they reach below the root, are allowed.
+
+        Raises NotRun for a rule that is refused, as `reached` does.
+        """
+        if rule is not None:
+            self.reached(rule)
         with suppress(NotRun):
             return not self.inside and self._kept().get(self._root) == self._digest()
         return False
 
     def give(self) -> None:
-        """Allow the commands; raises OSError, and NotRun as `reached` does."""
+        """Allow the commands but those refused; raises OSError, and NotRun if that is all."""
         self._keep({**self._kept(), self._root: self._digest()})
 
     def take_back(self) -> None:
@@ -580,14 +732,17 @@ class Trust:
     def reached(self, rule: Rule) -> dict[str, str]:
         """What a command reaches below the root: the digest of each path, empty for no file.
 
-        That are the paths that it names, folders with all that is in them, and what a program there
-        is installed with. Raises NotRun for a command whose ways cannot be followed.
+        That are the folders of the paths that it names, with all that is in them, and what a
+        program there is installed with; and a file outside that a second name below the root may be
+        of. Raises NotRun for a command whose ways cannot be followed.
         """
-        check_words(rule.command)
-        tool = rule.command[2:3] if rule.command[1:2] == ("-m",) else rule.command[:1]
+        check_words(rule.command, self._root)
+        is_module = re.match(r"python|pypy", os.path.basename(rule.command[0])) is not None
+        is_module &= rule.command[1:2] == ("-m",)
+        tool = rule.command[2:3] if is_module else rule.command[:1]
         has_plugins = _NO_PLUGINS.isdisjoint(map(os.path.basename, tool))
-        seen, found = {os.sep}, dict[str, str]()
-        todo = [*self._paths(*rule.command), program_of(rule, self._root) or os.sep]
+        seen, found, folders = set[str](), dict[str, str](), set[str]()
+        todo = [*self._paths(*rule.command), *filter(None, (program_of(rule, self._root),))]
         while todo:
             path = todo.pop()
             for one in {os.path.abspath(path), os.path.realpath(path)} - seen:
@@ -595,8 +750,19 @@ class Trust:
                 todo += self._next(one)
                 if one.startswith(self._below):
                     found[one] = self._content(one)
+                    if has_plugins and one not in folders and not os.path.isdir(one):
+                        folders.add(os.path.dirname(one))
+                        todo.append(os.path.dirname(one))
+                    if self._root in folders:
+                        raise NotRun("beside", one, passes=True)
                 elif has_plugins and self._below.startswith(os.path.join(one, "")):
-                    raise NotRun("whole", path)
+                    raise NotRun("whole", path, passes=True)
+                elif self._is_linked(one):
+                    found[one] = self._content(one)
+            if not todo and has_plugins and any(map(_NODE.search, seen)):
+                for one in self._modules(*found) - seen:
+                    found[one] = self._content(one)
+                    todo += [one] * os.path.isdir(one)
         return {
             one: digest
             for one, digest in found.items()
@@ -609,48 +775,106 @@ class Trust:
         tops = (path for path in found if os.path.dirname(path) not in found)
         return sorted(
             os.path.relpath(path, self._root) + os.sep * os.path.isdir(path)
+            if path.startswith(self._below)
+            else path
             for path in tops
-            if os.path.exists(path) or not any(_BETWEEN.match(path.removeprefix(o)) for o in found)
         )
 
-    def _paths(self, *words: str) -> Iterator[str]:
-        """All paths that the words may name, alone or among others, and programs of the PATH."""
-        folder = os.path.join(tempfile.gettempdir(), "copydesk-check-")
+    def _paths(self, *words: str) -> set[str]:
+        """All paths that the words may name, alone or among others, and programs of the PATH.
+
+        A relative one may be from the folder of the run, or from any folder that is named.
+        """
         search = _environment(self._root)["PATH"]
+        found, ways = set[str](), set[str]()
         for word in words:
             text = os.path.expandvars(_filled(word, {"path": "", "root": self._root}))
-            text = text.replace(self._root, "\0")
-            parts = (text, *re.split("['\"]", text), *_BETWEEN.split(text))
-            for piece in (_PATTERN.sub("", part) for part in parts):
+            text = _ADDRESS.sub("", text.replace(self._root, "\0"))
+            parts = [text, *re.split("['\"]", text), *_BETWEEN.split(text)]
+            with suppress(ValueError):
+                parts += [one for split in shlex.split(text) for one in (split, *_BETWEEN.split(split))]
+            for part in parts:
+                piece = _PATTERN.sub("", part)
                 for at in {0, *map(piece.find, ("/", "~", "..", "\0"))} - {-1}:
-                    path = os.path.expanduser(piece[at:].replace("\0", self._root))
-                    yield shutil.which(path, path=search) or os.path.join(folder, path)
+                    if at == 0 or piece[at:].strip("/"):
+                        way = os.path.expanduser(piece[at:].replace("\0", self._root))
+                        ways |= {way} if os.path.lexists(way) or not _BETWEEN.search(way) else set()
+        scratch = os.path.join(tempfile.gettempdir(), "copydesk-check-")
+        folders = {way for way in ways if os.path.isabs(way) and os.path.isdir(way)}
+        for way in ways:
+            found.add(shutil.which(way, path=search) or os.path.join(scratch, way))
+            beside = (os.path.join(folder, way) for folder in folders if not os.path.isabs(way))
+            found |= {one for one in beside if ".." in way or os.path.lexists(one)}
+        return found
+
+    def _is_linked(self, path: str) -> bool:
+        """Whether a file outside may have a name below the root too, by which it can be changed."""
+        with suppress(OSError):
+            found, root = os.stat(path), os.stat(self._root)
+            is_file = os.path.isfile(path) and found.st_nlink > 1 and found.st_dev == root.st_dev
+            return is_file and os.access(path, os.W_OK)
+        return False
+
+    def _modules(self, *paths: str) -> set[str]:
+        """Where Node looks for modules of these files: in each folder up to the root."""
+        return {
+            os.path.join(self._root, *parts[:depth], name)
+            for path in paths
+            if path.startswith(self._below)
+            for parts in [os.path.relpath(path, self._root).split(os.sep)]
+            for depth in range(len(parts))
+            for name in ("node_modules", "package.json")
+        }
 
     def _next(self, path: str) -> Iterator[str]:
         """What belongs to a path: a link's target, a folder's folders and links, a program's needs.
 
-        A script needs its interpreter; both have their modules in their folder, or beside `bin`.
+        A script needs its interpreter; both have their modules in their folder, or beside `bin`,
+        and where a file for the installation of modules leads.
         """
+        is_below = path.startswith(self._below)
         with suppress(OSError):
             if os.path.islink(path):
                 yield os.path.join(os.path.dirname(path), os.readlink(path))
-            elif path.startswith(self._below) and os.path.isdir(path):
-                yield from (
-                    one.path for one in os.scandir(path) if one.is_symlink() or one.is_dir()
-                )
+            elif os.path.isdir(path):
+                for one in os.scandir(path):
+                    leads_in = one.is_symlink() and (is_below or _is_in(self._root, one.path))
+                    if leads_in or (is_below and one.is_dir()):
+                        yield one.path
+                    elif is_below and _INSTALLED.search(one.name):
+                        yield from self._leads(one.path)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 with open(path, "rb") as file:
                     script = re.match("#!(.*)", os.fsdecode(file.readline(_LONGEST)))
-                yield from self._paths(script[1]) if script else ()
-                if script or re.fullmatch(_INTERPRETER, os.path.basename(path)):
+                yield from self._paths(*script[1].split()) if script else ()
+                if script or any(one[0].fullmatch(os.path.basename(path)) for one in _LANGUAGES):
                     folder, name = os.path.split(os.path.dirname(path))
                     folders = folder if name in ("bin", ".bin") else "", os.path.join(folder, name)
-                    yield from (one for one in folders if one.startswith(self._below))
+                    yield from (
+                        one
+                        for one in folders
+                        if one.startswith(self._below) or (one == self._root and not script)
+                    )
+
+    def _leads(self, path: str) -> Iterator[str]:
+        """The folders below the root that such a file names."""
+        with open(path, "rb") as file:
+            for line in re.split("['\"\\s]+", os.fsdecode(file.read(MOST_BYTES))):
+                one = os.path.join(os.path.dirname(path), line)
+                if line and _is_in(self._root, one) and os.path.isdir(one):
+                    yield one
 
     def _digest(self) -> str:
         """The digest of what is allowed: the commands, and all that they reach below the root."""
         commands = sorted((one.name, one.glob, *one.command) for one in self._rules)
-        files = {path: found for one in self._rules for path, found in self.reached(one).items()}
+        files, refused = dict[str, str](), list[NotRun]()
+        for rule in self._rules:
+            try:
+                files |= self.reached(rule)
+            except NotRun as none:
+                refused.append(none)
+        if refused and len(refused) == len(self._rules):
+            raise refused[0]
         told = json.dumps([self._root, commands, *([files] if files else [])], sort_keys=True)
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 

@@ -549,14 +549,19 @@ def _trust(options: argparse.Namespace) -> int:
         trust.take_back()
     elif trust.inside:
         raise UsageError(f"{trust.inside} is in the workspace, where agents may write")
-    rows: list[list[str]] = []
+    rows, refused = list[list[str]](), list[str]()
     for rule in (one for one in config.checks if one.command and not options.revoke):
         try:
             covered = " ".join(trust.covered(rule))
         except NotRun as none:
             told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
-            raise UsageError(check_words(told, config.lang)) from None
-        rows.append([rule.glob, rule.name, shlex.join(rule.command), covered])
+            refused.append(check_words(told, config.lang))
+        else:
+            rows.append([rule.glob, rule.name, shlex.join(rule.command), covered])
+    if refused and not rows:
+        raise UsageError("\n".join(refused))
+    for line in refused:
+        print(terminal.line(line), file=sys.stderr)
     if rows and not options.json:
         out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
     given = not rows or trust.is_given() or options.yes or _agrees(config.lang)
@@ -564,7 +569,7 @@ def _trust(options: argparse.Namespace) -> int:
         trust.give()
     state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
     if options.json:
-        dump({"status": "ok" if given else "error", "state": state, "commands": rows})
+        dump({"status": "ok" if given else "error", "state": state, "commands": rows, "refused": refused})
     else:
         out(terminal.line(say(_TRUST[state], config.lang)) + "\n")
     return 0 if given else 1
