@@ -92,13 +92,19 @@ FORMS = {
         {"x/b.py": "", "{O}/open.py": OPENS},
     ),
     "an option's value": Form(
-        f"{PYTHON} {{O}}/open.py --plugin={{R}}/x/b.py", {"x/b.py": MARKS}, {"{O}/open.py": OPENS.replace("[1]", "[1][9:]")}
+        f"{PYTHON} {{O}}/open.py --plugin={{R}}/x/b.py",
+        {"x/b.py": MARKS},
+        {"{O}/open.py": OPENS.replace("[1]", "[1][9:]")},
     ),
     "an option's letters": Form(
-        f"{PYTHON} {{O}}/open.py -c{{R}}/x/b.py", {"x/b.py": MARKS}, {"{O}/open.py": OPENS.replace("[1]", "[1][2:]")}
+        f"{PYTHON} {{O}}/open.py -c{{R}}/x/b.py",
+        {"x/b.py": MARKS},
+        {"{O}/open.py": OPENS.replace("[1]", "[1][2:]")},
     ),
     "a file of arguments": Form(
-        f"{PYTHON} {{O}}/open.py @{{R}}/x/b.py", {"x/b.py": MARKS}, {"{O}/open.py": OPENS.replace("[1]", "[1][1:]")}
+        f"{PYTHON} {{O}}/open.py @{{R}}/x/b.py",
+        {"x/b.py": MARKS},
+        {"{O}/open.py": OPENS.replace("[1]", "[1][1:]")},
     ),
     "settings": Form("sh {root}/x/lint.cfg", {"x/lint.cfg": TOUCH}, {"x/lint.cfg": ""}),
     "a pattern": Form(
@@ -185,7 +191,10 @@ FORMS = {
         {"tools/a": "", "lib/lint.sh": ""},
     ),
     "cd and .., to the root": Form(
-        "sh -c 'cd {R}/tools; cd ..; . ./lint.sh'", {"lint.sh": TOUCH}, {"tools/a": ""}, refused=True
+        "sh -c 'cd {R}/tools; cd ..; . ./lint.sh'",
+        {"lint.sh": TOUCH},
+        {"tools/a": ""},
+        refused=True,
     ),
     "cd outside to a link": Form(
         "sh -c 'cd {O}/d && . ./l.sh'",
@@ -211,7 +220,11 @@ FORMS = {
     "beside settings": Form(
         "{O}/lint --config {root}/conf/lint.ini",
         {"conf/plugin.sh": TOUCH},
-        {"{O}/lint": "#!/bin/sh\n. {R}/conf/plugin.sh\n", "conf/plugin.sh": "", "conf/lint.ini": ""},
+        {
+            "{O}/lint": "#!/bin/sh\n. {R}/conf/plugin.sh\n",
+            "conf/plugin.sh": "",
+            "conf/lint.ini": "",
+        },
     ),
     "modules of Node": Form(
         "{O}/lint {R}/tools/lint.js",
@@ -375,7 +388,7 @@ PLAIN = {
     "cut -d/ -f1": [],
     "timeout 5 lint {path}": [],
     "awk -F: '{{print NR}}' {path}": [],
-    "sh -c 'lint \"$1\" | sed \"s/a/b/\"' sh {path}": [],
+    'sh -c \'lint "$1" | sed "s/a/b/"\' sh {path}': [],
     "sh -c 'for one; do lint \"$one\" || exit 1; done' sh {files}": [],
     "lint --config {root}/tools/set.toml --stdin-filename {path}": ["tools/"],
     "sh {root}/tools/lint.sh {path}": ["tools/"],
@@ -486,7 +499,9 @@ def test_a_refused_command_does_not_stop_the_others(
 ) -> None:
     given = Rule("*", "a", command=("cat",))
     refused = Rule("*", "b", command=("lint", "{root}"))
-    told = '[checks]\n"*" = [{ name = "a", command = "cat" }, { name = "b", command = "lint {root}" }]'
+    told = (
+        '[checks]\n"*" = [{ name = "a", command = "cat" }, { name = "b", command = "lint {root}" }]'
+    )
     (tmp_path / "copydesk.toml").write_text(told)
     assert main(["--root", str(tmp_path), "trust", "--yes"]) == 0
     assert "b: not run" in capsys.readouterr().err

@@ -32,7 +32,15 @@ from copydesk.app.config import (
 )
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.database import Database
-from copydesk.errors import CheckFinding, Failed, Refusal, SchemaMismatch, ServerFailed, StateDamaged, StateFailed
+from copydesk.errors import (
+    CheckFinding,
+    Failed,
+    Refusal,
+    SchemaMismatch,
+    ServerFailed,
+    StateDamaged,
+    StateFailed,
+)
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
@@ -523,7 +531,9 @@ def _checks(root: str) -> Iterator[Finding]:
             trust.reached(rule)
         except NotRun as none:
             told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
-            yield Finding("check", False, check_words(told, "en"), "correct the command in [checks]")
+            yield Finding(
+                "check", False, check_words(told, "en"), "correct the command in [checks]"
+            )
     if trust.inside:
         found = f"{trust.inside} is in the workspace, where agents may write: no command runs"
         yield Finding("trust", False, found, f"serve a folder without {trust.inside}")

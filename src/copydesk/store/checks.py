@@ -86,8 +86,8 @@ class NotRun(Exception):
     """A check gave no answer.
 
     `reason` is one of untrusted, missing, timeout, output, died, failed and large; or text, whole,
-    beside, runner and copy: what such a command would run cannot be told. `detail` is what the system or
-    the command said, or those words. `passes`: the next attempt may succeed.
+    beside, runner and copy: what such a command would run cannot be told. `detail` is what the
+    system or the command said, or those words. `passes`: the next attempt may succeed.
     """
 
     def __init__(self, reason: str, detail: str = "", *, passes: bool = False) -> None:
@@ -507,17 +507,19 @@ def _language(
     texts: str = "(?!)",
     reads: str = "(?!)",
     rest: str = r"--?|(?!-)[^\0]*",
+    modules: str = "(?!)",
 ) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """An interpreter's names, and the words behind it that tell what it runs.
 
     Options that change nothing, some with a value; then one that only reads what it is given, or
-    one for a text or a module, or the path of a script. `rest` are the words that may follow a text.
+    one for a text or a module, or the path of a script. `rest` are the words that may follow
+    a text.
     """
     return re.compile(rf"(?:{names})(?:-?\d[\w.-]*)?(?:\.exe)?"), re.compile(
         rf"(?:\0(?:{flags})(?=\0)|\0(?:{valued})\0(?!-)[^\0]+(?=\0))*+(?:"
         rf"\0(?:{reads})(?:\0(?:-|(?![-+])[^\0]*)(?=\0))*\0\Z"
-        rf"|\0(?:{texts})\0(?P<text>(?![-+])[^\0]+)(?P<rest>(?:\0(?:{rest})(?=\0))*)\0\Z"
-        r"|\0-[bBdEIOPqsSuvx]*m\0(?P<module>\w[\w.]*)(?=\0)"
+        rf"|\0(?:{texts})(?P<text>(?![-+])[^\0]+)(?P<rest>(?:\0(?:{rest})(?=\0))*)\0\Z"
+        rf"|\0(?:{modules})\0(?P<module>\w[\w.]*)(?=\0)"
         r"|\0(?P<script>(?![-+])(?:\{root\})?[^\0$`*?{}<>|]+)(?=\0))"
     )
 
@@ -527,7 +529,7 @@ _LANGUAGES = (
         "(?:r?ba|da|a|[mp]?d?k|z|fi|t?c|ye|nu|osx|x)?sh",
         "[-+][abefhkmptuvxBCEHP]+|--(?:norc|noprofile|posix)",
         "[-+][a-z]*[oO]",
-        "-[abefhklmptuvxBCEHP]*c",
+        r"-[abefhklmptuvxBCEHP]*c\0",
         "-[eux]*n[eux]*",
         r"[^\0]*",
     ),
@@ -535,35 +537,36 @@ _LANGUAGES = (
         "python|pypy",
         r"-[bBdEIOPqsSuvx]+|-[bBdEIOPqsSuvx]*[WX][^\0]+",
         "-[bBdEIOPqsSuvx]*[WX]|--check-hash-based-pycs",
-        "-[bBdEIOPqsSuvx]*c",
+        r"-[bBdEIOPqsSuvx]*c\0",
         rest=r"[^\0]*",
+        modules="-[bBdEIOPqsSuvx]*m",
     ),
-    _language("perl", r"-[wWtTXlanps0-9]+|-[MmIF][^\0]+", "-I", "-[wWtTXlanps0-9]*[eE]"),
-    _language("j?ruby", r"-[wWlanpU]+|-[rIEF][^\0]+", "-[rI]", "-[wWlanpU]*e", "-w?c"),
+    _language("perl", r"-[wWtTXlanps0-9]+|-[MmIF][^\0]+", "-I", r"-[wWtTXlanps0-9]*[eE]\0"),
+    _language("j?ruby", r"-[wWlanpU]+|-[rIEF][^\0]+", "-[rI]", r"-[wWlanpU]*e\0", "-w?c"),
     _language(
         "node|nodejs",
         r"--(?:no-|trace-|max-|enable-|disable-|preserve-|experimental-|unhandled-)[^\0]+",
         "-r|--require|--import",
-        "-p?e|-p|--eval|--print",
+        r"(?:-p?e|-p|--eval|--print)\0",
         "-c|--check",
     ),
     _language("deno", r"run|--(?:allow|deny|no|cached|config|lock)[^\0]*|-A"),
-    _language("php", r"-[nq]+|-d[^\0]+", "-[dc]", "-[rBRE]", "-l"),
-    _language("lua|luajit|texlua", "-[EvW]", "-l", "-e"),
-    _language("[gmn]?awk", r"-[FvS][^\0]+|-f|--posix", "-[Fv]", "(?!)"),
-    _language("tclsh|wish|expect|Rscript|julia|pwsh|powershell|osascript|groovy", "-File", "", "-e"),
+    _language("php", r"-[nq]+|-d[^\0]+", "-[dc]", r"-[rBRE]\0", "-l"),
+    _language("lua|luajit|texlua", "-[EvW]", "-l", r"-e\0"),
+    _language("[gmn]?awk", r"-[FvS][^\0]+|-f|--posix", "-[Fv]", ""),
+    _language(
+        "tclsh|wish|expect|Rscript|julia|pwsh|powershell|osascript|groovy", "-File", texts=r"-e\0"
+    ),
 )
 """The interpreters: whatever else they are given, they may run a text that an agent wrote."""
 
-_AWK = re.compile(r"((?:\0-[FvS](?:[^\0]+|\0[^\0]*))*+)\0(?![-+])([^\0]+)(?=\0)")
-_WRAPPERS = frozenset(
-    "env nice ionice nohup timeout time flock strace ltrace xargs setsid stdbuf sudo doas setarch"
-    " chrt taskset unshare find uvx pipx busybox toybox chronic unbuffer prlimit firejail bwrap"
-    " nsenter chroot setpriv numactl exec command builtin".split()
+_WRAPPERS = re.compile(
+    "env|nice|ionice|nohup|timeout|time|flock|[sl]trace|xargs|setsid|stdbuf|sudo|doas|setarch|chrt"
+    "|taskset|unshare|find|uvx|pipx|busybox|toybox|chronic|unbuffer|prlimit|firejail|bwrap|nsenter"
+    "|chroot|setpriv|numactl|exec|command|builtin"
 )
 """Programs that start what stands behind them."""
 
-_KEYWORDS = frozenset("if then elif else while until do time ! { exec command builtin".split())
 _RUNNERS = re.compile(
     "g?make|b?make|ninja|just|rake|ant|mvnw?|gradlew?|cargo|npm|npx|pnpm|pnpx|yarn|bunx?|tox|nox"
     r"|py\.?test|pre[-_]commit|git|hg|svn|jj|uv|poetry|pipenv|pdm|hatch|bundle|cmake|unittest"
@@ -576,25 +579,20 @@ _RUN_TEXTS = re.compile(
 )
 """Programs that make a command of their words or of what they read."""
 
-_MODULES = re.compile(
-    "code|asyncio|pdb|bdb|c?[pP]rofile|trace|timeit|runpy|doctest|idlelib|IPython|_?pyrepl|coverage"
-)
-"""Modules of Python that run the text, or the file, that they are given."""
-
 _RUNS = re.compile(
     r"\b(?:eval|exec|execfile|compile|system|popen|runpy|loadstring|dofile|load|vm|Function|qx|code"
     r"|getline|STDIN)\b|`|\|&?\s*[\"$]|[\"'](?:[^\"'\s]*/)?(?:\w*sh|python[\d.]*|perl|node)[\"'\s]"
 )
 """In a program's text: it may run what it reads."""
 
-_UNPLACED = re.compile(r"(?=.*\{(?:path|root)\})(?![\w.,:=@%+/~{}-]*\Z)", re.DOTALL)
-_TEXT_OPTION = re.compile("-[a-zA-Z]*[ceE]|--(?:command|eval|exec|execute|expression|print)")
+_RUN_MODULES = re.compile(
+    r"(?:code|asyncio|pdb|bdb|c?[pP]rofile|trace|timeit|runpy|doctest|idlelib|IPython|_?pyrepl"
+    r"|coverage)(?:\.|\Z)"
+)
+_GIVEN = r"\{(?:path|files)\}"
 _BETWEEN = re.compile(r"[\s=:,;@'\"`()<>|&!]+")
 _PATTERN = re.compile(r"[^/]*[*?\[{].*")
 _NODE = re.compile(r"/(?:node|nodejs|deno|bun)\Z|\.[cm]?[jt]sx?\Z")
-_INSTALLED = re.compile(r"\.(?:pth|egg-link)\Z|\A__editable__")
-_ADDRESS = re.compile(r"\b(?!file:)[a-z]+://[^\s\0]*")
-_GIVEN = "{path}", "{files}"
 
 
 def check_words(command: Sequence[str], root: str = "") -> None:
@@ -602,32 +600,31 @@ def check_words(command: Sequence[str], root: str = "") -> None:
 
     A name that is a word of its own, behind a program's script or text, is only a name.
     """
+    text_option = "-[a-zA-Z]*[ceE]|--(?:command|eval|exec|execute|expression|print)"
     for before, word in zip(("", *command), command, strict=False):
-        is_option = _TEXT_OPTION.fullmatch(before) is not None
-        if _UNPLACED.match(word) or (is_option and any(one in word for one in _GIVEN)):
+        is_unplaced = re.search(r"\{(?:path|root)\}", word) and re.search(
+            r"[^\w.,:=@%+/~{}-]", word
+        )
+        if is_unplaced or (re.fullmatch(text_option, before) and re.search(_GIVEN, word)):
             raise NotRun("text", f"{before} {word}".strip())
-    if not _NO_PLUGINS.isdisjoint(map(os.path.basename, command[:1])):
-        return
-    _check_program([word.replace("{root}", root) if root else word for word in command])
+    if _NO_PLUGINS.isdisjoint(map(os.path.basename, command[:1])):
+        _check_program([word.replace("{root}", root) if root else word for word in command])
 
 
 def _check_program(words: Sequence[str], text: str = "") -> None:
     """The same of a program and its words; of a command in a shell's text, if that is given."""
-    told = " ".join(words)
-    names = [os.path.basename(word) for word in words]
-    heads = names if names[0] in _WRAPPERS else names[:1]
+    told, names = " ".join(words), [os.path.basename(word) for word in words]
+    heads = names if _WRAPPERS.fullmatch(names[0]) else names[:1]
     is_moved = re.search(r"\0(?:-C(?!\0?\d)|--(?:chdir|directory)\b)", "\0" + "\0".join(words))
     if is_moved or any(map(_RUNNERS.fullmatch, heads)):
         raise NotRun("runner", told)
-    splits = {"env": r"-\w*S.*|--split.*", "flock": "-[a-z]*c|--command.*"}
-    if any(map(_RUN_TEXTS.fullmatch, heads)) or any(
-        re.fullmatch(splits[name], word) for name in splits.keys() & set(heads) for word in words
-    ):
+    splits = "env .*-[a-zA-Z]*S|env .*--split|flock .* (?:-[a-z]*c|--command)"
+    if any(map(_RUN_TEXTS.fullmatch, heads)) or re.search(splits, " ".join(heads)):
         raise NotRun("text", told)
     for index, word in enumerate(words):
         program = os.path.basename(os.path.realpath(shutil.which(word) or "/"))
         is_sourced = bool(text) and not index and word in (".", "source")
-        for named, behind in _LANGUAGES[:1] if is_sourced else _LANGUAGES:
+        for named, behind in _LANGUAGES:
             if is_sourced or named.fullmatch(names[index]) or named.fullmatch(program):
                 _check_told(behind, names[index], words[index + 1 :], text)
                 return
@@ -635,44 +632,40 @@ def _check_program(words: Sequence[str], text: str = "") -> None:
 
 def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: str) -> None:
     """Raise NotRun unless the words behind an interpreter tell what it runs."""
-    given = "".join(f"\0{word}" for word in words) + "\0"
-    is_awk = name.endswith("awk")
-    at = (is_awk and "\0-f\0" not in given and _AWK.match(given)) or behind.match(given)
-    found = {} if not at or at.re is _AWK else at.groupdict()
-    own = at[2] if at and at.re is _AWK else found.get("text")
-    before = given[: at.start("rest")] if at and found.get("rest") else at[0] if at else ""
-    script, module = found.get("script"), found.get("module") or ""
-    real = {way(script or "/") for way in (os.path.abspath, os.path.realpath)}
-    if module and _RUNNERS.fullmatch(module.partition(".")[0]):
+    at = behind.match("".join(f"\0{word}" for word in words) + "\0")
+    found = {key: value or "" for key, value in at.groupdict().items()} if at else {"": ""}
+    own, script, module = (found.get(key, "") for key in ("text", "script", "module"))
+    real = (own, script, os.path.abspath(script or "/"), os.path.realpath(script or "/"))
+    is_moved = re.search(r"\b(?:cd|pushd)\s", text) is not None or script.startswith(("/", "~"))
+    is_shell = behind is _LANGUAGES[0][1]
+    if _RUNNERS.fullmatch(module.partition(".")[0]):
         raise NotRun("runner", f"{name} {' '.join(words)}")
     if (
         not at
-        or _MODULES.fullmatch(module.partition(".")[0])
-        or any(one in before for one in _GIVEN if own or script)
-        or any(re.match("/(?:dev|proc)/", one) for one in (*real, script or ""))
-        or (text and (own or (script and not _is_placed(script, text))))
+        or _RUN_MODULES.match(module)
+        or ((own or script) and re.search(_GIVEN, at[0][: at.start("rest") if own else None]))
+        or any(re.match("/+(?:dev|proc)/", one) for one in real)
+        or (text and (own or (script and not is_moved)))
+        or (own and not is_shell and _RUNS.search(own))
+        or (name.startswith("perl") and "{" in found["rest"])
     ):
         raise NotRun("text", f"{name} {' '.join(words)}".strip())
-    if own and behind is _LANGUAGES[0][1]:
+    if own and is_shell:
         _check_text(own)
-    elif own and (_RUNS.search(own) or (name.startswith("perl") and "{" in found["rest"])):
-        raise NotRun("text", f"{name} {' '.join(words)}")
-
-
-def _is_placed(script: str, text: str) -> bool:
-    """Whether a text names a script by its place, not one of the folder that it runs in."""
-    return script[0] in "/~" or re.search(r"\b(?:cd|pushd)\s", text) is not None
 
 
 def _check_text(text: str) -> None:
     """The same of each command in a shell's text, without its quotes: what one hides may count."""
-    known = {f"${name}": os.environ.get(name, "") for name in _PASSED_ON}
     plain = re.sub(r"\$\{(\w+)\}", r"$\1", re.sub(r"[\"'\\]", "", text))
-    plain = re.sub(r"\$\w+", lambda at: known.get(at[0]) or at[0], plain)
+    plain = re.sub(
+        rf"\$({'|'.join(_PASSED_ON)})\b", lambda at: os.environ.get(at[1]) or at[0], plain
+    )
     for one in re.split(r"\$\(|[;|&()`\n]+", re.sub("[<>]+", r" \g<0> ", plain)):
-        words = one.split()
-        while words and (words[0] in _KEYWORDS or re.match(r"\w+=", words[0])):
-            del words[0]
+        keywords = (
+            r"\s*(?:(?:if|then|elif|else|while|until|do|time|!|\{|exec|command|builtin|\w+=\S*)"
+            r"(?:\s+|$))*"
+        )
+        words = re.sub(f"^{keywords}", "", one).split()
         if words and "$" in words[0]:
             raise NotRun("text", one.strip())
         if words:
@@ -737,8 +730,7 @@ class Trust:
         of. Raises NotRun for a command whose ways cannot be followed.
         """
         check_words(rule.command, self._root)
-        is_module = re.match(r"python|pypy", os.path.basename(rule.command[0])) is not None
-        is_module &= rule.command[1:2] == ("-m",)
+        is_module = re.search(r"(?:\A|/)(?:python|pypy)[^/]*\0-m\0", "\0".join(rule.command[:3]))
         tool = rule.command[2:3] if is_module else rule.command[:1]
         has_plugins = _NO_PLUGINS.isdisjoint(map(os.path.basename, tool))
         seen, found, folders = set[str](), dict[str, str](), set[str]()
@@ -789,10 +781,12 @@ class Trust:
         found, ways = set[str](), set[str]()
         for word in words:
             text = os.path.expandvars(_filled(word, {"path": "", "root": self._root}))
-            text = _ADDRESS.sub("", text.replace(self._root, "\0"))
+            text = re.sub(r"\b(?!file:)[a-z]+://[^\s\0]*", "", text.replace(self._root, "\0"))
             parts = [text, *re.split("['\"]", text), *_BETWEEN.split(text)]
             with suppress(ValueError):
-                parts += [one for split in shlex.split(text) for one in (split, *_BETWEEN.split(split))]
+                parts += [
+                    one for split in shlex.split(text) for one in (split, *_BETWEEN.split(split))
+                ]
             for part in parts:
                 piece = _PATTERN.sub("", part)
                 for at in {0, *map(piece.find, ("/", "~", "..", "\0"))} - {-1}:
@@ -841,7 +835,7 @@ class Trust:
                     leads_in = one.is_symlink() and (is_below or _is_in(self._root, one.path))
                     if leads_in or (is_below and one.is_dir()):
                         yield one.path
-                    elif is_below and _INSTALLED.search(one.name):
+                    elif is_below and re.search(r"\.(?:pth|egg-link)\Z|\A__editable__", one.name):
                         yield from self._leads(one.path)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 with open(path, "rb") as file:

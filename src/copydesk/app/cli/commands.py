@@ -569,7 +569,14 @@ def _trust(options: argparse.Namespace) -> int:
         trust.give()
     state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
     if options.json:
-        dump({"status": "ok" if given else "error", "state": state, "commands": rows, "refused": refused})
+        dump(
+            {
+                "status": "ok" if given else "error",
+                "state": state,
+                "commands": rows,
+                "refused": refused,
+            }
+        )
     else:
         out(terminal.line(say(_TRUST[state], config.lang)) + "\n")
     return 0 if given else 1
