@@ -778,7 +778,7 @@ class Trust:
         A relative one may be from the folder of the run, or from any folder that is named.
         """
         search = _environment(self._root)["PATH"]
-        found, ways = set[str](), set[str]()
+        ways = set[str]()
         for word in words:
             text = os.path.expandvars(_filled(word, {"path": "", "root": self._root}))
             text = re.sub(r"\b(?!file:)[a-z]+://[^\s\0]*", "", text.replace(self._root, "\0"))
@@ -795,11 +795,11 @@ class Trust:
                         ways |= {way} if os.path.lexists(way) or not _BETWEEN.search(way) else set()
         scratch = os.path.join(tempfile.gettempdir(), "copydesk-check-")
         folders = {way for way in ways if os.path.isabs(way) and os.path.isdir(way)}
-        for way in ways:
-            found.add(shutil.which(way, path=search) or os.path.join(scratch, way))
-            beside = (os.path.join(folder, way) for folder in folders if not os.path.isabs(way))
-            found |= {one for one in beside if ".." in way or os.path.lexists(one)}
-        return found
+        near = {os.path.join(one, way) for one in folders for way in ways if not os.path.isabs(way)}
+        return {
+            *(shutil.which(way, path=search) or os.path.join(scratch, way) for way in ways),
+            *(one for one in near if ".." in one or os.path.lexists(one)),
+        }
 
     def _is_linked(self, path: str) -> bool:
         """Whether a file outside may have a name below the root too, by which it can be changed."""
@@ -850,13 +850,12 @@ class Trust:
                         if one.startswith(self._below) or (one == self._root and not script)
                     )
 
-    def _leads(self, path: str) -> Iterator[str]:
+    def _leads(self, path: str) -> list[str]:
         """The folders below the root that such a file names."""
         with open(path, "rb") as file:
-            for line in re.split("['\"\\s]+", os.fsdecode(file.read(MOST_BYTES))):
-                one = os.path.join(os.path.dirname(path), line)
-                if line and _is_in(self._root, one) and os.path.isdir(one):
-                    yield one
+            words = re.split("['\"\\s]+", os.fsdecode(file.read(MOST_BYTES)))
+        named = (os.path.join(os.path.dirname(path), word) for word in words if word)
+        return [one for one in named if _is_in(self._root, one) and os.path.isdir(one)]
 
     def _digest(self) -> str:
         """The digest of what is allowed: the commands, and all that they reach below the root."""
