@@ -636,7 +636,9 @@ def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: 
     found = {key: value or "" for key, value in at.groupdict().items()} if at else {"": ""}
     own, script, module = (found.get(key, "") for key in ("text", "script", "module"))
     real = (own, script, os.path.abspath(script or "/"), os.path.realpath(script or "/"))
-    is_moved = re.search(r"\b(?:cd|pushd)\s", text) is not None or script.startswith(("/", "~"))
+    is_moved = re.search(r"\b(?:cd|pushd)\s+[/~]", text) is not None or script.startswith(
+        ("/", "~")
+    )
     is_shell = behind is _LANGUAGES[0][1]
     if _RUNNERS.fullmatch(module.partition(".")[0]):
         raise NotRun("runner", f"{name} {' '.join(words)}")
@@ -660,13 +662,15 @@ def _check_text(text: str) -> None:
     plain = re.sub(
         rf"\$({'|'.join(_PASSED_ON)})\b", lambda at: os.environ.get(at[1]) or at[0], plain
     )
+    substituted = r"(?:\A|[;|&(\n]|\b(?:then|do|else|exec|command)\s)\s*(?:\$\(|`\S)"
     for one in re.split(r"\$\(|[;|&()`\n]+", re.sub("[<>]+", r" \g<0> ", plain)):
         keywords = (
             r"\s*(?:(?:if|then|elif|else|while|until|do|time|!|\{|exec|command|builtin|\w+=\S*)"
             r"(?:\s+|$))*"
         )
         words = re.sub(f"^{keywords}", "", one).split()
-        if words and "$" in words[0]:
+        is_made = words and re.match(r"[^/~]+/", words[0]) and not re.search(r"\bcd\s+[/~]", plain)
+        if (words and "$" in words[0]) or is_made or re.search(substituted, plain):
             raise NotRun("text", one.strip())
         if words:
             _check_program(words, plain)
