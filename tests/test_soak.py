@@ -5,6 +5,7 @@ What the observer is given is written by hand; diffs are those of `difflib`, not
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
 import os
@@ -13,14 +14,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from bench import PROJECT
 from bench.soak import foreign, no_exchange, processes
 from bench.soak.__main__ import main
+from bench.soak.agents import Agent, World
 from bench.soak.foreign import ForeignWriter
 from bench.soak.observer import (
     TOKEN,
@@ -30,6 +35,7 @@ from bench.soak.observer import (
     Ledger,
     LoggedEdit,
     Status,
+    Token,
     apply_diff,
     digest,
     judge,
@@ -451,6 +457,54 @@ def test_a_report_goes_into_the_marked_place_of_a_page(tmp_path: Path) -> None:
     made = "# Page\n<!-- report: begin -->\n\n## New\n\n<!-- report: end -->\nrest\n"
     assert page.read_text() == made
     assert (tmp_path / "other.md").read_text() == "# New\n"
+
+
+# What the agents note
+
+
+class AmendingServer:
+    """It answers a call to write a plan when a person has amended and approved that."""
+
+    def __init__(self, world: World, ends: bool) -> None:
+        self.world, self.ends = world, ends
+        self.amended: Token | None = None
+
+    async def call_tool(self, tool: str, arguments: dict[str, object]) -> SimpleNamespace:
+        (tokens,) = self.world.plans.values()
+        self.amended = self.world.ledger.new("P1")
+        self.amended.status = "waiting"
+        tokens.append(self.amended)
+        if self.ends:
+            raise ConnectionError
+        diff = f"@@ -2,0 +3 @@\n+{line(self.amended.name)}"
+        answer = {"status": "ok", "edit_id": 7, "diff": diff}
+        return SimpleNamespace(structured_content=answer, is_error=False)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Any]:
+        yield self
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_plan_may_be_amended_while_its_agent_asks_for_the_write(
+    tmp_path: Path, ends: bool
+) -> None:
+    """What was planned is not said to be written; without an answer all of it is in doubt."""
+    world = World(tmp_path, {}, 0.0)
+    server = AmendingServer(world, ends)
+    agent = Agent("a1", world, "seed", server.client, ())
+    agent._client = cast("Any", server)
+    planned = world.ledger.new("A1")
+    planned.status = "waiting"
+    world.plans["h"], agent._plans = [planned], ["h"]
+    with suppress(ConnectionError):
+        asyncio.run(agent._finish())
+    assert server.amended is not None
+    assert [token.status for token in (planned, server.amended)] == [
+        "waiting",
+        "waiting" if ends else "ok",
+    ]
+    assert agent._flight == [planned, server.amended], "in doubt, if the session ends now"
 
 
 # The programs that save at a certain moment

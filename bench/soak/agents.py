@@ -421,7 +421,7 @@ class Agent:
         """Ask for the write of a plan that a person may have approved meanwhile."""
         if self._plans:
             hunk_id = self._plans.pop(0)
-            self._flight = list(self.world.plans[hunk_id])
+            self._flight = self.world.plans[hunk_id]  # a person may amend it meanwhile
             answer = await self._call("apply_file_modification", hunk_id=hunk_id)
             self._note(answer)
             if answer.get("status") == "pending" or answer["code"] in ("BUSY", "SERVER_FAILED"):
