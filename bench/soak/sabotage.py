@@ -31,7 +31,10 @@ _MOST_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Sabotage:
-    """A text of one source file, which is there once, what takes its place, and who should see."""
+    """A text of one source file, which is there once, and what takes its place.
+
+    `tests` are the files of fast tests that should see it, `kinds` the findings of a soak.
+    """
 
     name: str
     what: str
@@ -39,6 +42,7 @@ class Sabotage:
     old: str
     new: str
     tests: tuple[str, ...]
+    kinds: tuple[str, ...]
 
     def of(self, source: str) -> str:
         """The sabotaged source; raises LookupError where its text is not there, or twice."""
@@ -55,6 +59,7 @@ SABOTAGES: Final = (
         "if bound != (str(real), before_of(made, created=created), after_of(made, to)):",
         "if False:",
         ("tests/test_approval.py",),
+        ("not approved",),
     ),
     Sabotage(
         "exchange",
@@ -63,6 +68,7 @@ SABOTAGES: Final = (
         "moved = not (self._is_old(found) or self._is_appended_to(self._made.name))",
         "moved = False",
         ("tests/test_foreign_writes.py",),
+        ("foreign write lost",),
     ),
     Sabotage(
         "target",
@@ -71,6 +77,7 @@ SABOTAGES: Final = (
         "    if not expected.settled and sha256_of(old_fd, expected.size) != expected_sha256:\n",
         "    return\n    if not expected.settled:\n",
         ("tests/test_foreign_writes.py",),
+        ("foreign write lost",),
     ),
     Sabotage(
         "journal",
@@ -80,6 +87,7 @@ SABOTAGES: Final = (
         "                    if (first + at) % 40:\n"
         "                        db.execute(_INSERT, (first + at, *row))\n",
         ("tests/test_journal.py",),
+        ("changed unsaid", "lost"),
     ),
     Sabotage(
         "insertion",
@@ -91,6 +99,7 @@ SABOTAGES: Final = (
         '        content = f"{content}\\n{content}"\n'
         "    if not first:",
         ("tests/test_drifted_plans.py",),
+        ("written twice",),
     ),
 )
 
@@ -109,7 +118,7 @@ def main(words: Sequence[str] | None = None) -> int:
         files = one.tests if one else sorted({file for each in wanted for file in each.tests})
         with tempfile.TemporaryDirectory(prefix="copydesk-sabotage-") as folder:
             env = _copied(Path(folder), one)
-            seconds = _tested(files, env), _soaked(Path(folder) / "soak", env)
+            seconds = _tested(files, env), _soaked(Path(folder) / "soak", env, one)
         failed += (seconds == (None, None)) is (one is not None)
         found = " | ".join("-" if each is None else f"{each:.0f} s" for each in seconds)
         print(f"| {what} | {found} |", flush=True)
@@ -148,8 +157,9 @@ def _tested(files: Sequence[str], env: Mapping[str, str]) -> float | None:
     return seconds if seconds <= _MOST_SECONDS else None
 
 
-def _soaked(folder: Path, env: Mapping[str, str]) -> float | None:
-    """After how many seconds a soak found something; None if it found nothing in time."""
+def _soaked(folder: Path, env: Mapping[str, str], one: Sabotage | None) -> float | None:
+    """After how many seconds a soak found it, in a true copy anything; None if not in time."""
+    signs = tuple(f"{FOUND} {kind}:" for kind in one.kinds) if one else (FOUND,)
     words = ["-m", "bench.soak", "--minutes", str(_MINUTES), "--backend", "sqlite"]
     begin, found = time.monotonic(), None
     with subprocess.Popen(
@@ -165,7 +175,7 @@ def _soaked(folder: Path, env: Mapping[str, str]) -> float | None:
         late.start()
         for line in process.stderr:
             seconds = time.monotonic() - begin
-            if found is None and line.startswith(FOUND) and seconds <= _MOST_SECONDS:
+            if found is None and line.startswith(signs) and seconds <= _MOST_SECONDS:
                 found = seconds
                 say(line.rstrip())
                 process.send_signal(signal.SIGINT)
