@@ -151,6 +151,35 @@ def test_an_edit_in_doubt_explains_what_comes_after_it(dropped: bool) -> None:
     assert story.verdict().findings == []
 
 
+@pytest.mark.parametrize("end", ["at the end", "before an edit", "before one in doubt"])
+@pytest.mark.parametrize("how", ["save", "append", "append to a save", "nothing", "later save"])
+def test_an_edit_in_doubt_may_be_overwritten_before_anybody_has_seen_it(how: str, end: str) -> None:
+    """By a program that had read the file before, while the server was killed after its answer."""
+    story = good()
+    if how == "append to a save":
+        story.now = below(story.now, "F2-000003", "s2")
+        story.write("save", "F2-000003", story.now)
+    before = story.now
+    story.edit(below(before, story.token("ok")), state="unsure")
+    story.now = before
+    if how == "save":
+        story.now = below(before, "F2-000002", "s2")
+        story.write("save", "F2-000002", story.now)
+    elif how == "later save":
+        story.now = before
+        story.edit(below(story.now, story.token("ok")))
+        story.now = below(story.now, "F2-000002", "s2")
+        story.write("save", "F2-000002", story.now)
+    elif how != "nothing":
+        story.now = before + line("F1-000003", "end")
+        story.write("append", "F1-000003", line("F1-000003", "end"))
+    if end == "before an edit":
+        story.edit(below(story.now, story.token("ok")))
+    elif end == "before one in doubt":
+        story.edit(below(story.now, story.token("unsure")), state="unsure")
+    assert story.kinds == (set() if how == "save" else {"lost"})
+
+
 @pytest.mark.parametrize("how", ["save", "format"])
 def test_what_another_program_saved_may_be_rolled_back(how: str) -> None:
     """It read a line of a transaction that was killed before its other file was written."""

@@ -247,6 +247,8 @@ class _Judge:
         self.states: dict[str, bytes | None] = dict(first)
         self.maybe: dict[str, list[bytes | None]] = defaultdict(list)
         self.failed: dict[str, list[LoggedEdit]] = defaultdict(list)  # since the last one done
+        self.doubtful: dict[str, set[str]] = defaultdict(set)  # tokens of edits in doubt, by path
+        self.overwritten: set[str] = set()  # those that a save without them followed
         self.at: Counter[str] = Counter()
         self.lost: set[str] = set()
         self.present: dict[str, set[str]] = defaultdict(set)
@@ -306,6 +308,7 @@ class _Judge:
                 if found is not None:
                     self.maybe.pop(path, None)
                     self._set(path, found)
+            self.doubtful[path].update(TOKEN.findall(_lines(edit, "+")))
             state = self._applied(edit, self.states.get(path))
             if state is not None or not edit.after:
                 self.maybe[path].append(state)
@@ -328,6 +331,7 @@ class _Judge:
                 return
         self.result.counts["edits replayed"] += 1
         self.maybe.pop(path, None)
+        self.doubtful.pop(path, None)
         self.failed.pop(path, None)
         self._set(path, state)
 
@@ -393,6 +397,12 @@ class _Judge:
         if found is None and later:
             self.at[path] = later[0]
             found = writes[later[0]].text.encode()
+        if found is not None:
+            doubtful = self.doubtful.pop(path, set())
+            passed = [one for one in writes[begin : self.at[path] + 1] if one.how != "append"]
+            saved = {one.text.encode() for one in passed} - {self.states.get(path)}
+            if any(found.startswith(text) for text in saved):
+                self.overwritten |= doubtful
         return found
 
     def _appended_to(
@@ -466,7 +476,7 @@ class _Judge:
         for token in self.ledger.tokens.values():
             operations[token.operation].append(token)
             is_there = self._was_there(token)
-            if token.status == "ok" and not is_there:
+            if token.status == "ok" and not is_there and token.name not in self.overwritten:
                 words = f"{token.name} was reported as written (edit {token.edit_id})"
                 self.result.found("lost", f"{words} and is in no state of a file")
             elif token.status in ("refused", "waiting") and self._was_written(token):
