@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import pytest
 from bench import PROJECT
-from bench.soak import foreign, no_exchange, processes
+from bench.soak import no_exchange, processes
 from bench.soak.__main__ import main
 from bench.soak.agents import Agent, World
 from bench.soak.foreign import ForeignWriter
@@ -564,22 +564,27 @@ def test_a_program_saves_when_a_name_appears_beside_its_file(tmp_path: Path) -> 
     assert logged(tmp_path) == [("save", False), ("save", True)]
 
 
-def test_a_program_does_not_save_while_a_new_file_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moment", ["another", "new file", "taken"])
+def test_a_program_stands_only_for_what_it_saved_at_another_time(
+    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "_LEFTOVER_SECONDS", 1e9)
-    waiter = writer(tmp_path, "wait")
+    """Not where another program has a new file there, or has just given that its name."""
+    saver, save = writer(tmp_path, "apart"), os.replace
     new = tmp_path / "f" / "new"
-    new.touch()
-    running = threading.Thread(target=waiter.wait, args=("f/f0001.txt",))
-    running.start()
-    running.join(0.02)
-    assert running.is_alive()
-    assert (tmp_path / "f" / "f0001.txt").read_text() == FIRST
-    new.unlink()
-    running.join()
-    assert "F1-000001 saved" in (tmp_path / "f" / "f0001.txt").read_text()
+    if moment != "another":
+        new.write_text("theirs\n")
+
+    def replaced(one: Path, other: Path) -> None:
+        save(one, other)
+        if moment == "taken":
+            save(new, other)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    saver.apart("f/f0001.txt")
     assert logged(tmp_path) == [("save", False), ("save", True)]
+    last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[1])
+    assert last["token"] == ("F1-000001" if moment == "another" else "")
+    assert "F1-000001 saved" in last["text"]
 
 
 def test_a_system_may_be_unable_to_exchange_names(tmp_path: Path) -> None:

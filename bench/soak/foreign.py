@@ -1,7 +1,7 @@
 """A program of a soak that writes to files without copydesk: appends, saves by rename, formats.
 
-Two kinds save at a certain moment: `race` right when another program writes to the same file, and
-`wait` at any time but that.
+Two kinds have to do with the moment: `race` saves right when another program writes to the same
+file, and `apart` stands only for what it saved at another time.
 
 It is a process of its own and uses only the standard library. Each write is logged before and after
 it is made; such programs wait for each other, since otherwise they would lose each other's lines.
@@ -21,14 +21,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-_MOST_LINES = {"save": 90, "race": 40, "wait": 40}
-_PAUSE = {"race": (0.001, 0.02), "wait": (0.02, 0.08)}
+_MOST_LINES = {"save": 90, "race": 40, "apart": 40}
+_PAUSE = {"race": (0.001, 0.02), "apart": (0.02, 0.08)}
 _SPIN_SECONDS = 0.02
 _DELAY_SECONDS = (60e-6, 600e-6)
 """From the moment at which a new file appears to that at which it has taken its name, at most: with
 a state folder, and with a Redis server that is asked in between."""
 
-_LEFTOVER_SECONDS = 1.0
 _TOKEN = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
 
 
@@ -55,7 +54,7 @@ class ForeignWriter:
             "save": self.save,
             "format": self.format,
             "race": self.race,
-            "wait": self.wait,
+            "apart": self.apart,
         }
         while self._is_wanted:
             path = self.random.choice(self.paths)
@@ -132,18 +131,22 @@ class ForeignWriter:
                 return True
         return False
 
-    def wait(self, path: str) -> None:
-        """Save while nobody has a new file beside it, so that nobody is about to take its name."""
-        folder = os.path.dirname(self.root / path)
-        token = self._token()
+    def apart(self, path: str) -> None:
+        """Save, and stand for the line only if nobody has a new file beside it right after.
+
+        That one may have been checked already and be about to take the name; where names cannot be
+        exchanged no program can notice a save at that moment. If it has done so, the file is not
+        ours any more.
+        """
+        token, target = self._token(), self.root / path
         text, dropped = self._with_line(path, token)
         beside = self._beside(path, text)
+        ours, own = os.stat(beside).st_ino, {name.rpartition("/")[2] for name in self.paths}
         self._log(path, token, text, done=False, dropped=dropped)
-        own = {beside.name, *(name.rpartition("/")[2] for name in self.paths)}
-        while any(_is_young(folder, name) for name in os.listdir(folder) if name not in own):
-            time.sleep(0.001)
-        os.replace(beside, self.root / path)
-        self._log(path, token, text, done=True, dropped=dropped)
+        os.replace(beside, target)
+        is_alone = own.issuperset(os.listdir(target.parent))
+        is_sure = is_alone and os.stat(target).st_ino == ours
+        self._log(path, token if is_sure else "", text, done=True, dropped=dropped)
 
     def _with_line(self, path: str, token: str) -> tuple[str, list[str]]:
         """The text with the line of the token, and the tokens that are removed."""
@@ -200,14 +203,6 @@ class ForeignWriter:
         fact = {"order": time.monotonic_ns(), "path": path, "how": how, "token": token}
         fact |= {"text": text, "dropped": dropped, "done": done}
         return json.dumps(fact).encode() + b"\n"
-
-
-def _is_young(folder: str, name: str) -> bool:
-    """Whether a file is so new that it may be about to take a name; others were left by a kill."""
-    try:
-        return time.time() < os.stat(os.path.join(folder, name)).st_ctime + _LEFTOVER_SECONDS
-    except FileNotFoundError:
-        return True
 
 
 def _spin(seconds: float) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 REDIS: str | None = shutil.which("redis-server") or shutil.which("valkey-server")
 PATIENCE = 30.0
 _START = 20.0
-HOW = ("append", "save", "format", "race", "wait")
+HOW = ("append", "save", "format", "race", "apart")
 
 
 class NotStarted(Exception):

@@ -35,13 +35,13 @@ from bench.soak.processes import (
 )
 from copydesk import Desk
 
-FILES: Final = {"shared": 6, "own": 5, "review": 2, "moving": 4, "race": 1, "wait": 1}
+FILES: Final = {"shared": 6, "own": 5, "review": 2, "moving": 4, "race": 1, "apart": 1}
 """The initial number of files of each kind.
 
 Foreign programs write to the shared ones, and two kinds of programs each have a folder of their
-own: in `race` they save at the very moment at which copydesk does, in `wait` at any other. There
-works only the agent whose system cannot exchange names: of a save at the moment at which its file
-takes the name, no trace is left, and no program can do better.
+own: in `race` they save at the very moment at which copydesk does, in `apart` they stand only for
+what they saved at another. There works only the agent whose system cannot exchange names: of a save
+at the moment at which its file takes the name no trace is left, and no program can do better.
 """
 
 _FOLDERS: Final[Sequence[str]] = ("shared", "own", "race")
@@ -186,7 +186,7 @@ class Soak:
             return Agent(name, self.world, seed, lambda: server.client(self.tokens[name]), _FOLDERS)
         words, folders = command("mcp", "--root", str(self.root), "--member", name), _FOLDERS
         if number == _WITHOUT_EXCHANGE:
-            words, folders = without_exchange(words), ("wait",)
+            words, folders = without_exchange(words), ("apart",)
         log, pid = self.logs / f"stdio-{name}.log", self.logs / f"stdio-{name}.pid"
         own = StdioServer(f"stdio-{name}", words, pid, log, self._state(machine))
         self.stdio[name] = own
