@@ -580,8 +580,8 @@ _RUN_TEXTS = re.compile(
 """Programs that make a command of their words or of what they read."""
 
 _RUNS = re.compile(
-    r"\b(?:eval|exec|execfile|compile|system|popen|runpy|loadstring|dofile|load|vm|Function|qx|code"
-    r"|getline|STDIN)\b|`|\|&?\s*[\"$]|[\"'](?:[^\"'\s]*/)?(?:\w*sh|python[\d.]*|perl|node)[\"'\s]"
+    r"(?<![\w/-])(?:eval|exec|execfile|compile|system|popen|runpy|loadstring|dofile|(?<!json\.)load"
+    r"|vm|Function|qx|code|getline|STDIN)(?![\w/-])|`|\|&?\s*[\"$]|[\"'](?:[^\"'\s]*/)?(?:\w*sh|python[\d.]*|perl|node)[\"'\s]"
 )
 """In a program's text: it may run what it reads."""
 
