@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
-from copydesk.store.locks import FileLocks, Stalled, held_at_fork
+from copydesk.store.locks import FileLocks, held_at_fork
 from support.locking import SOON, holder, until
 from support.processes import outcome
 from support.redis_servers import RedisServer
@@ -30,14 +30,12 @@ from support.redis_servers import RedisServer
 APPEND = {"path": "f", "content": "new\n", "apply": "auto"}
 
 
-def queue(folder: Path) -> list[str]:
-    """What stands in the folder besides lock files."""
-    return [str(p.relative_to(folder)) for p in folder.rglob("*") if ".wait" in str(p)]
-
-
-def waiting(folder: Path) -> int:
-    """How many wait there, whatever for."""
-    return sum("~" not in name for name in queue(folder) if "/" in name)
+def is_waiting(process: subprocess.Popen[str]) -> bool:
+    """Whether the process has opened the lock files of a key."""
+    handles = Path(f"/proc/{process.pid}/fd")
+    with suppress(FileNotFoundError):  # one that was closed since
+        return any(os.readlink(fd).endswith(".next") for fd in handles.iterdir())
+    return False
 
 
 def opened(root: Path, server: RedisServer | None, seconds: int = 1) -> OpenWorkspace:
@@ -85,7 +83,6 @@ def test_who_waits_for_too_long_is_told_who_holds_the_file(
             assert both["error"] == "BUSY"
         found = outcome(one, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert found["status"] == "ok", "the plan waited on, and nothing was left behind"
-    assert queue(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -289,121 +286,68 @@ def waiter(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
 def test_who_stops_waiting_is_in_nobodys_way(tmp_path: Path, how: str) -> None:
     seconds = 0.5 if how == "time" else 60.0
     with holder(tmp_path) as first, waiter(tmp_path, seconds) as process:
-        until(lambda: waiting(tmp_path) == 1)
+        until(lambda: is_waiting(process))
         with waiter(tmp_path, 60.0) as second:
             if how != "time":
-                until(lambda: waiting(tmp_path) == 2)
+                until(lambda: is_waiting(second))
                 signals = {"kill -9": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
                 process.send_signal(signals[how])
             process.wait(SOON)
-            until(lambda: waiting(tmp_path) == 1)
             assert first.stdin is not None
             first.stdin.close()
             assert second.stdout is not None
             assert second.stdout.readline() == "has it\n"
             second.wait(SOON)
-    assert queue(tmp_path) == []
 
 
 @pytest.mark.slow
 def test_a_stopped_waiter_is_passed_over(tmp_path: Path) -> None:
-    """The others get the lock while it is stopped; it is the next once it goes on."""
+    """The others get the lock while it is stopped, and it gets the lock once it goes on."""
     with holder(tmp_path) as first, waiter(tmp_path, 60.0) as stopped:
-        until(lambda: waiting(tmp_path) == 1)
+        until(lambda: is_waiting(stopped))
         stopped.send_signal(signal.SIGSTOP)
         try:
             with waiter(tmp_path, 60.0) as second, waiter(tmp_path, 60.0) as third:
-                until(lambda: waiting(tmp_path) == 3)
+                until(lambda: is_waiting(second) and is_waiting(third))
                 assert first.stdin is not None
                 first.stdin.close()
                 for other in (second, third):
                     assert other.stdout is not None
                     assert other.stdout.readline() == "has it\n"
                     assert other.wait(SOON) == 0
-            with FileLocks(str(tmp_path), seconds=SOON).hold("file"):
-                stopped.send_signal(signal.SIGCONT)
-                until(lambda: waiting(tmp_path) == 1)
         finally:
             stopped.send_signal(signal.SIGCONT)
         assert stopped.stdout is not None
         assert stopped.stdout.readline() == "has it\n"
         assert stopped.wait(SOON) == 0
-    assert queue(tmp_path) == []
 
 
-def test_only_who_leaves_a_free_lock_free_loses_its_place(
+def test_a_stopped_next_one_is_passed_over_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not who waits for one that is held, however long, nor one who has just become the first."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    fd, held = (os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2))
-    stalled = Stalled(1.0)
-
-    def looks(first: str, seconds: float) -> tuple[bool, bool]:
-        now[0] += seconds
-        return stalled.sees_free(fd, first), stalled.is_over
-
+    """It holds the place of the next for ever; who has waited for long takes the free lock."""
+    monkeypatch.setattr("copydesk.store.locks._STALLED_SECONDS", 0.02)
+    with FileLocks(str(tmp_path)).hold("file"):
+        pass
+    (gate,) = tmp_path.glob("*.next")
+    stopped = os.open(gate, os.O_RDWR)
+    fcntl.flock(stopped, fcntl.LOCK_EX)
+    before = gate.stat().st_ino
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert looks("a", 5.0) == (False, False)
-        assert looks("a", 5.0) == (False, False)
-        fcntl.flock(held, fcntl.LOCK_UN)
-        assert looks("a", 0.5) == (True, False)
-        assert looks("b", 5.0) == (False, False)
-        assert looks("b", 0.9) == (True, False)
-        assert looks("b", 0.2) == (True, True)
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a look leaves it free
-        assert looks("b", 5.0) == (False, False)
-    finally:
-        os.close(fd)
-        os.close(held)
-
-
-def test_a_pipe_that_a_dead_one_has_not_shown_is_removed(tmp_path: Path) -> None:
-    locks = FileLocks(str(tmp_path))
-    with locks.hold("file"):
-        pass
-    (name,) = (p.name for p in tmp_path.iterdir())
-    folder = tmp_path / f"{name}.wait"
-    folder.mkdir()
-    os.mkfifo(folder / "~00000000000000000001-1-1")
-    os.mkfifo(folder / "00000000000000000001-1-1")
-    with locks.hold("file"):
-        pass
-    assert queue(tmp_path) == []
-
-
-def test_without_named_pipes_one_looks_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "mkfifo", refused)
-    one, other = FileLocks(str(tmp_path)), FileLocks(str(tmp_path), seconds=0.2)
-    with one.hold("file", caller=("ann", "Edit")):
-        with pytest.raises(Busy) as busy, other.hold("file"):
+        locks = FileLocks(str(tmp_path))
+        with locks.hold("file"), pytest.raises(Busy):
+            FileLocks(str(tmp_path), seconds=0.01).hold("file").__enter__()
+        assert gate.stat().st_ino != before, "the next callers wait for nobody"
+        with locks.hold("file"):
             pass
-        assert busy.value.holder_member == "ann"
-        got = threading.Event()
-
-        def work() -> None:
-            with FileLocks(str(tmp_path)).hold("file"):
-                got.set()
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        assert not got.wait(0.05)
-    assert got.wait(SOON)
-    thread.join(SOON)
-    assert queue(tmp_path) == []
+    finally:
+        os.close(stopped)
 
 
 def test_what_is_recorded_of_a_holder_may_be_anything(tmp_path: Path) -> None:
     locks = FileLocks(str(tmp_path), seconds=0.05)
     with locks.hold("file"):
-        (path,) = tmp_path.iterdir()
+        (path,) = (p for p in tmp_path.iterdir() if p.suffix != ".next")
         for text in (b"", b"\xff", b"[]", b'["a", "b", 1, "c", -5]', b"[1,2,3,4,1e400]", b"{}"):
             path.write_bytes(text)
             with pytest.raises(Busy) as busy, FileLocks(str(tmp_path), seconds=0.01).hold("file"):
@@ -439,9 +383,10 @@ with open_workspace(sys.argv[1], config) as opened:
 def test_nobody_starves(
     tmp_path: Path, server: RedisServer | None, processes: int, count: int
 ) -> None:
-    """Who asks again at once does not overtake who waits: the turns go round.
+    """Who asks again at once does not overtake who waits for more than 64 turns.
 
-    Between asking and standing in the queue each of the others may come by; not more.
+    On a Redis server the turns go round: between asking and standing in the queue each of the
+    others may come by, not more.
     """
     settings: dict[str, object] = {}
     if server is not None:
@@ -466,7 +411,9 @@ def test_nobody_starves(
         for asked, own in mine
     ]
     print("most overtaken:", max(overtaken), "of", len(overtaken))
+    if server is None:
+        assert max(overtaken) <= 64
+        return
     late = sum(count > 2 * processes for count in overtaken)
     assert max(overtaken) <= 4 * processes
     assert late <= len(overtaken) // 50
-    assert queue(tmp_path) == []

@@ -1,24 +1,22 @@
-"""Mutual exclusion: fair locks per file among threads, and lock files among processes.
+"""Mutual exclusion: locks per file among threads in the order of their plans, and among processes.
 
 Lock files are separate from the documents: a rename would swap the inode and the lock with it.
-Invariants: a free lock goes to the smallest waiting ticket, and a caller that waits too long is
-told who holds it; a process that dies releases its locks at that moment, and a child that it forked
-never has them; processes get the lock in order of arrival, are woken for it, and leave nothing
-behind.
+Invariants: within a process a free lock goes to the smallest waiting ticket, and a caller that
+waits too long is told who holds it; a process that dies releases its locks at that moment, and a
+child that it forked never has them.
 
-Each waiter has a named pipe in a folder next to the lock file; the names sort by arrival. The
-releasing process writes into the first pipe. A pipe that nobody has open belongs to a dead process
-and is removed by whoever finds it; so is the pipe of a process that does not take a free lock
-because it was stopped: it joins the queue again at the end.
+Processes poll. Each key has two lock files: who holds `.next` is the only one that tries the lock
+itself, so that a process which released it a moment ago cannot take it again before that one. The
+others try `.next` the more often the longer they have waited, so that few overtake them (29 to 40
+turns at most in 10,000 of eight processes; `flock` alone let 3,300 pass).
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import heapq
 import os
-import select
+import random
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +24,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import Condition, Lock, local
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
@@ -60,36 +58,46 @@ else:
 
 
 _KEPT = 64
-"""Lock files that stay open, for the most recently used keys."""
+"""Locks whose files stay open, for the most recently used keys."""
 
 _KNOWN = 1_024
 """Cached paths of lock files."""
 
-_LOOK_SECONDS = 0.1
-"""A waiter retries after this time, in case the process that should wake it died."""
+_NEXT_SECONDS = 0.00005
+"""How often the next one in turn tries the lock."""
+
+_POLL_SECONDS = (0.0005, 0.002)
+"""How often a newcomer tries to be the next; drawn anew each time, so that no two keep step."""
+
+_AGEING_SECONDS = 0.002
+"""Who has waited for so long tries twice as often as a newcomer, then three times, and so on."""
 
 _STALLED_SECONDS = 1.0
-"""The first waiter loses its place if it leaves a free lock untaken for this long.
+"""After this time, or a quarter of its own if that is less, a waiter no longer minds who is next.
 
-Or for a quarter of the time that the next waiter has, if that is shorter.
+That one may have been stopped (`kill -STOP`, a laptop's lid, a debugger).
 """
 
-_UNQUEUED_SECONDS = 0.002
-"""The polling interval on systems without named pipes."""
+_SLOWEST_SECONDS = 0.001
+"""How often at least one tries; who waits for long, for a slow holder, tries at this pace."""
 
 DATABASE = "\0database "
 """The prefix of the keys of databases; no document path contains a NUL."""
 
-_LONG_NS = 50_000_000
 _RECORD_BYTES = 1_024
-_NO_PIPES = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EACCES)
 
 
 Inode = tuple[int, int]
 """Device and inode."""
 
-Handle = tuple[int, tuple[str, Inode]]
-"""An open lock file: its descriptor, its path, and the inode that the path led to."""
+@dataclass(slots=True, eq=False)
+class Handle:
+    """An open lock: the descriptors of its file, at `path`, and of the one for the next in turn."""
+
+    lock: int
+    gate: int
+    path: str
+    may_keep: bool = True
 
 
 class _Held(local):
@@ -111,12 +119,11 @@ class FileLocks:
     ) -> None:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds
-        self._kept: dict[str, int] = {}
-        self._known: dict[str, tuple[str, str]] = {}
+        self._kept: dict[str, Handle] = {}
+        self._known: dict[str, str] = {}
         self._open: dict[int, Inode] = {}
         self._lock = Lock()
         self._held = _Held()
-        self._count = 0
         with _forking:
             _all.add(self)
 
@@ -131,187 +138,127 @@ class FileLocks:
 
         False in a child that was forked while the lock was held: the parent holds it.
         """
-        return all(
-            self._open.get(fd) == inode and _is_at(path, inode)
-            for fd, (path, inode) in self._held.locks
-        )
+        return all(self._is_at_path(handle) for handle in self._held.locks)
 
     def close(self) -> None:
         """Close the handles that are not in use."""
         with self._lock:
             kept, self._kept = self._kept, {}
-        for fd in kept.values():
-            self._close(fd)
+        for handle in kept.values():
+            self._close(handle)
 
     def take(self, key: str, seconds: float, caller: Caller) -> Handle:
         """Lock a handle of the key's file that no other thread uses, and return it."""
-        path, queue = self._paths(key)
-        deadline: Deadline | None = None
+        deadline = Deadline(seconds)
         while True:
             with self._lock:
-                fd = self._kept.pop(key, -1)
-            if fd < 0:
-                fd = self._opened(path)
+                handle = self._kept.pop(key, None)
+            handle = handle or self._opened(self._path(key))
             try:
-                if not (_is_open_to_all(key, queue) and _try_lock(fd)):
-                    deadline = deadline or Deadline(seconds)
-                    self._wait(key, fd, deadline)
-                if _is_at(path, self._open[fd]):
+                self._wait(key, handle, deadline)
+                if self._is_at_path(handle):
                     if not key.startswith(DATABASE):
-                        _record(fd, caller)
-                    handle = fd, (path, self._open[fd])
+                        _record(handle.lock, caller)
                     self._held.locks.append(handle)
                     return handle
             except OSError as error:  # the system refused to lock the file, or to look at it
-                self._close(fd)
-                raise StateFailed("lock", error.strerror or str(error), path) from None
+                self._close(handle)
+                raise StateFailed("lock", error.strerror or str(error), handle.path) from None
             except BaseException:
-                self._close(fd)
+                self._close(handle)
                 raise
-            self._close(fd)  # somebody removed or replaced the file: others lock a new one
+            self._close(handle)  # somebody removed or replaced the file: others lock a new one
 
     def release(self, key: str, handle: Handle, *, keep: bool, forked: bool) -> None:
-        """Unlock a handle, wake the first waiter, and keep the handle open for reuse.
+        """Unlock a handle and keep it open for reuse.
 
         `forked`: this is a child of the process that took the lock, and the handle is closed here.
         """
-        fd = handle[0]
         try:
             self._held.locks.remove(handle)
         finally:
             if not forked:
-                _unlock(fd)
+                _unlock(handle.lock)
         if forked:
             return
-        queue = self._paths(key)[1]
-        if os.access(queue, os.F_OK):
-            _wake(queue)
-        gone = fd
-        if keep:
+        gone: Handle | None = handle
+        if keep and handle.may_keep:
             with self._lock:
                 if key not in self._kept:
-                    self._kept[key], gone = fd, -1
+                    self._kept[key], gone = handle, None
                     if len(self._kept) > _KEPT:
                         gone = self._kept.pop(next(iter(self._kept)))
-        if gone >= 0:
+        if gone is not None:
             self._close(gone)
 
-    def _wait(self, key: str, fd: int, deadline: Deadline) -> None:
-        """Lock the file after all that came before; raises Busy."""
-        queue = self._paths(key)[1]
-        own, pipe = self._enqueued(queue)
-        first, taken = own, False
-        stalled = Stalled(min(_STALLED_SECONDS, deadline.seconds / 4))
+    def _wait(self, key: str, handle: Handle, deadline: Deadline) -> None:
+        """Lock the handle: be the next in turn, then take the lock. Raises Busy."""
+        lock, gate = handle.lock, handle.gate
+        began = time.monotonic()
+        while not _try_lock(gate):
+            waited = time.monotonic() - began
+            if waited > min(_STALLED_SECONDS, deadline.seconds / 4) and _try_lock(lock):
+                handle.may_keep = False
+                with suppress(OSError):  # others shall open another one, which nobody blocks
+                    os.unlink(_next(handle.path))
+                return
+            drawn = random.uniform(*_POLL_SECONDS) / (1 + waited / _AGEING_SECONDS)
+            _pause(key, lock, deadline, max(drawn, min(_SLOWEST_SECONDS, waited / 2_000)))
         try:
-            while True:
-                if own and self._lost_place(queue, own):
-                    old = pipe
-                    own, pipe = self._enqueued(queue)
-                    self._close(old)
-                    first = own
-                while own and (first := _first(queue, own)) != own:
-                    if not _drop_if_dead(os.path.join(queue, first)):
-                        break
-                if (not own or first == own) and _try_lock(fd):
-                    taken = True
-                    return
-                if first != own and stalled.sees_free(fd, first):
-                    if stalled.is_over:
-                        with suppress(OSError):
-                            os.unlink(os.path.join(queue, first))
-                    _wake(queue)  # the first may have tried while this one probed the lock
-                    if stalled.is_over:
-                        continue
-                left = deadline.left
-                if not left:
-                    raise Holder.of(_recorded(fd)).busy(key, deadline.seconds)
-                look = _LOOK_SECONDS if own else _UNQUEUED_SECONDS
-                _sleep(pipe, min(left, look, poll_seconds() or look))
-                check_cancelled()
+            began = time.monotonic()
+            while not _try_lock(lock):
+                waited = time.monotonic() - began
+                seconds = max(_NEXT_SECONDS, min(_SLOWEST_SECONDS, waited / 2_000))
+                _pause(key, lock, deadline, seconds)
         finally:
-            if own:
-                self._dequeue(queue, own, pipe)
-                if not taken:
-                    _wake(queue)  # it may have been this one's turn
+            _unlock(gate)
 
-    def _lost_place(self, queue: str, own: str) -> bool:
-        """Whether others removed this process from the queue because it was stopped for a while."""
-        return not os.path.lexists(os.path.join(queue, own)) and os.path.isdir(self._folder)
+    def _is_at_path(self, handle: Handle) -> bool:
+        """Whether the handle is open here, and its path still leads to it."""
+        try:
+            found = os.stat(handle.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return self._open.get(handle.lock) == (found.st_dev, found.st_ino)
 
-    def _enqueued(self, queue: str) -> tuple[str, int]:
-        """Create a pipe in the queue; return its name and handle, an empty name without pipes."""
-        if not hasattr(os, "mkfifo"):
-            return "", -1
-        with self._lock:
-            self._count += 1
-            name = f"{time.monotonic_ns():020d}-{os.getpid()}-{self._count}"
-        hidden, shown = os.path.join(queue, f"~{name}"), os.path.join(queue, name)
-        while True:
-            try:
-                os.mkdir(queue, 0o700)
-            except FileExistsError:
-                pass
-            except OSError as error:
-                raise StateFailed("lock", error.strerror or str(error), queue) from None
-            pipe = -1
-            try:
-                os.mkfifo(hidden, 0o600)
-                pipe = self._open_handle(hidden, os.O_RDWR | os.O_NONBLOCK)
-                os.rename(hidden, shown)  # visible only once it is open
-            except OSError as error:
-                if pipe >= 0:
-                    self._close(pipe)
-                if error.errno == errno.ENOENT:
-                    continue  # the last waiter has removed the queue
-                with suppress(OSError):
-                    os.unlink(hidden)
-                with suppress(OSError):
-                    os.rmdir(queue)
-                if error.errno in _NO_PIPES:
-                    return "", -1
-                raise StateFailed("lock", error.strerror or str(error), queue) from None
-            return name, pipe
-
-    def _dequeue(self, queue: str, own: str, pipe: int) -> None:
-        with suppress(OSError):
-            os.unlink(os.path.join(queue, own))
-        self._close(pipe)
-        with suppress(OSError):
-            for name in os.listdir(queue):
-                if name[0] == "~":  # the process died, or is about to try again
-                    _drop_if_dead(os.path.join(queue, name))
-            os.rmdir(queue)  # fails if others wait
-
-    def _opened(self, path: str) -> int:
-        flags = os.O_RDWR | os.O_CREAT
+    def _opened(self, path: str) -> Handle:
         try:
             if self._made:
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    return self._open_handle(path, flags)
+                    return self._open_both(path)
             self._make()
             self._made = True
-            return self._open_handle(path, flags)
+            return self._open_both(path)
         except OSError as error:
             raise StateFailed("lock", error.strerror or str(error), path) from None
 
-    def _open_handle(self, path: str, flags: int) -> int:
+    def _open_both(self, path: str) -> Handle:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        fds = list[int]()
         with _forking:
-            fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
-            found = os.fstat(fd)
-            self._open[fd] = found.st_dev, found.st_ino
-            return fd
+            try:
+                for name in (path, _next(path)):
+                    fds.append(os.open(name, flags, 0o600))
+                    found = os.fstat(fds[-1])
+                    self._open[fds[-1]] = found.st_dev, found.st_ino
+            except BaseException:
+                for fd in fds:
+                    self._open.pop(fd, None)
+                    os.close(fd)
+                raise
+        return Handle(*fds, path)
 
-    def _close(self, fd: int) -> None:
+    def _close(self, handle: Handle) -> None:
         with _forking:
-            self._open.pop(fd, None)
-            _os.close_quietly(fd)  # it is closed, and unlocked, whatever this says
+            for fd in (handle.lock, handle.gate):
+                self._open.pop(fd, None)
+                _os.close_quietly(fd)  # it is closed, and unlocked, whatever this says
 
-    def _paths(self, key: str) -> tuple[str, str]:
-        """The key's lock file and the folder of its waiters."""
+    def _path(self, key: str) -> str:
+        """The key's lock file."""
         found = self._known.get(key)
         if found is None:
-            path = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
-            found = path, f"{path}.wait"
+            found = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
             if len(self._known) >= _KNOWN:
                 self._known.clear()
             self._known[key] = found
@@ -340,25 +287,6 @@ class _Hold:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         forked = self._forks != _forks
         self._locks.release(self._key, self._handle, keep=kind is None, forked=forked)
-
-
-class Stalled:
-    """Detects that the first in a queue leaves a free lock untaken for `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._first, self._since = "", 0.0
-        self.is_over = False
-
-    def sees_free(self, fd: int, first: str) -> bool:
-        """Whether the lock is free while `first` still leads the queue; sets `is_over`."""
-        now = time.monotonic()
-        if first == self._first and _try_lock(fd):
-            _unlock(fd)
-            self.is_over = now - self._since >= self._seconds
-            return True
-        self._first, self._since, self.is_over = first, now, False
-        return False
 
 
 _all: WeakSet[FileLocks] = WeakSet()
@@ -452,67 +380,18 @@ if hasattr(os, "register_at_fork"):  # handlers registered last are called first
     )
 
 
-def _is_at(path: str, inode: Inode) -> bool:
-    """Whether the path still leads to this inode."""
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return (found.st_dev, found.st_ino) == inode
+def _next(path: str) -> str:
+    """The lock file of who is next in turn."""
+    return f"{path}.next"
 
 
-def _is_open_to_all(key: str, queue: str) -> bool:
-    """Whether a newcomer need not queue: nobody does, or, for a database, nobody has long."""
-    if not os.access(queue, os.F_OK):  # unlike `exists` it raises no exception internally
-        return True
-    if not key.startswith(DATABASE):
-        return False
-    arrived, _, _ = _first(queue, "").partition("-")
-    return not arrived.isdecimal() or time.monotonic_ns() - int(arrived) < _LONG_NS
-
-
-def _first(queue: str, own: str) -> str:
-    try:
-        return min((name for name in os.listdir(queue) if name[0] != "~"), default=own)
-    except OSError:
-        return own
-
-
-def _wake(queue: str) -> None:
-    while True:
-        first = _first(queue, "")
-        if not first or not _drop_if_dead(os.path.join(queue, first), wake=True):
-            return
-
-
-def _drop_if_dead(path: str, *, wake: bool = False) -> bool:
-    """Remove a pipe that nobody has open, else optionally wake its owner; return if removed."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            with suppress(OSError):
-                os.unlink(path)
-        return error.errno in (errno.ENXIO, errno.ENOENT)
-    try:
-        if wake:
-            with suppress(OSError):  # the pipe is full, or its reader left just now
-                os.write(fd, b"\n")
-    finally:
-        os.close(fd)
-    return False
-
-
-def _sleep(pipe: int, seconds: float) -> None:
-    """Wait until somebody writes into the pipe, at most `seconds`."""
-    if pipe < 0:
-        time.sleep(seconds)
-        return
-    poll: Any = select.poll()
-    poll.register(pipe, select.POLLIN)
-    if poll.poll(max(1, int(1_000 * seconds))):
-        with suppress(BlockingIOError):
-            os.read(pipe, 4_096)
+def _pause(key: str, lock: int, deadline: Deadline, seconds: float) -> None:
+    """Wait for a moment; raises Busy after the deadline, Cancelled."""
+    left = deadline.left
+    if not left:
+        raise Holder.of(_recorded(lock)).busy(key, deadline.seconds)
+    time.sleep(min(left, seconds))
+    check_cancelled()
 
 
 def _record(fd: int, caller: Caller) -> None:
