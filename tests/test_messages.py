@@ -645,7 +645,8 @@ def test_what_is_said_of_real_answers_has_no_gap(
 ) -> None:
     config = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
     with open_workspace(str(tmp_path), config, shared=False) as desk:
-        desk.desk.foreign.keep(RelPath.parse("theirs.txt"), b"theirs\n", b"ours\n")
+        desk.desk.foreign.keep(RelPath.parse("theirs.txt"), b"theirs\n", b"ours\n", False)
+        desk.desk.foreign.note_open(RelPath.parse("theirs.txt"))
         for said in story(desk, tmp_path, lang):
             assert said
             assert "?" not in said, said

@@ -98,7 +98,7 @@ def test_what_is_written_to_a_replaced_file_is_found_while_the_desk_is_open(
     (tmp_path / "a.txt").write_bytes(b"old\n")
     found: list[bytes] = []
 
-    def keep(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
+    def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
         found.append(theirs)
         saved.set()
 

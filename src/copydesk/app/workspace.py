@@ -218,8 +218,8 @@ class OpenWorkspace(Closing):
     ) -> None:
         self._live, self.clock = LiveConfig(root, config), clock
 
-        def keep(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
-            foreign.keep(real, theirs, ours)
+        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
+            foreign.keep(real, theirs, ours, is_tail)
 
         self.files = Files(
             root,
@@ -229,6 +229,7 @@ class OpenWorkspace(Closing):
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
             keep=keep,
+            note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
@@ -360,6 +361,8 @@ class OpenWorkspace(Closing):
 
     def _log_untold(self) -> None:
         for saved in self.desk.foreign.take_untold():
+            if not saved.edit_id:  # what was written since was looked for
+                continue
             undo = f"copydesk undo {saved.lasting_id}"
             words = answers.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
             _log.warning("%s", words)

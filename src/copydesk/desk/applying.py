@@ -46,13 +46,11 @@ from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,
-    PATIENT,
     Job,
     Rewriting,
     Stopped,
     Writer,
     WriteRequest,
-    kept_open,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
 from copydesk.edit.request import (
@@ -341,7 +339,7 @@ class _File:
     """One file of a transaction: the plans for it, oldest first, and their drafts by id.
 
     `opened` is None if there is no file; `to` is where it is moved. A plan's context is its status
-    in the file as read, without the others. `allow_appends`: as in `Rewriting`.
+    in the file as read, without the others.
     """
 
     real: RelPath
@@ -350,7 +348,6 @@ class _File:
     to: RelPath | None = None
     drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
     contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
-    allow_appends: bool = False
 
     @property
     def inode(self) -> tuple[int, int]:
@@ -411,7 +408,7 @@ class _File:
         beside = None if self.opened else _beside_bytes(self.plans[0])
         whole = Rewriting(self.real, self.opened, tuple(steps), restores=beside)
         found = [
-            replace(whole, allow_appends=self.allow_appends and not (last or changed)),
+            whole,
             Rewriting(self.real, self.opened, changed, mode=mode),
             Rewriting(self.real, self.opened, last, self.to is None, self.to),
         ]
@@ -451,9 +448,9 @@ class Transactions:
         for plan in plans:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        for attempt in range(ATTEMPTS):
+        for _ in range(ATTEMPTS):
             with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans, allow_appends=attempt >= PATIENT)
+                outcome = self._attempt(owner, plans)
                 self._note(outcome)
                 return outcome
         raise Failed("write", "the files are changed by another program again and again")
@@ -488,9 +485,7 @@ class Transactions:
             plans.append(plan)
         return tuple(plans)
 
-    def _attempt(
-        self, owner: Owner, plans: tuple[Plan, ...], *, allow_appends: bool
-    ) -> Transacted | Withheld:
+    def _attempt(self, owner: Owner, plans: tuple[Plan, ...]) -> Transacted | Withheld:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
         files: dict[RelPath, _File] = {}
@@ -503,9 +498,7 @@ class Transactions:
             except Refusal as refusal:
                 refused[plan.id] = refusal
             else:
-                files.setdefault(real, _File(real, [], allow_appends=allow_appends)).plans.append(
-                    plan
-                )
+                files.setdefault(real, _File(real, [])).plans.append(plan)
         for file in files.values():
             file.check_plans()
             file.plans.sort(key=_rank)
@@ -602,9 +595,7 @@ class Transactions:
 
     def _open(self, file: _File, held: ExitStack) -> OpenText:
         first = file.plans[0].request  # not a move or change of mode, if there is another
-        inode = kept_open(self._set.files, file.real, held) if file.allow_appends else 0
         opened = held.enter_context(self._drafting.opened(file.real, first))
-        file.allow_appends = opened.stamp.ino == inode
         if opened.real != file.real:
             raise TargetMoved()
         for plan in file.plans:

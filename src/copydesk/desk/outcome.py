@@ -40,7 +40,8 @@ class Saved:
     """A write of another program that is not in the file; `edit_id` is the edit to undo.
 
     `lasting_id` is its id in the journal of the state folder: the same, unless the journal in use
-    is in memory.
+    is in memory. Both are 0 if nothing was written yet: another program holds the replaced file
+    open for writing, and what it writes from now on is not in the file.
     """
 
     path: RelPath
@@ -64,14 +65,25 @@ class ForeignWrites:
         self._untold: list[Saved] = []
         self._lock = held_at_fork(Lock())
 
-    def keep(self, real: RelPath, theirs: bytes, ours: bytes | None) -> None:
-        """Record `theirs`, which `ours` (or the current content) replaced; raises Refusal."""
+    def note_open(self, real: RelPath) -> None:
+        """Tell that another program holds the replaced file open for writing."""
+        with self._lock:
+            if (saved := Saved(real, 0, 0)) not in self._untold:
+                self._untold.append(saved)
+
+    def keep(self, real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
+        """Record `theirs`, which `ours` (or the current content) replaced; raises Refusal.
+
+        `is_tail`: it is only what was appended to the file that was replaced.
+        """
         is_gone = False
         if ours is None:
             try:
                 ours = self._files.read(real).data
             except FileNotFound:
                 ours, is_gone = b"", True
+        if is_tail:
+            theirs = ours + theirs
         if ours == theirs and not is_gone:
             return
         named = self._named(real)

@@ -47,14 +47,11 @@ from copydesk.store.protocol import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text, whole
+from copydesk.text.snapshot import Snapshot, whole
 from copydesk.text.source import Source
 
 ATTEMPTS = 10
 """How often a write is attempted if another program writes meanwhile."""
-
-PATIENT = 5
-"""After this many attempts, lines that are only appended no longer restart the write."""
 
 
 R = TypeVar("R", bound=Revision)
@@ -183,7 +180,7 @@ class Writer:
 
     def write(self, job: Job[R]) -> Written[R]:
         """Run the job and write its file; raises its refusals, Failed, Unsettled."""
-        for attempt in range(ATTEMPTS):
+        for _ in range(ATTEMPTS):
             # Every answer reveals content, or that some exists.
             real = authorized(self._files, job.member, job.path, "write", "read")
             target, to = job.to, None
@@ -195,7 +192,7 @@ class Writer:
                 job.precondition()
                 try:
                     with ExitStack() as held:
-                        written = self._attempt(job, real, to, held, attempt >= PATIENT)
+                        written = self._attempt(job, real, to, held)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal covers the rest
@@ -227,16 +224,14 @@ class Writer:
         return work.entries
 
     def _attempt(
-        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack, allow_appends: bool
+        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack
     ) -> Written[R]:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         opened: OpenText | None = None
-        same, kind = False, job.kind
+        kind = job.kind
         if kind != "create":
             try:
-                inode = kept_open(self._files, real, held) if allow_appends else 0
                 opened = self._opened(job, real, held)
-                same = opened.stamp.ino == inode
             except FileNotFound:
                 if kind == "remove":
                     raise
@@ -255,7 +250,7 @@ class Writer:
         if not removes and to is None and not job.undoes:
             self._check(job, real, made, created=opened is None)
         steps = ((job, made),)
-        file = Rewriting(real, opened, steps, removes, to, job.restores, same, mode)
+        file = Rewriting(real, opened, steps, removes, to, job.restores, mode)
         entry = self._write_one(file)
         return Written(made, entry.edit_id, entry.after, real)
 
@@ -378,16 +373,6 @@ def digest_at(files: Files, real: RelPath, error: Failed) -> str:
         raise Unsettled(error.operation, error.reason, (str(real),)) from None
 
 
-def kept_open(files: Files, real: RelPath, held: ExitStack) -> int:
-    """Keep a file open, so that no newly saved file reuses its inode; return that."""
-    return held.enter_context(files.open_for_reading(real)).stamp.ino
-
-
-def _ends_line(text: Text) -> bool:
-    """Whether appended text starts a new line."""
-    return not text.size or text.ends_with_newline
-
-
 def _require(still: bool) -> None:
     """Raise TargetMoved if the file opened is not the one we locked and authorised."""
     if not still:
@@ -403,9 +388,8 @@ class Rewriting:
 
     `opened` is the file as it was read, None if it is to be created. `removes`: the file is
     deleted; its only step leaves it empty. `to`: its only step moves it there, after everything
-    else is written. `restores`: attributes for a file that is created. `allow_appends`: lines that
-    another program appends meanwhile are put after the new text; the file has been open since
-    before it was read. `mode`: its only step sets these permission bits, after its text is written.
+    else is written. `restores`: attributes for a file that is created. `mode`: its only step sets
+    these permission bits, after its text is written.
     """
 
     real: RelPath
@@ -414,7 +398,6 @@ class Rewriting:
     removes: bool = False
     to: RelPath | None = None
     restores: Removed | None = None
-    allow_appends: bool = False
     mode: int | None = None
 
     @property
@@ -603,7 +586,6 @@ class _Transaction:
                 expected_real=real,
                 digest="" if digested else last.after.digest,
                 revocable=bool(self._group),
-                allow_appends=each.allow_appends and all(map(_ends_line, (base, last.after))),
             )
         self._ready[id(each)] = held.enter_context(staged)
 

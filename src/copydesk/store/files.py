@@ -127,7 +127,7 @@ class Files(Closing):
     whole. `may_write` raises a refusal if a writer has lost the right to write; it is called right
     before each step that changes what a name leads to or what a file contains, and `may_return`
     right before that is undone. `keep` records what another program wrote to a file at the moment
-    when it was replaced.
+    when it was replaced; `note_open` is called if another program still has that open for writing.
     """
 
     def __init__(
@@ -140,11 +140,12 @@ class Files(Closing):
         may_write: Callable[[], None] = lambda: None,
         may_return: Callable[[], None] = lambda: None,
         keep: Keep = keep_nothing,
+        note_open: Callable[[RelPath], None] = lambda real: None,
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Surveyed] = {}
         self._root = Root(os.fspath(root))
         self._late = LateLooks(lambda real: self._root.place(real, follow=False), keep)
-        self._hooks = Hooks(may_write, may_return, keep, self._late)
+        self._hooks = Hooks(may_write, may_return, keep, note_open, self._late)
         self._durability: Durability = durability
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
@@ -388,12 +389,10 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         digest: str = "",
         revocable: bool = True,
-        allow_appends: bool = False,
     ) -> StagedWrite:
         """Prepare what `replace` does; without `commit` the context ends with nothing changed.
 
         `commit` calls `before_in_place`. `digested`: compute the digest of the new content.
-        `allow_appends`: what another program appends meanwhile is no reason for TargetMoved.
         """
         durability = self._durability
         is_alone = expected.nlink == 1
@@ -414,7 +413,6 @@ class Files(Closing):
                         digest=digest,
                         revocable=revocable,
                         states=self._states_of(expected, expected_sha256) if digested else (),
-                        allow_appends=allow_appends,
                     )
                 else:
                     way = staged_in_place(
@@ -706,7 +704,7 @@ class Files(Closing):
                     return False
                 size = _os.fstat(fd).st_size
                 if size and sha256_of(fd, size) not in known:
-                    self._hooks.keep(place.real, read_at(fd, size, 0), None)
+                    self._hooks.keep(place.real, read_at(fd, size, 0), None, False)
         discard(place.dir_fd, name)
         return True
 

@@ -90,6 +90,7 @@ _RECORD_BYTES = 1_024
 Inode = tuple[int, int]
 """Device and inode."""
 
+
 @dataclass(slots=True, eq=False)
 class Handle:
     """An open lock: the descriptors of its file, at `path`, and of the one for the next in turn."""
@@ -246,7 +247,7 @@ class FileLocks:
                     self._open.pop(fd, None)
                     os.close(fd)
                 raise
-        return Handle(*fds, path)
+        return Handle(fds[0], fds[1], path)
 
     def _close(self, handle: Handle) -> None:
         with _forking:

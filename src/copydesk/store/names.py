@@ -34,13 +34,12 @@ from copydesk.store.replace import (
     Hooks,
     Known,
     LateLooks,
-    awaited,
     check_target,
+    discard_recorded,
     holds,
     opened,
+    recorded,
     require_ours,
-    rescue,
-    rescued,
     stamp_of_ours,
 )
 from copydesk.store.staging import (
@@ -256,6 +255,8 @@ class Removal(_OfOpenFile):
             self._temp = taken_aside(place, self._known, self._hooks)
             if not self._temp:
                 raise TargetMoved()
+            if _os.is_written_by_others(self._old_fd):
+                self._hooks.note_open(place.real)
             try:
                 flush.now(b".")
             except OSError:
@@ -280,10 +281,11 @@ class Removal(_OfOpenFile):
                 return
 
     def _let_go(self) -> None:
-        if not self._known.stands_in(_os.fstat(self._old_fd)):
-            rescue(self._place, self._old_fd, self._known, self._hooks.keep)
-        elif self._hooks.late is not None:
-            self._hooks.late.take(_os.duplicate(self._old_fd), self._place.real, self._known)
+        known = self._known
+        if not known.stands_in(_os.fstat(self._old_fd)):
+            known = recorded(self._place, self._old_fd, known, self._hooks.keep)
+        if self._hooks.late is not None:
+            self._hooks.late.take(_os.duplicate(self._old_fd), self._place.real, known)
         discard(self._place.dir_fd, self._temp)
         self._temp = b""
 
@@ -391,8 +393,6 @@ def taken_aside(
         fd = -1
         try:
             fd = opened(place, temp, held)
-            if fd >= 0:
-                awaited(fd)  # a program that keeps it open for longer is left alone
             if fd >= 0 and _is(known, fd):
                 if late is not None:
                     late.take(_os.duplicate(fd), place.real, known)
@@ -406,7 +406,7 @@ def taken_aside(
                 give_back(place, temp)
             except FileExistsError:  # another program has created a new one
                 if fd >= 0:
-                    rescued(place, temp, fd, known, hooks.keep)
+                    discard_recorded(place, temp, fd, known, hooks)
         return b""
 
 

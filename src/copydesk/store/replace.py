@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from threading import Lock
 
@@ -48,20 +48,20 @@ from copydesk.store.staging import DirFlush, FileFlush, NewFile, copy_beside, di
 from copydesk.store.state import Soon
 from copydesk.text.relpath import RelPath
 
-Keep = Callable[[RelPath, bytes, bytes | None], None]
+Keep = Callable[[RelPath, bytes, bytes | None, bool], None]
 """Records what another program wrote to a file, by its real path, before that is lost.
 
-The last argument is what took its place, None for the current content. Raises Refusal.
+Its third argument is what took the place of that text, None for the current content. The last one:
+the text is what was appended to the file that was replaced. Raises Refusal.
 """
 
-_GRACE_SECONDS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016)
 LATE_SECONDS = 0.25
 """The delay of the last check of a replaced file."""
 
 _MOST_LATE = 32
 
 
-def keep_nothing(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
+def keep_nothing(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
     """Record nothing."""
 
 
@@ -90,44 +90,33 @@ class Known:
             found.st_mtime_ns,
         )
 
-    def extends_to(self, found: os.stat_result) -> bool:
-        """Whether it is the same file and has not become shorter."""
-        return self.ino == found.st_ino and self.size <= found.st_size
 
+def recorded(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
+    """Record what another program wrote to an open file that lost its name.
 
-def awaited(fd: int) -> bool:
-    """Wait briefly until nobody has the file open for writing; return whether that succeeded."""
-    for seconds in _GRACE_SECONDS:
-        if seconds:
-            _os.pause(seconds)
-        if not _os.is_written_by_others(fd):
-            return True
-    return False
-
-
-def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
-    """Save what another program wrote to an open file that lost its name; append it if possible.
-
-    Return the state known then. Raises OSError, Refusal.
+    Returns the state that is known then. Raises OSError, Refusal.
     """
     found = _os.fstat(fd)
-    digest = sha256_of(fd, found.st_size)
-    kept = Known(found.st_ino, found.st_size, found.st_mtime_ns, lambda: digest)
-    if known.extends_to(found) and sha256_of(fd, known.size) == known.sha256():
-        tail = read_at(fd, found.st_size - known.size, known.size)
-        if not tail or _appended(place, tail):
-            return kept
-    keep(place.real, read_at(fd, found.st_size, 0), None)
-    return kept
+    size, digest = found.st_size, sha256_of(fd, found.st_size)
+    if known.size <= size and sha256_of(fd, known.size) == known.sha256():
+        if size > known.size:
+            keep(place.real, read_at(fd, size - known.size, known.size), None, True)
+    else:
+        keep(place.real, read_at(fd, size, 0), None, False)
+    return Known.as_written(found, lambda: digest)
 
 
-def rescued(place: ResolvedPath, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
-    """Remove the open file's temporary name once nothing can get lost; OSError, NotPutBack."""
-    awaited(fd)
+def discard_recorded(place: ResolvedPath, temp: bytes, fd: int, known: Known, hooks: Hooks) -> None:
+    """Remove the open file's temporary name, after recording what others wrote to the file.
+
+    Raises OSError, NotPutBack with the name in place.
+    """
     try:
-        rescue(place, fd, known, keep)
+        known = recorded(place, fd, known, hooks.keep)
     except Refusal as refused:
         raise NotPutBack(f"{temp.decode()}: {refused.facts().get('reason')}") from refused
+    if hooks.late is not None:
+        hooks.late.take(_os.duplicate(fd), place.real, known)
     discard(place.dir_fd, temp)
 
 
@@ -144,23 +133,6 @@ def opened(place: ResolvedPath, name: bytes, held: ExitStack) -> int:
 
 
 _NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
-
-
-def _appended(place: ResolvedPath, tail: bytes) -> bool:
-    """Append bytes to the file that has the name; return whether they are there now."""
-    if place.missing or place.blocked:
-        return False
-    try:
-        fd = _os.open_append(place.dir_fd, place.name)
-    except OSError:
-        return False
-    try:
-        written = _os.write(fd, tail) == len(tail)
-        return written and _os.lstat(place.dir_fd, place.name).st_ino == _os.fstat(fd).st_ino
-    except OSError:
-        return False
-    finally:
-        _os.close_quietly(fd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,29 +176,29 @@ class LateLooks(Closing):
                 if not self._waiting or self._waiting[0].due > time.monotonic():
                     break
                 late = self._waiting.popleft()
-            self._look(late, again=True)
+            self._look(late)
         if self._waiting:
             self._soon.do(self._look_at_due)
 
-    def _look(self, late: _Late, *, again: bool = False) -> None:
-        try:
-            found = _os.fstat(late.fd)
-            if not late.known.stands_in(found):
-                late = replace(late, known=self._rescue(late))
-            if again and _os.is_written_by_others(late.fd) and not self._closed:
-                self.take(late.fd, late.real, late.known)  # still open for writing: look again
-                return
-        except (OSError, Refusal):
-            pass  # there is nobody to tell
+    def _look(self, late: _Late) -> None:
+        with suppress(OSError, Refusal):  # there is nobody to tell
+            if not late.known.stands_in(_os.fstat(late.fd)):
+                with self._find(late.real) as place:
+                    recorded(place, late.fd, late.known, self._keep)
         _os.close_quietly(late.fd)
-
-    def _rescue(self, late: _Late) -> Known:
-        with self._find(late.real) as place:
-            return rescue(place, late.fd, late.known, self._keep)
 
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
-_TRIES = 8
+_AGAIN_SECONDS = 0.02
+"""After this time a file that another program has open for writing is replaced all the same."""
+
+_COMPARED_BYTES = 1 << 20
+"""Up to this size what came out of an exchange is compared by its bytes, since times have ticks.
+
+A larger file was written to if its time or size differs, or the time of the last write is so near
+to that of our reading that the clock cannot tell.
+"""
+
 _LATE_BYTES = 1 << 20
 """A larger file is not kept for a late check that is hardly needed: it would occupy the disk."""
 
@@ -240,13 +212,14 @@ class Hooks:
     """Callbacks of the writes of a workspace.
 
     `may_write` is called right before a name changes, `may_return` before that is undone; they
-    raise Failed. `keep` records what another program wrote; `late`, if any, checks replaced files
-    again.
+    raise Failed. `keep` records what another program wrote; `note_open` tells that one has a
+    replaced file open for writing; `late`, if any, checks replaced files again.
     """
 
     may_write: Callable[[], None] = _anybody_may
     may_return: Callable[[], None] = _anybody_may
     keep: Keep = keep_nothing
+    note_open: Callable[[RelPath], None] = lambda real: None
     late: LateLooks | None = None
 
 
@@ -263,7 +236,6 @@ def staged_replacement(
     digest: str = "",
     revocable: bool = False,
     states: States = (),
-    allow_appends: bool = False,
 ) -> Replacement:
     """Stage the new file, complete next to the old one open as `old_fd`; `leave` ends it.
 
@@ -271,12 +243,10 @@ def staged_replacement(
     system allows. `digested`: compute the SHA-256 of its content while copying, starting from the
     `states` of the old file's digest if there are any; otherwise `digest` is the SHA-256 if known.
     `revocable`: it may be put back. If it is digested and not revocable, it is still being flushed;
-    `commit` waits for that. `allow_appends`: what another program appends to the old file before
-    the exchange goes to the end of the new one. Raises TargetMoved, OSError.
+    `commit` waits for that. Raises TargetMoved, OSError.
     """
     old = _os.fstat(old_fd)
-    grown = allow_appends and old.st_ino == expected.ino and old.st_size > expected.size
-    if not (grown or expected.stands_in(old)):
+    if not expected.stands_in(old):
         raise TargetMoved()
     flush, file_flush = DirFlush(place.dir_fd, wanted=durability == "full"), FileFlush()
     beside: DigestOfPieces | None = None
@@ -303,7 +273,6 @@ def staged_replacement(
         made,
         (lambda: digest) if beside is None else beside.result,
         hooks,
-        allow_appends,
         beside,
     )
 
@@ -321,9 +290,10 @@ class Replacement:
     _made: NewFile
     _told: Callable[[], str]
     _hooks: Hooks
-    _allow_appends: bool
     _digesting: DigestOfPieces | None = None
     _written: bool = False
+    _had_name: bool = False
+    _open_elsewhere: bool = False
     _old: Known = field(init=False)
     _new: Known = field(init=False)
 
@@ -347,6 +317,8 @@ class Replacement:
             _os.rename(place.dir_fd, temp, place.name)
             self._made.name = b""
         self._written = True
+        if self._open_elsewhere:
+            self._hooks.note_open(place.real)
         try:
             self._flush.now(place.name)
         except OSError:
@@ -376,6 +348,10 @@ class Replacement:
             self._flush.close()
 
     def _remove_temp(self) -> None:
+        if not self._written and self._had_name and self._hooks.late is not None:
+            with suppress(OSError):  # who opened it in that moment may still write to it
+                ours = _os.open_read(self._place.dir_fd, self._made.name)
+                self._hooks.late.take(ours, self._place.real, self._new)
         for _ in range(2 * self._written):  # a passing fault must not leave it behind
             with suppress(OSError):
                 try:
@@ -391,30 +367,32 @@ class Replacement:
         """Exchange the names of the two files; False if the system cannot do that.
 
         Raises TargetMoved if the file that came out is not the one that was read. If another
-        program has that open for writing, it gets its name back until the program has written, or
-        has not for so long that it may just keep the file open.
+        program has that open for writing, it gets its name back for a moment; if the program still
+        has it open then, the exchange stands, and that is told.
         """
-        place, may_stay_open = self._place, False
-        for left in reversed(range(_TRIES)):
+        place = self._place
+        for is_second in (False, True):
             self._hooks.may_write()
-            if not self._is_appended_to(place.name):
-                check_target(place, self._old_fd, self._expected, self._expected_sha256)
+            check_target(place, self._old_fd, self._expected, self._expected_sha256)
             if not self._exchanged():
                 return False
+            self._had_name = True
             try:
-                found = _os.lstat(place.dir_fd, self._made.name)
-                moved = not (self._is_old(found) or self._is_appended_to(self._made.name))
-                is_open = not moved and bool(_os.is_written_by_others(self._old_fd))
-                if not (moved or is_open) or (is_open and may_stay_open):
-                    return True
+                # First the lease, then the content: nobody can open the old file by its name any
+                # more, so what was written before a handle was closed is in what is compared now.
+                is_held = bool(_os.is_written_by_others(self._old_fd))
+                is_same = self._is_old(_os.lstat(place.dir_fd, self._made.name))
             except OSError:
                 with putting_back(self._hooks.may_return), suppress(TargetMoved):
                     self._give_back()
                 raise
+            if is_same and (is_second or not is_held):
+                self._open_elsewhere = is_held
+                return True
             self._give_back()
-            if moved:
-                raise TargetMoved()
-            may_stay_open = not awaited(self._old_fd) or left == 1
+            if not is_same:
+                break
+            _os.pause(_AGAIN_SECONDS)
             found = _os.lstat(place.dir_fd, place.name)
             if self._is_old(found):  # our two renames have changed its ctime
                 self._expected = replace_fields(self._expected, ctime_ns=found.st_ctime_ns)
@@ -432,29 +410,12 @@ class Replacement:
         return True
 
     def _is_old(self, found: os.stat_result) -> bool:
-        """Whether it is the file as read; where the clock cannot tell, its content decides."""
+        """Whether it is the file as read, by its content where that is small or the clock fails."""
         expected = self._expected
-        return expected.stands_in(found, renamed=True) and (
-            expected.settled or sha256_of(self._old_fd, expected.size) == self._expected_sha256
-        )
-
-    def _is_appended_to(self, name: bytes) -> bool:
-        """Whether this name has the file as read plus appended bytes, if those are allowed."""
-        expected = self._expected
-        if not self._allow_appends:
+        if not expected.stands_in(found, renamed=True):
             return False
-        try:
-            found = _os.lstat(self._place.dir_fd, name)
-        except FileNotFoundError:
-            return False
-        as_read = replace_fields(
-            expected, size=found.st_size, mtime_ns=found.st_mtime_ns, ctime_ns=found.st_ctime_ns
-        )
-        return (
-            found.st_size > expected.size
-            and as_read.stands_in(found)
-            and sha256_of(self._old_fd, expected.size) == self._expected_sha256
-        )
+        by_time = expected.settled and expected.size > _COMPARED_BYTES
+        return by_time or sha256_of(self._old_fd, expected.size) == self._expected_sha256
 
     def _give_back(self) -> None:
         """Give the file that came out its name again, and inspect the file that this brings back.
@@ -466,49 +427,35 @@ class Replacement:
         place = self._place
         temp, self._made.name = self._made.name, b""  # no longer ours to remove
         with putting_back(), ExitStack() as held:
-            theirs = opened(place, temp, held)
             try:
                 _os.rename_exchange(place.dir_fd, temp, place.name)
             except FileNotFoundError:  # somebody has removed the name since
-                self._rescued(temp)
+                self._let_go(temp)
                 raise TargetMoved() from None
             ours = opened(place, temp, held)
-            if ours >= 0 and _os.fstat(ours).st_ino == self._new.ino and self._is_new(ours):
+            if ours >= 0 and self._new.stands_in(_os.fstat(ours)):
                 self._made.name = temp
-                self._keep_seen(theirs, ours)
                 return
             if ours < 0 or _os.fstat(ours).st_ino != self._new.ino:  # that is the later one
                 _os.rename_exchange(place.dir_fd, temp, place.name)
-            self._rescued(temp)
+            self._let_go(temp)
             raise TargetMoved()
 
     def _is_new(self, fd: int) -> bool:
-        """Whether our own file is as we wrote it, and nobody is about to write to it."""
-        free = awaited(fd)
-        if not (free and self._new.stands_in(_os.fstat(fd))):
+        """Whether the open file is our own as we wrote it."""
+        if not self._new.stands_in(_os.fstat(fd)):
             return False
         digest = self._new.sha256()
         return not digest or sha256_of(fd, self._new.size) == digest
 
-    def _keep_seen(self, theirs: int, ours: int) -> None:
-        """Record the other program's file, since readers could see ours there for a moment."""
-        if theirs < 0:
-            return
-        found, old = _os.fstat(theirs), self._old
-        if old.extends_to(found) and sha256_of(theirs, old.size) == old.sha256():
-            return
-        data = read_at(theirs, found.st_size, 0)
-        with suppress(Refusal):  # it has kept its name
-            self._hooks.keep(self._place.real, data, read_at(ours, self._new.size, 0))
-
-    def _rescued(self, temp: bytes) -> None:
+    def _let_go(self, temp: bytes) -> None:
         """Remove a temporary name without losing what another program wrote to its file."""
         place = self._place
         with ExitStack() as held:
             fd = opened(place, temp, held)
             if fd >= 0:
                 known = self._new if _os.fstat(fd).st_ino == self._new.ino else self._old
-                rescued(place, temp, fd, known, self._hooks.keep)
+                discard_recorded(place, temp, fd, known, self._hooks)
             else:
                 discard(place.dir_fd, temp)
 
@@ -535,7 +482,7 @@ class Replacement:
                     _os.rename_exchange(place.dir_fd, temp, place.name)
                     raise TargetMoved()
                 with suppress(Refusal):
-                    rescue(place, ours, self._new, self._hooks.keep)
+                    recorded(place, ours, self._new, self._hooks.keep)
             self._written = False
 
     def _has_old(self) -> bool:
@@ -551,12 +498,9 @@ class Replacement:
         """Release the old file: its bytes are recorded, now also what was written to it since."""
         old = self._old
         if not old.stands_in(_os.fstat(self._old_fd)):
-            old = rescue(self._place, self._old_fd, old, self._hooks.keep)
-        late = self._hooks.late
-        if late is not None and (
-            old.size <= _LATE_BYTES or _os.is_written_by_others(self._old_fd) is not False
-        ):
-            late.take(_os.duplicate(self._old_fd), self._place.real, old)
+            old = recorded(self._place, self._old_fd, old, self._hooks.keep)
+        if self._hooks.late is not None and (old.size <= _LATE_BYTES or self._open_elsewhere):
+            self._hooks.late.take(_os.duplicate(self._old_fd), self._place.real, old)
 
 
 def check_target(place: ResolvedPath, old_fd: int, expected: Stamp, expected_sha256: str) -> None:

@@ -436,12 +436,20 @@ def with_saved(
 ) -> Answer:
     """The answer with writes of other programs that were saved in the journal.
 
-    A report has `foreign_writes` as its last field, an envelope among its data. `undo` returns the
-    words for how to undo an edit.
+    A report has `foreign_writes` as its last field, an envelope among its data; `open_elsewhere`
+    are the paths of files that another program holds open. `undo` returns the words for how to undo
+    an edit.
     """
-    rows: list[Value] = [saved_data(one) for one in saved]
-    words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in saved]
-    return with_notices(answer, "foreign_writes", rows, words)
+    rows: dict[str, list[Value]] = {"open_elsewhere": [], "foreign_writes": []}
+    words: dict[str, list[str]] = {name: [] for name in rows}
+    for one in saved:
+        name = "foreign_writes" if one.edit_id else "open_elsewhere"
+        rows[name].append(saved_data(one) if one.edit_id else str(one.path))
+        words[name].append(saved_words(one.path, one.edit_id, undo(one.edit_id), lang))
+    for name, found in rows.items():
+        if found:
+            answer = with_notices(answer, name, found, words[name])
+    return answer
 
 
 def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang) -> Answer:
@@ -466,8 +474,12 @@ def saved_data(saved: Saved) -> Fields:
 
 
 def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
-    """A saved write of another program in words; `undo` says how to undo the edit."""
-    return say(FOREIGN_WRITE, lang, {"path": path, "edit_id": edit_id, "undo": undo})
+    """A saved write of another program in words; `undo` says how to undo the edit.
+
+    Without an edit: that the program holds the file open.
+    """
+    key = FOREIGN_WRITE if edit_id else "open_elsewhere"
+    return say(key, lang, {"path": path, "edit_id": edit_id, "undo": undo})
 
 
 def with_decision(report: Report, decision: Decision | None) -> Report:
