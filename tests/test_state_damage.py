@@ -498,7 +498,7 @@ class Server:
         self._process.close()
 
 
-FULL = (100, 0, 1, 4_096, 12_000, 20_000, 32_768)
+FULL = (100, 0, 1, 4_096, 12_000, 20_000, 28_672)
 """The most bytes that a file can take before the disk is full: within each step of making one."""
 
 

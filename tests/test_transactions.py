@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Transacted
-from copydesk.desk.transaction import PATIENT
+from copydesk.desk.transaction import ATTEMPTS
 from copydesk.errors import ContentChanged, Failed, HunkNotFound
 from copydesk.store.files import StagedWrite
 from copydesk.store.protocol import Stamp, TargetMoved
@@ -407,25 +407,25 @@ def test_a_file_that_was_to_be_created_and_came_meanwhile(room: Room) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "edit", "end", "most"),
+    ("text", "edit", "end", "tries"),
     [
-        ("a\n", ("a\n", "b\n"), "\n", True),
-        ("", ("", "b\n"), "\n", True),
-        ("a", ("a", "b\n"), "\n", False),  # their line went on with ours
-        ("h\na", ("h\n", "b\n"), "", False),  # theirs are parts of one line
+        ("a\n", ("a\n", "b\n"), "\n", (ATTEMPTS, "FAILED")),
+        ("", ("", "b\n"), "\n", (ATTEMPTS, "FAILED")),
+        ("a", ("a", "b\n"), "\n", (1, "CONTENT_CHANGED")),  # their line goes on with the edit's
+        ("h\na", ("h\n", "b\n"), "", (ATTEMPTS, "FAILED")),  # theirs are parts of one line
     ],
 )
 @pytest.mark.parametrize("together", [False, True])
-def test_lines_that_are_always_appended_let_an_edit_through_where_they_are_lines(
+def test_an_edit_of_a_file_that_is_always_appended_to_is_refused(
     room: Room,
     text: str,
     edit: tuple[str, str],
     end: str,
-    most: bool,
+    tries: tuple[int, str],
     together: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The edit begins anew so often, and is made before what was appended then."""
+    """It begins anew some times; what is appended stays, and the plan can be applied later."""
     commit, written = StagedWrite.commit, list[str]()
 
     def late(staged: StagedWrite) -> Stamp:
@@ -447,14 +447,10 @@ def test_lines_that_are_always_appended_let_an_edit_through_where_they_are_lines
         report = room.together(*ids, room.line("a", 2, "TWO\n"))
     else:
         report = room.call("apply_file_modification", hunk_id=ids[0])
-    theirs = "".join(written)
-    if not most:
-        assert report["status"] == "error"
-        assert room.read("f") == text + theirs
-        return
-    assert code(report) == "ok"
-    assert len(written) == PATIENT + 1
-    assert sorted(room.read("f").splitlines()) == sorted((new + theirs).splitlines())
+    assert report["status"] == "error"
+    assert (len(written), report["error"]) == tries
+    assert room.read("f") == text + "".join(written)
+    assert "TWO" not in room.read("a")
 
 
 def test_another_program_writes_meanwhile(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

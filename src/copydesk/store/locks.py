@@ -57,8 +57,8 @@ else:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-_KEPT = 64
-"""Locks whose files stay open, for the most recently used keys."""
+_KEPT = 32
+"""Locks whose two files stay open, for the most recently used keys."""
 
 _KNOWN = 1_024
 """Cached paths of lock files."""
