@@ -118,6 +118,9 @@ _OPERATION = "use the state folder"
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
+_FAULTS = (errno.EIO, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
+"""Errors of a look at a file that do not say that it is missing."""
+
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _LOG_HEADER, _LOG_FRAME = 32, 24 + 4096
 """The bytes of the header of a write-ahead log, and of a frame: its header and a page."""
@@ -174,8 +177,14 @@ class StateFile:
         self._make_folder = make_folder
 
     def prepare(self) -> None:
-        """Create the folder; raise StateFailed if the path exists but is not a regular file."""
+        """Create the folder; raise StateFailed if the path exists but is not a regular file.
+
+        What a process that was killed in `create` has left is removed, under the same lock.
+        """
         self._make_folder()
+        for left in glob(f"{escape(self.path)}.*.tmp"):
+            with suppress(OSError):
+                os.unlink(left)
         try:
             kind = os.lstat(self.path).st_mode
         except FileNotFoundError:
@@ -192,8 +201,6 @@ class StateFile:
         """
         beside = f"{self.path}.{secrets.token_hex(4)}.tmp"
         try:
-            for left in glob(f"{escape(self.path)}.*.tmp"):  # of a process that was killed here
-                os.unlink(left)
             with open(os.open(beside, _CREATE | os.O_EXCL, 0o600), "wb") as file:
                 file.write(content)
                 file.flush()
@@ -301,7 +308,9 @@ class StateFile:
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)
-    except OSError:
+    except OSError as error:
+        if error.errno in _FAULTS:  # the file is there: to begin another one would lose its log
+            raise _failed(path, error) from None
         return None
     return found.st_dev, found.st_ino
 

@@ -308,7 +308,9 @@ class Database:
 
     def _let_go(self) -> None:
         """Close the connection; a log that was cut or replaced must not get into the file."""
-        is_in_place = self._is_in_place()
+        is_in_place = False  # as when that cannot be seen: the log stays for the next one
+        with suppress(StateFailed):
+            is_in_place = self._is_in_place()
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(apsw.Error):
