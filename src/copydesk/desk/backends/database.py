@@ -7,7 +7,7 @@ that is noticed and reported, and a new one begun.
 It uses apsw's own SQLite, since it needs the write-ahead log: a commit takes one flush instead of
 four, and readers never wait. SQLite up to 3.51.2 may corrupt such a log in a rare race. SQLite
 itself waits for another writer by sleeping, up to a tenth of a second at a time; so writers hold a
-lock of ours, and those who wait for it are woken.
+lock of ours, for which they wait a few milliseconds at most at a time.
 """
 
 from __future__ import annotations
