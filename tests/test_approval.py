@@ -536,7 +536,7 @@ def test_where_decisions_cannot_be_read_only_who_needs_nobody_writes(
     hunk = plan(desk, by)
 
     def damaged(plan: object) -> None:
-        raise StateDamaged("use the state folder", "it is malformed", "plans.sqlite")
+        raise StateDamaged("use the state folder", "it is malformed", "state.sqlite")
 
     monkeypatch.setattr(desk.desk._set.decisions, "of", damaged)
     answer = call(desk, by, APPLY, hunk_id=hunk)

@@ -325,7 +325,7 @@ def test_a_state_folder_that_cannot_be_used(shell: Shell, tmp_path: Path, broken
         state.symlink_to("elsewhere")
     else:
         state.mkdir()
-        (state / "plans.sqlite").write_text("this is no database, but long enough to be read so")
+        (state / "state.sqlite").write_text("this is no database, but long enough to be read so")
     ran = shell(*PREPARE, "2")
     assert ran.status == 1
     assert str(state) in ran.out

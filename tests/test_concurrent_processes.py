@@ -119,7 +119,7 @@ def test_a_plan_is_applied_by_another_process(
 def test_without_its_base_a_plan_is_applied_to_an_unchanged_file_only(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     (told,) = results(tmp_path, ("prepare", EDIT))
-    (tmp_path / ".copydesk" / "snapshots.sqlite").write_bytes(b"damaged" * 1_000)
+    (tmp_path / ".copydesk" / "texts.sqlite").write_bytes(b"damaged" * 1_000)
     (tmp_path / "f").write_text(f"top\n{BASE}")
     apply = ("apply", {"hunk_ids": [told[0]["hunk_id"]]})
     assert results(tmp_path, apply)[0][0]["code"] == "CONTENT_CHANGED"
@@ -201,7 +201,7 @@ def test_the_state_folder_is_private_and_ignored(tmp_path: Path) -> None:
     assert state.stat().st_mode & 0o777 == 0o700
     assert (state / ".gitignore").read_text() == "*\n"
     names = {path.name for path in state.iterdir()}
-    assert names >= {".gitignore", "locks", "plans.sqlite", "journal.sqlite", "snapshots.sqlite"}
+    assert names >= {".gitignore", "locks", "state.sqlite", "state.sqlite", "texts.sqlite"}
 
 
 @pytest.mark.slow

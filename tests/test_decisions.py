@@ -179,7 +179,7 @@ def test_who_approves(
 
 def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
     """What another process decides is seen, however soon after the last look."""
-    path, decided = str(tmp_path / "plans.sqlite"), tmp_path / "decided"
+    path, decided = str(tmp_path / "state.sqlite"), tmp_path / "decided"
     other, own = (
         SqliteDecisions(Database(StateFile(path)), Mark(str(decided)).set) for _ in range(2)
     )
@@ -202,7 +202,7 @@ def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
 def test_nothing_is_decided_that_cannot_be_marked(tmp_path: Path) -> None:
     """Other processes would never hear of it."""
     (tmp_path / "decided").mkdir()
-    database = Database(StateFile(str(tmp_path / "plans.sqlite")))
+    database = Database(StateFile(str(tmp_path / "state.sqlite")))
     decisions = SqliteDecisions(database, Mark(str(tmp_path / "decided")).set)
     with pytest.raises(StateFailed):
         decisions.take(decision())
@@ -219,7 +219,7 @@ def test_asking_for_news_takes_no_transaction_while_nobody_decides(tmp_path: Pat
             return super().untold(owner)
 
     decided = tmp_path / "decided"
-    own = Looking(Database(StateFile(str(tmp_path / "plans.sqlite"))), Mark(str(decided)).set)
+    own = Looking(Database(StateFile(str(tmp_path / "state.sqlite"))), Mark(str(decided)).set)
     told = NotifyingDecisions(own, lambda: None, Mark(str(decided)).stamp)
     told.untold("ann")
     os.utime(decided, ns=(1, 1))

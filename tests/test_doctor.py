@@ -164,8 +164,8 @@ def test_no_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FILES = {
-    "registry": "plans.sqlite",
-    "journal": "journal.sqlite",
+    "registry": "state.sqlite",
+    "journal": "state.sqlite",
 }
 
 
@@ -190,7 +190,7 @@ def test_a_damaged_file_is_set_aside_and_never_deleted(tmp_path: Path, what: str
 
 def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> None:
     use(tmp_path)
-    file = tmp_path / ".copydesk" / "journal.sqlite"
+    file = tmp_path / ".copydesk" / "state.sqlite"
     with closing(sqlite3.connect(file)) as db:
         db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
     check_fault(tmp_path, "journal", str(file), f"schema {SCHEMA + 1}", f"reads {SCHEMA}")
@@ -230,7 +230,7 @@ def test_a_state_folder_that_is_none(tmp_path: Path, kind: str) -> None:
         state.mkdir()
         (state / "locks").symlink_to(tmp_path)
     else:
-        (state / "plans.sqlite").mkdir(parents=True)
+        (state / "state.sqlite").mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
     check_fault(root, "registry" if kind == "inner folder" else "state folder", ".copydesk")
     made = set(tmp_path.rglob("*")) - set(before)

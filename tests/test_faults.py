@@ -210,7 +210,7 @@ class Commits:
         monkeypatch.setattr(StagedWrite, "put_back", back(put_back))
         monkeypatch.setattr(Files, "replace", back(replace))
         monkeypatch.setattr(Files, "restore", back(restore))
-        for name in ("close_entry", "close_all"):
+        for name in ("close_all",):
             monkeypatch.setattr(SqliteJournal, name, self._closing(getattr(SqliteJournal, name)))
 
     def _closing(self, close: Callable[..., None]) -> Callable[..., None]:
@@ -654,7 +654,7 @@ def test_each_transaction_of_the_database_fails_in_turn(
     @contextmanager
     def failing(self: Database) -> Generator[apsw.Connection]:
         nonlocal count
-        if self.path.endswith("snapshots.sqlite"):  # written beside the work, by another thread
+        if self.path.endswith("texts.sqlite"):  # written beside the work, by another thread
             with writing(self) as connection:
                 yield connection
             return

@@ -406,7 +406,7 @@ def test_what_another_program_wrote_stays(
 def test_without_the_text_after_nobody_can_tell(root: Path) -> None:
     forked(root, plans(root), after_commits(3))
     theirs(a=f"top\n{TWO}")(root)
-    (root / ".copydesk" / "snapshots.sqlite").unlink()
+    (root / ".copydesk" / "texts.sqlite").unlink()
     with open_workspace(str(root), FAST) as opened:
         assert tree(root)["a"] == f"top\n{TWO}", "it is left as it is, and told"
         states = {str(s.entry.path): s.state for s in opened.recovered}

@@ -183,7 +183,7 @@ def test_a_link_shows_the_edits_of_what_it_leads_to(opened: OpenWorkspace, tmp_p
 
 def test_a_failed_edit_is_listed_as_such(opened: OpenWorkspace) -> None:
     edit = create(opened, "a.txt")
-    opened.journal.close_entry(edit, "failed")
+    opened.journal.close_all([edit], "failed")
     assert call(opened, "list_edits")["edits"][0]["state"] == "failed"
 
 

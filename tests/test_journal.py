@@ -48,7 +48,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         elif request.param == "memory":
             made = opened[0] if opened else SqliteJournal(Database())
         else:
-            made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
+            made = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
         opened.append(made)
         return made
 
@@ -69,7 +69,7 @@ KEPT = pytest.mark.parametrize("opener", ["sqlite", "redis"], indirect=True)
 @pytest.fixture
 def on_disk(tmp_path: Path) -> Iterator[SqliteJournal]:
     """A journal in a file."""
-    journal = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
+    journal = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
     yield journal
     journal.close()
 
@@ -101,18 +101,18 @@ def check(journal: Journal, *expected: tuple[int, State]) -> None:
 def test_an_entry_is_open_until_it_is_closed(journal: Journal) -> None:
     first = journal.open(entry())
     check(journal, (first, "open"))
-    journal.close_entry(first, "done")
+    journal.close_all([first], "done")
     check(journal, (first, "done"))
     second = journal.open(entry())
     check(journal, (second, "open"), (first, "done"))
-    journal.close_entry(second, "failed")
+    journal.close_all([second], "failed")
     check(journal, (second, "failed"), (first, "done"))
 
 
 def test_entries_may_be_closed_in_any_order(journal: Journal) -> None:
     ids = [journal.open(entry()) for _ in range(4)]
     for edit_id, state in ((ids[2], "done"), (ids[0], "failed")):
-        journal.close_entry(edit_id, state)  # type: ignore[arg-type]
+        journal.close_all([edit_id], state)  # type: ignore[arg-type]
     check(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
 
 
@@ -120,7 +120,7 @@ def test_an_entry_comes_back_as_it_was(journal: Journal) -> None:
     for each in (entry(), entry("dir/ü 語.txt", size=100_000), replace(entry(), kind="create")):
         edit_id = journal.open(each)
         assert journal.get(edit_id) == replace(each, edit_id=edit_id)
-        journal.close_entry(edit_id, "done")
+        journal.close_all([edit_id], "done")
         assert journal.get(edit_id) == replace(each, edit_id=edit_id, state="done")
 
 
@@ -161,7 +161,7 @@ def test_two_connections_see_each_other(opener: Open) -> None:
     first = one.open(entry())
     second = other.open(entry())
     check(one, (second, "open"), (first, "open"))
-    one.close_entry(first, "done")
+    one.close_all([first], "done")
     check(one, (second, "open"), (first, "done"))
     check(other, (second, "open"), (first, "done"))
 
@@ -169,7 +169,7 @@ def test_two_connections_see_each_other(opener: Open) -> None:
 def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
     journal = SqliteJournal(Database(), most_bytes=1 << 20)
     for _ in range(100):
-        journal.close_entry(journal.open(entry(size=50_000)), "done")
+        journal.close_all([journal.open(entry(size=50_000))], "done")
     kept = [each.edit_id for each in journal.entries(most=1_000)]
     assert kept == list(range(100, 100 - len(kept), -1))
     assert 5 < len(kept) < 25
@@ -180,7 +180,7 @@ def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
 def test_an_id_is_never_given_twice(opener: Open) -> None:
     journal = opener()
     first = journal.open(entry())
-    journal.close_entry(first, "done")
+    journal.close_all([first], "done")
     assert journal.prune(1_001, 90, 0) == 1
     journal.close()
     assert opener().open(entry()) > first
@@ -190,7 +190,7 @@ def test_how_a_write_ended_survives_a_refused_transaction(
     on_disk: SqliteJournal, tmp_path: Path
 ) -> None:
     first = on_disk.open(entry())
-    on_disk.close_entry(first, "done")
+    on_disk.close_all([first], "done")
     with pytest.raises(Exception, match=r"datatype|constraint|bind"):
         on_disk.open(replace(entry(), member=None))  # type: ignore[arg-type]
     second = on_disk.open(entry())
@@ -203,7 +203,7 @@ def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
     edit_id = on_disk.open(entry())
     on_disk.keep_whole(edit_id, b"old " * 1_000)
     assert whole(tmp_path, edit_id) is not None
-    on_disk.close_entry(edit_id, "done")
+    on_disk.close_all([edit_id], "done")
     check(on_disk, (edit_id, "done"))
     assert whole(tmp_path, edit_id) is None
 
@@ -213,7 +213,7 @@ def test_how_a_write_ended_is_not_held_once_it_is_recorded(opener: Open) -> None
     journal = opener()
     assert isinstance(journal, SqliteJournal)
     for _ in range(3):
-        journal.close_entry(journal.open(entry()), "done")
+        journal.close_all([journal.open(entry())], "done")
     assert len(journal._ended) <= 1  # it is recorded with the next entry, or soon
     check(journal, (3, "done"), (2, "done"), (1, "done"))
     assert not journal._ended
@@ -224,7 +224,7 @@ def test_how_a_write_ended_is_soon_known_to_others(opener: Open) -> None:
     """Without another entry: the process may be killed, or idle for hours."""
     one, other = opener(), opener()
     edit_id = one.open(entry())
-    one.close_entry(edit_id, "done")
+    one.close_all([edit_id], "done")
     until = time.monotonic() + 60
     while other.in_doubt() and time.monotonic() < until:
         time.sleep(0.01)
@@ -259,7 +259,7 @@ def test_old_bytes_are_found_while_the_entry_is_open(opener: Open) -> None:
     assert other.whole_of(edit_id) is other.whole_of(edit_id + 1) is None
     one.keep_whole(edit_id, b"old " * 5_000)
     assert other.whole_of(edit_id) == b"old " * 5_000
-    one.close_entry(edit_id, "failed")
+    one.close_all([edit_id], "failed")
     check(one, (edit_id, "failed"))
     assert other.whole_of(edit_id) is None
 
@@ -299,7 +299,7 @@ def test_many_entries_are_told_in_their_order(journal: Journal) -> None:
 
 def whole(folder: Path, edit_id: int) -> bytes | None:
     """The old bytes that the journal keeps of a write in place."""
-    db = sqlite3.connect(folder / "journal.sqlite")
+    db = sqlite3.connect(folder / "state.sqlite")
     try:
         (found,) = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
     finally:
@@ -394,7 +394,7 @@ def test_a_crash_in_the_middle_leaves_the_entry_open(tmp_path: Path, when: str, 
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), when], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert (tmp_path / "a.txt").read_text() == text
-    journal = SqliteJournal(Database(StateFile(str(tmp_path / ".copydesk" / "journal.sqlite"))))
+    journal = SqliteJournal(Database(StateFile(str(tmp_path / ".copydesk" / "state.sqlite"))))
     last, first = journal.entries()
     journal.close()
     assert (last.state, first.state) == ("open", "done")
@@ -435,9 +435,9 @@ def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Journal) -> 
     first = journal.open(grouped("a.txt", "", edit))
     second = journal.open(grouped("a.txt", "", edit))
     assert journal.undone_by(edit) == (first, second)
-    journal.close_entry(first, "failed")
+    journal.close_all([first], "failed")
     assert journal.undone_by(edit) == (second,)
-    journal.close_entry(second, "done")
+    journal.close_all([second], "done")
     assert journal.undone_by(edit) == (second,)
     assert journal.undone_by(0) == ()
 

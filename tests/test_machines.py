@@ -93,7 +93,7 @@ def test_a_plan_is_applied_by_another_machine(
         (past,) = other.history("local")
         assert outcome(other, "undo_file_modification", edit_id=past.edit_id)["status"] == "ok"
     assert (tmp_path / "f").read_text() == f"top\n{BASE}"
-    assert not (tmp_path / ".copydesk" / "plans.sqlite").exists()
+    assert not (tmp_path / ".copydesk" / "state.sqlite").exists()
 
 
 def test_workspaces_of_other_names_know_nothing_of_each_other(

@@ -48,7 +48,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         elif request.param == "memory":
             made = opened[0] if opened else SqliteRegistry(Database())
         else:
-            made = SqliteRegistry(Database(StateFile(str(tmp_path / "plans.sqlite"))))
+            made = SqliteRegistry(Database(StateFile(str(tmp_path / "state.sqlite"))))
         opened.append(made)
         return made
 
@@ -259,7 +259,7 @@ def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(
 def test_the_count_of_changes_grows_with_every_change(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
-    path = str(tmp_path / "plans.sqlite")
+    path = str(tmp_path / "state.sqlite")
     if kind == "redis":
         server, leases = connections(request)()
         one: Registry = RedisRegistry(server, leases)
@@ -312,7 +312,7 @@ def test_a_decision_is_known_as_long_as_its_plan_waits(
         server, leases = connections(request)()
         registry, decisions = RedisRegistry(server, leases), RedisDecisions(server)
     else:
-        file = StateFile(str(tmp_path / "plans.sqlite")) if kind == "sqlite" else None
+        file = StateFile(str(tmp_path / "state.sqlite")) if kind == "sqlite" else None
         db = Database(file) if file else Database()
         registry, decisions = SqliteRegistry(db), SqliteDecisions(db)
     waits, over = plan("aaaaaaaa", lasts=10_000), plan("bbbbbbbb", lasts=1_000)

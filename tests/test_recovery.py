@@ -217,7 +217,6 @@ def test_what_cannot_be_recovered_yet_is_said_in_words(
     monkeypatch.setattr("copydesk.desk.recovery.LIVING_SECONDS", 0)
     with open_workspace(str(tmp_path)) as opened:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(opened.journal, "close_entry", lambda *_: None)
             patched.setattr(opened.journal, "close_all", lambda *_: None)
             made = [
                 opened.call("local", "prepare_file_append", {"path": name, "content": "x"})
@@ -323,7 +322,7 @@ def test_what_the_database_refuses_is_a_refusal(
 
     monkeypatch.setattr("copydesk.desk.backends.database.BUSY_SECONDS", 0.1)
     with open_workspace(str(tmp_path)) as opened:
-        other = apsw.Connection(str(tmp_path / ".copydesk" / "journal.sqlite"))
+        other = apsw.Connection(str(tmp_path / ".copydesk" / "state.sqlite"))
         other.execute("BEGIN EXCLUSIVE")
         report = opened.call("local", "create_new_file", {"path": "n.txt", "content": "x"})
         other.execute("ROLLBACK")
@@ -353,7 +352,6 @@ def test_what_a_killed_write_left_next_to_its_file_goes_with_its_recovery(
     with open_workspace(str(tmp_path), shared=False) as opened:
         arguments = {"path": "f.txt", "old_string": "b", "new_string": "x"}
         with monkeypatch.context() as patched:
-            patched.setattr(opened.journal, "close_entry", lambda *_: None)
             patched.setattr(opened.journal, "close_all", lambda *_: None)
             opened.call("local", "Edit", arguments)
         folder = os.open(tmp_path, os.O_RDONLY)

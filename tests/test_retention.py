@@ -40,7 +40,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     if request.param == "redis":
         made = RedisJournal(*connections(request)())
     else:
-        made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
+        made = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
     yield made
     made.close()
 
@@ -156,19 +156,19 @@ def test_the_journal_of_a_process_alone_is_bounded_too() -> None:
     backend = in_process(Config(journal_bytes=1_000_000))
     for _ in range(60):
         made = backend.journal.open(entry(size=50_000, time=TODAY * DAY_MS))
-        backend.journal.close_entry(made, "done")
+        backend.journal.close_all([made], "done")
     assert 10 < len(ids(backend.journal)) < 25
     backend.close()
 
 
 def test_a_server_that_runs_on_keeps_its_journal_within_the_size(tmp_path: Path) -> None:
-    journal = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
+    journal = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
     started(journal, TODAY, most_bytes=1_000_000)
     for _ in range(80):
         edited(journal, TODAY)
         made = journal.open(entry(size=50_000, time=TODAY * DAY_MS))
-        journal.close_entry(made, "done")
-    assert (tmp_path / "journal.sqlite").stat().st_size < 1_300_000
+        journal.close_all([made], "done")
+    assert (tmp_path / "state.sqlite").stat().st_size < 1_300_000
     assert len(ids(journal)) > 20
     journal.close()
 
@@ -212,7 +212,7 @@ def test_a_plan_outlives_a_jump_of_the_clock(
     if where == "redis":
         registry: SqliteRegistry | RedisRegistry = RedisRegistry(*connections(request)())
     else:
-        registry = SqliteRegistry(Database(StateFile(str(tmp_path / "plans.sqlite"))))
+        registry = SqliteRegistry(Database(StateFile(str(tmp_path / "state.sqlite"))))
     now = TODAY * DAY_MS
     registry.add(plan("aaaaaaaa", now))
     registry.end("bbbbbbbb", "applied", now)
@@ -269,16 +269,16 @@ def room(tmp_path: Path) -> Room:
 
 
 def removed(room: Room) -> None:
-    for path in room.state.glob("journal.sqlite*"):
+    for path in room.state.glob("state.sqlite*"):
         path.unlink()
 
 
 def cut(room: Room) -> None:
-    (room.state / "journal.sqlite").write_bytes(b"")
+    (room.state / "state.sqlite").write_bytes(b"")
 
 
 def moved_aside(room: Room) -> None:
-    (room.state / "journal.sqlite").rename(room.state / "journal.sqlite.damaged")
+    (room.state / "state.sqlite").rename(room.state / "state.sqlite.damaged")
 
 
 @pytest.mark.slow
@@ -298,15 +298,15 @@ def test_ids_go_on_when_the_journal_was_lost(
 
 def test_ids_go_on_after_a_backup_of_the_journal_was_put_back(room: Room) -> None:
     backup = room.root / "backup"
-    shutil.copy(room.state / "journal.sqlite", backup)
+    shutil.copy(room.state / "state.sqlite", backup)
     room.edit(4)
     removed(room)
-    shutil.copy(backup, room.state / "journal.sqlite")
+    shutil.copy(backup, room.state / "state.sqlite")
     room.check_refused(4, 7)
     assert room.edit(2) == [8, 9]
     room.check_refused(4, 5, 6, 7)
     assert room.undo(9) is None
-    shutil.copy(backup, room.state / "journal.sqlite")
+    shutil.copy(backup, room.state / "state.sqlite")
     room.check_refused(8, 9, 10)
     assert room.edit() == [11]
 
@@ -318,7 +318,7 @@ def test_the_journal_of_another_workspace_gives_its_ids_to_nobody(
     other = Room(tmp_path / "other", room.config)
     other.edit(5)
     removed(room)
-    shutil.copy(other.state / "journal.sqlite", room.state / "journal.sqlite")
+    shutil.copy(other.state / "state.sqlite", room.state / "state.sqlite")
     room.check_refused(1, 2, 3)
     assert room.edit() == [11]
     room.check_refused(1, 5)
@@ -361,7 +361,7 @@ def test_a_link_in_place_of_the_file_is_not_followed(room: Room, tmp_path: Path)
 
 
 def test_an_empty_journal_gives_no_id_again(room: Room) -> None:
-    with closing(sqlite3.connect(room.state / "journal.sqlite")) as db:
+    with closing(sqlite3.connect(room.state / "state.sqlite")) as db:
         db.execute("DELETE FROM edits")
         db.execute("DELETE FROM sqlite_sequence")
         db.commit()
@@ -410,7 +410,7 @@ def flush(server: RedisServer, name: str) -> None:
 
 
 def test_processes_that_write_at_once_give_no_id_twice(tmp_path: Path) -> None:
-    path = str(tmp_path / "journal.sqlite")
+    path = str(tmp_path / "state.sqlite")
     os.mkdir(tmp_path / "locks")
     found = []
     for _ in range(3):

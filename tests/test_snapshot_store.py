@@ -170,7 +170,7 @@ def disk_bytes(folder: Path) -> int:
 
 def state(tmp_path: Path, most: int = MIB) -> SqliteSnapshots:
     """The texts of a state folder."""
-    file = StateFolder(str(tmp_path), "state").file("snapshots.sqlite")
+    file = StateFolder(str(tmp_path), "state").file("texts.sqlite")
     return SqliteSnapshots(Database(file, most_bytes=most), most)
 
 
@@ -251,7 +251,7 @@ def test_a_corrupt_text_is_ignored_and_mended(
     a, b = text("a"), text("b")
     bases.keep(a, HERE)
     bases.keep(b, HERE)
-    with closing(sqlite3.connect(tmp_path / "state" / "snapshots.sqlite")) as db:
+    with closing(sqlite3.connect(tmp_path / "state" / "texts.sqlite")) as db:
         found = db.execute("SELECT packed FROM content WHERE id = 1").fetchone()[0]
         assert zlib.decompress(found) == a.data
         db.execute("UPDATE content SET packed = ? WHERE id = 1", (corrupt(found),))
@@ -273,7 +273,7 @@ def test_a_corrupt_file_is_begun_anew(tmp_path: Path, at: int, again: bool) -> N
     if again:
         bases.close()
         bases = state(tmp_path)
-    with (tmp_path / "state" / "snapshots.sqlite").open("r+b") as file:
+    with (tmp_path / "state" / "texts.sqlite").open("r+b") as file:
         file.seek(at)
         file.write(os.urandom(60_000))
         file.truncate()
@@ -299,7 +299,7 @@ def test_whatever_finds_a_file_corrupt_removes_it(tmp_path: Path, use: str) -> N
     bases, a = state(tmp_path), text("a")
     bases.keep(a, HERE)
     bases.close()
-    file = tmp_path / "state" / "snapshots.sqlite"
+    file = tmp_path / "state" / "texts.sqlite"
     file.write_bytes(b"no database" * 1_000)
     assert USES[use](state(tmp_path), a) is None
     assert not file.exists()
@@ -319,7 +319,7 @@ def test_what_cannot_be_opened_means_only_that_nothing_is_kept(tmp_path: Path, w
     if what == "folder":
         (tmp_path / "state").write_text("")
     else:
-        (tmp_path / "state" / "snapshots.sqlite").mkdir(parents=True)
+        (tmp_path / "state" / "texts.sqlite").mkdir(parents=True)
     for _ in range(10):
         bases.keep(text("b", 1_000), HERE)
     check(bases, (a, False))

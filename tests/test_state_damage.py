@@ -40,9 +40,9 @@ FAST = Config(durability="fast")
 TEXT = "one\ntwo\nthree\n"
 
 NEEDED: dict[str, set[str]] = {
-    "plans.sqlite": {"plan", "apply"},
-    "journal.sqlite": {"apply", "history", "undo", "write"},
-    "snapshots.sqlite": set(),
+    "state.sqlite": {"plan", "apply"},
+    "state.sqlite": {"apply", "history", "undo", "write"},
+    "texts.sqlite": set(),
 }
 """What cannot be done without a file."""
 
@@ -146,16 +146,16 @@ def test_a_damaged_file_stops_only_what_needs_it(
         found = done(opened, root)
         check(found, root, name, sure=damage in SURE)
         opened._backend.bases.shown("local", RelPath.parse("a.txt"))  # which waits for the texts
-        if damage in SURE - {"folder", "tables"} and name == "snapshots.sqlite":
+        if damage in SURE - {"folder", "tables"} and name == "texts.sqlite":
             told = [*found.values(), call(opened, "list_dir", path="")]
             lost = [words for fields in told for words in fields.get("state_lost", [])]
             assert len(lost) == 1, "once"
             assert f"{file} was damaged" in lost[0]
         bad = {one.what for one in examine(str(root)) if not one.ok}
         if damage in SURE:  # remembered texts are begun anew by themselves
-            assert len(bad) == (name != "snapshots.sqlite" or damage == "folder")
+            assert len(bad) == (name != "texts.sqlite" or damage == "folder")
         done_ = repair(str(root))
-        assert {one.what for one in done_} == bad or name == "snapshots.sqlite"
+        assert {one.what for one in done_} == bad or name == "texts.sqlite"
         assert [one for one in examine(str(root)) if not one.ok] == []
         aside = [path for path in file.parent.iterdir() if ".damaged-" in path.name]
         assert bool(aside) is bool(done_), "renamed, never deleted"
@@ -248,8 +248,8 @@ def test_a_file_that_cannot_be_used_for_now_is_left_alone(
             found = done(opened, root)
             if hindrance is not read_only:
                 check(found, root, name, sure=hindrance is denied)
-            if hindrance is locked and name != "snapshots.sqlite":  # who only reads goes on
-                assert refused(found["plan" if name == "plans.sqlite" else "write"])
+            if hindrance is locked and name != "texts.sqlite":  # who only reads goes on
+                assert refused(found["plan" if name == "state.sqlite" else "write"])
                 again = call(opened, "apply_file_modification", hunk_id=(root / "hunk").read_text())
                 assert refused(again), "written once, or not at all"
             assert not refused(found["read"])
@@ -282,7 +282,7 @@ def test_an_edit_that_was_written_is_reported_whatever_its_end_meets(
     """Between the write and the end of the process another program gets at the journal."""
     monkeypatch.setattr("copydesk.app.backends.BUSY_SECONDS", 0.05)
     (tmp_path / "a.txt").write_text(TEXT)
-    journal = tmp_path / ".copydesk/journal.sqlite"
+    journal = tmp_path / ".copydesk/state.sqlite"
     hindered = ExitStack()
     closed = OpenWorkspace.close
 
@@ -321,7 +321,7 @@ def test_without_decisions_nothing_passes_that_a_person_has_to_see(
 ) -> None:
     root = tmp_path / "root"
     shutil.copytree(used, root)
-    file = root / ".copydesk" / "plans.sqlite"
+    file = root / ".copydesk" / "state.sqlite"
     people = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
     plan = {"path": "a.txt", "content": "x"}
     with open_workspace(str(root), people) as opened:
@@ -421,7 +421,7 @@ def check_listed(root: Path) -> set[int]:
     with open_workspace(str(root), FAST) as opened:
         answer = call(opened, "list_edits", max_results=100)
         if refused(answer):
-            assert answer["file"] == str(root / ".copydesk" / "journal.sqlite")
+            assert answer["file"] == str(root / ".copydesk" / "state.sqlite")
             return set()
         listed = {row["edit_id"] for row in answer["edits"]}
         lost = ids_of(answer.get("lost_edits", ()))
@@ -437,7 +437,7 @@ def check_listed(root: Path) -> set[int]:
 def test_the_edits_of_a_damaged_page_are_named(used: Path, tmp_path: Path, how: str) -> None:
     root = tmp_path / "root"
     shutil.copytree(used, root)
-    file = root / ".copydesk" / "journal.sqlite"
+    file = root / ".copydesk" / "state.sqlite"
     PAGES[how](file.stat().st_size // PAGE - 1)(file)
     assert max(check_listed(root)) == 60
 
@@ -448,10 +448,10 @@ def test_whichever_page_is_damaged_no_edit_is_missing_silently(
     used: Path, tmp_path: Path, how: str
 ) -> None:
     lost: set[int] = set()
-    for page in range(1, (used / ".copydesk" / "journal.sqlite").stat().st_size // PAGE):
+    for page in range(1, (used / ".copydesk" / "state.sqlite").stat().st_size // PAGE):
         root = tmp_path / f"{page}"
         shutil.copytree(used, root)
-        PAGES[how](page)(root / ".copydesk" / "journal.sqlite")
+        PAGES[how](page)(root / ".copydesk" / "state.sqlite")
         lost |= check_listed(root)
     assert lost == set(range(1, 61))
 
@@ -515,7 +515,7 @@ def test_a_workspace_opens_where_the_file_system_has_no_links(
         link(*names, **more)
 
     (tmp_path / ".copydesk").mkdir()
-    left = tmp_path / ".copydesk" / "plans.sqlite.0123abcd.tmp"
+    left = tmp_path / ".copydesk" / "state.sqlite.0123abcd.tmp"
     left.write_bytes(b"half")
     monkeypatch.setattr(os, "link", refused)
     (tmp_path / "f").write_text("a\n")
@@ -594,12 +594,12 @@ def test_the_state_folder_is_deleted_between_calls(
             name = f"{turn}{server is one}.txt"
             made = server.call("create_new_file", path=name, content="x\n")
             assert made["status"] == "ok", made
-            assert "deleted journal.sqlite" in lost(made) | {
+            assert "deleted state.sqlite" in lost(made) | {
                 word.replace("replaced", "deleted") for word in lost(made)
             }
             again = server.call("read_file", path=name)
             twice = lost(again) & lost(made)  # texts may be begun anew while it is deleted
-            assert twice <= {"deleted snapshots.sqlite"}, "it is told once"
+            assert twice <= {"deleted texts.sqlite"}, "it is told once"
     gone = one.call("apply_file_modification", hunk_id=waits)
     assert gone["error"] == "HUNK_NOT_FOUND"
     assert (root / "1.txt").read_text() == "1\n"
@@ -637,7 +637,7 @@ def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: st
     done_ = one.call("apply_file_modification", hunk_id=hunk["hunk_id"])
     assert (hunk["status"], done_["status"]) == ("ok", "ok")
     told = lost(hunk) | lost(done_)
-    if name in ("plans.sqlite", "journal.sqlite"):
+    if name in ("state.sqlite", "state.sqlite"):
         assert told == {f"deleted {name}"}
 
 
@@ -648,7 +648,7 @@ def check_noticed(root: Path, how: str, *calls: Callable[..., dict[str, Any]]) -
     def ask(call: Callable[..., dict[str, Any]], tool: str, **arguments: object) -> dict[str, Any]:
         answer = call(tool, **arguments)
         assert not refused(answer), str(answer)
-        told.extend(words for words in answer.get("state_lost", ()) if "journal.sqlite" in words)
+        told.extend(words for words in answer.get("state_lost", ()) if "state.sqlite" in words)
         return answer
 
     def edit(call: Callable[..., dict[str, Any]]) -> int:
@@ -656,7 +656,7 @@ def check_noticed(root: Path, how: str, *calls: Callable[..., dict[str, Any]]) -
         return int(ask(call, "create_new_file", path=path, content="x\n" * 300)["edit_id"])
 
     given = {edit(call) for call in calls * 4}
-    LOGS[how](root / ".copydesk" / "journal.sqlite-wal")
+    LOGS[how](root / ".copydesk" / "state.sqlite-wal")
     ask(calls[-1], "list_edits")
     later = {edit(call) for call in calls * 2}
     is_lost = how != "deleted"
@@ -705,7 +705,7 @@ def test_a_backup_is_put_in_the_place_of_the_folder(
     (root / "backup").rename(root / ".copydesk")
     listed = one.call("list_edits")
     assert [row["edit_id"] for row in listed["edits"]] == [row["edit_id"] for row in kept]
-    assert "replaced journal.sqlite" in lost(listed)
+    assert "replaced state.sqlite" in lost(listed)
     third = one.call("create_new_file", path="3.txt", content="3\n")
     assert third["status"] == "ok"
     undone = one.call("undo_file_modification", edit_id=third["edit_id"])
@@ -731,7 +731,7 @@ WRITES: dict[str, Callable[[OpenWorkspace], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("name", ["locks", "journal.sqlite", ""])
+@pytest.mark.parametrize("name", ["locks", "state.sqlite", ""])
 def test_a_write_whose_lock_or_journal_entry_is_lost_begins_again(
     tmp_path: Path, name: str, write: str
 ) -> None:

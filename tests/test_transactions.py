@@ -1132,7 +1132,7 @@ def test_what_a_member_knows_of_a_file_it_knows_when_an_edit_is_taken_back(
 def test_an_edit_whose_end_was_not_recorded_is_taken_back(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room.opened.journal, "close_entry", lambda *_: None)
+    monkeypatch.setattr(room.opened.journal, "close_all", lambda *_: None)
     done = room.call(ONE, hunk_id=room.line("a", 2, "TWO\n"))
     monkeypatch.undo()
     assert [state[2] for state in room.states()] == ["open"]

@@ -453,7 +453,7 @@ def test_an_edit_that_failed_or_was_pruned(tmp_path: Path) -> None:
     with room.opened:
         room.write(numbered(3))
         made = room.edit(1, "x\n")
-        room.opened.journal.close_entry(made, "failed")
+        room.opened.journal.close_all([made], "failed")
         assert room.undo(made)["reason"] == "failed"
         room.edit(2, "y\n")
         assert room.opened.journal.prune(1, 90, 0) == 1

@@ -252,7 +252,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     """All journals."""
     made: Journal = SqliteJournal(Database())
     if request.param == "sqlite":
-        made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
+        made = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
     elif request.param == "redis":
         made = RedisJournal(*connections(request)())
     yield made
@@ -278,7 +278,7 @@ def written(journal: Journal, links: str) -> None:
         )
         edit_id = journal.open(entry)
         if not link.endswith("?"):
-            journal.close_entry(edit_id, state)
+            journal.close_all([edit_id], state)
 
 
 @pytest.mark.parametrize(

@@ -370,7 +370,7 @@ def is_known(loss: str) -> bool:
     Nothing of a caller's was in it. To be struck out once a process that was ended while it made
     the file leaves nothing that the next one takes for a loss.
     """
-    return "snapshots.sqlite was found empty" in loss
+    return "texts.sqlite was found empty" in loss
 
 
 class Judge:

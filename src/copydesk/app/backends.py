@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +21,7 @@ from copydesk.edit.draft import Plan
 from copydesk.errors import Failed
 from copydesk.store.locks import Lanes
 from copydesk.store.protocol import TargetMoved
-from copydesk.store.state import EditIds, Mark, StateFolder
+from copydesk.store.state import LOCKS, Mark, StateFolder
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("copydesk")
 
-_NEWS_SECONDS = 1.0
-"""How long to wait if another program locks plans and decisions: each answer asks for news."""
-
 _JOURNAL_BYTES = 64 << 20
 """The most memory, in bytes, of a journal that ends with the process."""
+
+_OLDER = ("journal.sqlite", "plans.sqlite", "snapshots.sqlite")
+"""The files of state before schema 5."""
 
 _COUNT_SECONDS = 0.1
 """How long to wait for the snapshots, which are optional."""
@@ -130,15 +130,15 @@ def in_process(config: Config) -> Backend:
         SqliteRegistry,
     )
 
-    plans, journal = Database(), Database()
+    state = Database()
     return Backend(
-        SqliteRegistry(plans),
-        SqliteDecisions(plans),
-        SqlitePlanStats(plans),
-        SqliteJournal(journal, most_bytes=min(config.journal_bytes, _JOURNAL_BYTES)),
+        SqliteRegistry(state),
+        SqliteDecisions(state),
+        SqlitePlanStats(state),
+        SqliteJournal(state, most_bytes=min(config.journal_bytes, _JOURNAL_BYTES)),
         BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
         Lanes(seconds=config.lock_seconds),
-        seen=lambda: (plans.version(), journal.version()),
+        seen=state.version,
     )
 
 
@@ -159,7 +159,7 @@ def _in_folder(root: str, config: Config) -> Backend:
     from copydesk.store.locks import FileLocks
 
     state = StateFolder(root, config.state)
-    locks = FileLocks(state.path("locks"), lambda: state.folder("locks"), config.lock_seconds)
+    locks = FileLocks(state.path(LOCKS), lambda: state.folder(LOCKS), config.lock_seconds)
     losses = Losses()
 
     def database(
@@ -167,8 +167,9 @@ def _in_folder(root: str, config: Config) -> Backend:
         patience: float = BUSY_SECONDS,
         synchronous: Literal["FULL", "OFF"] = "OFF",
         most_bytes: int | None = None,
+        older: Sequence[str] = (),
     ) -> Database:
-        file = state.file(name)
+        file = state.file(name, *older)
         return Database(
             file,
             synchronous,
@@ -179,32 +180,29 @@ def _in_folder(root: str, config: Config) -> Backend:
         )
 
     flushed: Literal["FULL", "OFF"] = "FULL" if config.durability == "full" else "OFF"
-    in_plans = database("plans.sqlite", _NEWS_SECONDS)
-    in_journal = database("journal.sqlite", synchronous=flushed)
-    in_snapshots = database("snapshots.sqlite", _COUNT_SECONDS, most_bytes=config.bases_bytes)
-    plans, decided = SqliteRegistry(in_plans), Mark(state.path("decided"), state.make)
+    in_state = database("state.sqlite", synchronous=flushed, older=_OLDER)
+    in_texts = database("texts.sqlite", _COUNT_SECONDS, most_bytes=config.bases_bytes)
+    plans, decided = SqliteRegistry(in_state), Mark(state.path("decided"), state.make)
 
     def may_write() -> None:
         """Raise TargetMoved if the lock or journal entry of a write was lost with its file."""
-        if not (locks.are_held() and in_journal.is_current()):
+        if not (locks.are_held() and in_state.is_current()):
             raise TargetMoved
 
     return Backend(
         plans,
-        SqliteDecisions(in_plans, decided.set),
-        SqlitePlanStats(in_plans),
-        SqliteJournal(in_journal, EditIds(state.path("edit-ids"), state.make)),
-        BackgroundSnapshots(
-            SqliteSnapshots(in_snapshots, config.bases_bytes), most_at_once=SMALL_BASE
-        ),
+        SqliteDecisions(in_state, decided.set),
+        SqlitePlanStats(in_state),
+        SqliteJournal(in_state),
+        BackgroundSnapshots(SqliteSnapshots(in_texts, config.bases_bytes), most_at_once=SMALL_BASE),
         Lanes(locks, config.lock_seconds),
         state,
         decided.stamp,
         changes=plans.changes,
-        seen=lambda: (in_plans.version(), in_journal.version()),
+        seen=in_state.version,
         may_write=may_write,
         on_close=locks.close,
-        databases={"registry": in_plans, "journal": in_journal, "snapshots": in_snapshots},
+        databases={"state": in_state, "texts": in_texts},
         losses=losses,
     )
 
@@ -234,12 +232,7 @@ def _on_server(root: str, config: Config) -> Backend:
         RedisRegistry(server, leases),
         RedisDecisions(server),
         RedisPlanStats(server),
-        RedisJournal(
-            server,
-            leases,
-            EditIds(state.path("edit-ids"), state.make),
-            lambda: losses.note("server", "emptied"),
-        ),
+        RedisJournal(server, leases, lambda: losses.note("server", "emptied")),
         BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes), most_at_once=SMALL_BASE),
         Lanes(leases, config.lock_seconds),
         state,

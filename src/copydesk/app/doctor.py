@@ -180,7 +180,7 @@ def _state(root: str) -> Iterator[Finding]:
     if "state folder" in unusable:
         return
     yield Finding("state folder", True, path)
-    if {"registry", "journal"} & unusable:
+    if "state" in unusable:
         return
     from copydesk.app.workspace import open_workspace
 
@@ -209,12 +209,12 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
 
     with closing(shared_backend(root, config)) as backend:
         reads: dict[str, Callable[[], object]] = {
-            "registry": lambda: (
+            "state": lambda: (
                 backend.registry.waiting(0),
                 backend.decisions.untold(""),
                 backend.tally.noted(),
+                backend.journal.entries(most=_MOST_EDITS),
             ),
-            "journal": lambda: backend.journal.entries(most=_MOST_EDITS),
         }
         try:
             if backend.state:
@@ -228,7 +228,7 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
                 if database.is_there() and name in reads:
                     reads[name]()
             except StateFailed as refusal:
-                if not refusal.file.startswith(database.path):
+                if os.path.dirname(refusal.file) != os.path.dirname(database.path):
                     yield _unusable("state folder", refusal, _OF_FOLDER), None
                     return
                 yield _unusable(name, refusal, _mend(refusal)), database
@@ -245,7 +245,8 @@ def _mend(refusal: StateFailed) -> str:
     """How to fix an unusable state file."""
     from copydesk.app.backends import words_of_content
 
-    lost = words_of_content(refusal.file, "en")
+    texts = os.path.basename(refusal.file).startswith("texts")
+    lost = words_of_content("texts" if texts else "state", "en")
     if isinstance(refusal, SchemaMismatch) and refusal.found_schema > refusal.own_schema:
         return "use that version of copydesk, or set another folder with state"
     if isinstance(refusal, StateDamaged | SchemaMismatch):
@@ -280,7 +281,7 @@ def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
             yield _unusable(finding.what, refusal, "rename the file yourself")
         else:
             lost = words_of_content(database.path, "en")
-            yield Finding(finding.what, True, f"{database.path} was set aside as {aside}: {lost}")
+            yield Finding(finding.what, True, f"set aside as {aside}: {lost}")
 
 
 def _kept(outlook: Outlook) -> str:

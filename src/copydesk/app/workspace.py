@@ -272,17 +272,12 @@ class OpenWorkspace(Closing):
             self.files, self.journal, clock, encoding_of, None if shared else lasting
         )
         registry = NotifyingRegistry(self.registry, self._notify)
-        self.recovery = Recovery(
-            self.files,
-            self.lanes,
-            self.journal,
-            registry,
-            Rollback(self.files, self.lanes, self.journal, bases, encoding_of),
-        )
+        rollback = Rollback(self.files, self.lanes, self.journal)
+        self.recovery = Recovery(self.files, self.lanes, self.journal, rollback)
         self.recovered: tuple[Settled, ...] = ()
         if shared:
             self._begin(recover=recover)
-        turns = Turns(self.files, self.lanes, self.journal, self.recovery, clock)
+        turns = Turns(self.files, self.lanes, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
 
         def may_run(rule: Rule) -> bool:
@@ -335,7 +330,7 @@ class OpenWorkspace(Closing):
             return
         settings = self.settings
         try:
-            self.recovered = self.recovery.run(self.clock())
+            self.recovered = self.recovery.run()
             self.journal.prune(self.clock(), settings.journal_days, settings.journal_bytes)
         except StateFailed as refusal:
             _log.warning("%s", refusals.refusal_words(refusal, "en"))

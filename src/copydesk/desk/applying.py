@@ -18,7 +18,6 @@ from copydesk.desk.backends.api import (
     Kind,
     OutcomeKind,
     PlanOutcome,
-    State,
     counts,
     version_of,
 )
@@ -67,7 +66,6 @@ from copydesk.errors import (
     Failed,
     FileExists,
     FileNotFound,
-    HunkNotFound,
     InvalidArgs,
     Refusal,
     WrongMode,
@@ -153,8 +151,9 @@ class Applying:
         return self._drafting.of_new(plan.request)
 
     def end(self, plan: Plan) -> None:
-        """Mark the plan as applied, so that it is no longer pending."""
-        self._set.registry.end(plan.id, "applied", self._set.clock())
+        """Mark a plan as applied that had nothing to write."""
+        with suppress(Refusal):
+            self._set.registry.end(plan.id, "applied", self._set.clock())
 
     def note(self, plan: Plan, how: OutcomeKind) -> None:
         """Record that the plan was not written as it was shown."""
@@ -239,24 +238,13 @@ class Applying:
         return made(plan, now, find, since)
 
     def check_waits(self, plan: Plan) -> None:
-        """Raise unless the plan is pending and unchanged; call under its lock."""
+        """Raise unless the plan is pending and unchanged."""
         now_ms = self._set.clock()
         found = self._set.registry.get(plan.id, now_ms)
         if found is not plan and _as_it_waits(found, plan) != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )
-        entry = self._set.journal.of_hunk(plan.id)
-        if entry is None or entry.time_ms < plan.created_ms:
-            return
-        state: State = entry.state
-        if state == "open" and not entry.group:  # its writer died before recording how it ended
-            state = self._set.recovery.settle(entry, now_ms)
-        if state == "open":
-            raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
-        if state != "failed":
-            self._set.registry.end(plan.id, "applied", now_ms)
-            raise HunkNotFound(plan.id, "applied")
 
     def real(self, plan: Plan) -> RelPath:
         """The real path of the plan's file."""
@@ -320,7 +308,7 @@ class _ApplyJob(Job[Draft]):
     def create(self) -> Draft:
         return super().create() if self.of.base_digest else self.applying.new(self.of)
 
-    def committed(self) -> None:
+    def ended(self) -> None:
         self.applying.end(self.of)
 
 
@@ -523,9 +511,10 @@ class Transactions:
                 at = [file for file in opened if file.real == stopped.real]
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
                 return Withheld.of(plans, _contexts(opened), refused, stopped.refusal)
+            written = {entry.hunk_id for entry in entries}
             for plan in plans:
-                with suppress(Refusal):  # it is written, and the journal covers the rest
-                    self._set.registry.end(plan.id, "applied", self._set.clock())
+                if plan.id not in written:
+                    self._applying.end(plan)
             for file in opened:
                 self._note_changes(file, {entry.hunk_id: entry.after for entry in entries})
         return _transacted(group, plans, opened, entries)
@@ -734,7 +723,7 @@ class Transactions:
         rewritings = [made for file in files for made in file.rewritings(owner)]
         if not rewritings:
             return "", ()
-        for each in rewritings:  # with the resulting texts, recovery can tell what others wrote
+        for each in rewritings:
             self._drafting.remember(each.steps[-1][1].after, each.real)
         group = self._set.ids() + self._set.ids()
         return group, self._writer.write_all(group, rewritings)

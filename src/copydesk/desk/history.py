@@ -503,8 +503,6 @@ class Undoing:
         """Raise unless the edit is in effect; `at` is its file, whose lock is held."""
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
-        if now is not None and state == "open" and not now.group:  # its writer died
-            state = self._set.recovery.settle(now, self._set.clock())
         if state == "open":
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
         if state == "failed":

@@ -129,7 +129,7 @@ class ForeignWrites:
 
 def _recorded(journal: Journal, entry: Entry) -> int:
     edit_id = journal.open(entry)
-    journal.close_entry(edit_id, "done")
+    journal.close_all([edit_id], "done")
     return edit_id
 
 

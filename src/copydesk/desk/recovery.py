@@ -1,13 +1,17 @@
-"""Crash recovery: find interrupted writes in the journal and complete or roll them back.
+"""Crash recovery: find writes whose process died, and tell what became of each file.
 
-Invariants: an entry is judged under the lock of its file, a group under those of all its files;
-only what copydesk wrote is overwritten, or what another program made of it if the inverse is
-certain. Locks are taken in the order of their keys, inodes after paths.
+A process marks its writes as done before it releases their locks, so an open entry whose locks are
+free is that of a dead one. Each file is as before the write, or as after it, or in doubt: another
+program wrote to it, which is told and not mended. If all are as after, the transaction is done;
+else the others are put back.
+
+Invariants: a transaction is judged under the locks of all its files; only what copydesk wrote is
+overwritten. Locks are taken in the order of their keys, inodes after paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -16,10 +20,8 @@ from threading import local
 from types import TracebackType
 from typing import Literal
 
-from copydesk.desk.backends.api import Entry, Journal, Registry, State
-from copydesk.desk.backends.snapshots import Snapshots
-from copydesk.edit.relocate import carried, drift_of
-from copydesk.errors import Busy, Failed, FileNotFound, HunkNotFound, Refusal
+from copydesk.desk.backends.api import Entry, Journal, State
+from copydesk.errors import Busy, Failed, FileNotFound, Refusal
 from copydesk.store.files import Files
 from copydesk.store.locks import Lanes, Ticket, inode_key
 from copydesk.store.protocol import (
@@ -28,8 +30,6 @@ from copydesk.store.protocol import (
     Deadline,
     Document,
     Kept,
-    ModeChanged,
-    Named,
     NotPutBack,
     Piece,
     Stamp,
@@ -37,7 +37,6 @@ from copydesk.store.protocol import (
 )
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
 
 
 def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
@@ -53,10 +52,9 @@ def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
 Inode = tuple[int, int]
 """A file's identity, whatever its name: device and inode."""
 
-How = Literal["written", "not written", "torn", "written over", "unknown"]
+How = Literal["written", "not written", "torn", "unknown"]
 """What became of a file: it is as after the writes, or as before them; a write in place was
-interrupted; another program wrote after us, and what we wrote can be told from what it
-wrote; nobody can tell."""
+interrupted; another program wrote to it, so that nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,49 +71,47 @@ class Found:
 class Rollback:
     """Rolls back writes in one workspace. Call its methods under the file's lock."""
 
-    def __init__(
-        self, files: Files, lanes: Lanes, journal: Journal, bases: Snapshots, named: Named
-    ) -> None:
+    def __init__(self, files: Files, lanes: Lanes, journal: Journal) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
-        self.bases, self._named = bases, named
 
     def look(self, entries: tuple[Entry, ...]) -> Found:
         """Return the current state of the file that the entries wrote, oldest first.
 
-        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile.
+        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
+        for what may pass.
         """
         first, last = entries[0], entries[-1]
+        if first.kind == "notes":
+            return Found(entries, "unknown")
         if first.moved is not None:
             return self._look_at_move(entries)
         path = first.path
-        if first.mode_changed is not None:
-            return self._look_at_mode(first, first.mode_changed, path)
         try:
             real, stamp, digest = self._at(path)
-        except Refusal:
-            return Found(entries, "unknown")
+        except Refusal as refusal:
+            return _unknown(entries, refusal)
         if real != path:  # a link points to another file now
             return Found(entries, "unknown")
+        if first.mode_changed is not None:
+            mode = None if stamp is None else stamp.mode & 0o7777
+            change = first.mode_changed
+            hows: dict[int | None, How] = {change.before: "not written", change.after: "written"}
+            return Found(entries, hows.get(mode, "unknown"), stamp, digest)
         if digest == last.after:
             back = tuple(kept_and_new(_inverse(entries)))
             return Found(entries, "written", stamp, digest, back)
         if digest == first.before:
             return Found(entries, "not written", stamp, digest)
-        if stamp is None:
-            return Found(entries, "unknown")
+        if stamp is None or self._journal.whole_of(first.edit_id) is None:
+            return Found(entries, "unknown", stamp, digest)
         try:
             document = self._files.read(path)
-        except Refusal:
-            return Found(entries, "unknown", stamp, digest)
+        except Refusal as refusal:
+            return _unknown(entries, refusal)
         if document.stamp != stamp:
             raise TargetMoved()
         before = self._torn(entries, document)
-        if before is not None:
-            return Found(entries, "torn", stamp, digest, before)
-        before = None if stamp.nlink > 1 else self.without(entries, document.data)
-        if before is not None:
-            return Found(entries, "written over", stamp, digest, before)
-        return Found(entries, "unknown", stamp, digest)
+        return Found(entries, "torn" if before else "unknown", stamp, digest, before or ())
 
     def _at(self, path: RelPath) -> tuple[RelPath, Stamp | None, str]:
         """The real path, the stamp and the digest of a file; None and empty if it is missing."""
@@ -131,8 +127,8 @@ class Rollback:
         try:
             old_real, old, _ = self._at(source.path)
             new_real, new, digest = self._at(target.path)
-        except Refusal:
-            return Found(entries, "unknown")
+        except Refusal as refusal:
+            return _unknown(entries, refusal)
         if (old_real, new_real) != (source.path, target.path):
             return Found(entries, "unknown")
         stands_there = new is not None and (new.dev, new.ino) == inode
@@ -142,16 +138,6 @@ class Rollback:
         if new is not None and (stands_there or (old is None and digest == target.after)):
             return Found(entries, "written", new, digest)
         return Found(entries, "unknown", new, digest)
-
-    def _look_at_mode(self, entry: Entry, change: ModeChanged, path: RelPath) -> Found:
-        try:
-            real, stamp, digest = self._at(path)
-        except Refusal:
-            return Found((entry,), "unknown")
-        if stamp is None or real != path:
-            return Found((entry,), "unknown")
-        hows: dict[int, How] = {change.before: "not written", change.after: "written"}
-        return Found((entry,), hows.get(stamp.mode & 0o7777, "unknown"), stamp, digest)
 
     def _move_back(self, found: Found) -> None:
         """Move the file back to its old name, and remove the directories made for it."""
@@ -215,29 +201,16 @@ class Rollback:
             return None
         return (whole,) if is_torn(document.data, whole, _inverse(entries)) else None
 
-    def text_before(self, entry: Entry) -> bytes | None:
-        """The text that a write replaced, if it or the text after it is stored."""
-        found = self.bases.find(entry.before, None, None)
-        if found is not None:
-            return found.data
-        after = self.bases.find(entry.after, None, None) if entry.kind == "edit" else None
-        return None if after is None else entry.inverse.apply(after.data)
 
-    def without(self, entries: tuple[Entry, ...], data: bytes) -> tuple[Piece, ...] | None:
-        """A later text without our writes, if others wrote since; None if that is not certain."""
-        if entries[0].kind != "edit":
-            return None
-        named, wanted, inverse = self._named(entries[0].path), entries[-1].after, _inverse(entries)
-        try:
-            after = self.bases.find(wanted, named, None)
-            if after is None:  # texts are stored some milliseconds after the answer
-                after = Snapshot.of(data[: inverse.length], named)
-                if after.digest != wanted:
-                    return None
-            back = carried(inverse, drift_of(inverse, after, Snapshot.of(data, named), None, {}))
-        except Refusal:
-            return None
-        return tuple(back.pieces(data))
+_PASSING = ("EIO", "ENOMEM", "EMFILE", "ENFILE", "EBUSY", "EINTR", "EAGAIN", "ESTALE", "ETIMEDOUT")
+"""What the system says of faults that may be gone at the next look."""
+
+
+def _unknown(entries: tuple[Entry, ...], refusal: Refusal) -> Found:
+    """The state of a file that cannot be read; raises Failed if that may pass."""
+    if isinstance(refusal, Failed) and refusal.reason.startswith(_PASSING):
+        raise refusal
+    return Found(entries, "unknown")
 
 
 CLOCKS_MS = 2_000
@@ -315,36 +288,26 @@ class Settled:
 class Recovery:
     """Settles the open entries of one workspace."""
 
-    def __init__(
-        self, files: Files, lanes: Lanes, journal: Journal, registry: Registry, rollback: Rollback
-    ) -> None:
+    def __init__(self, files: Files, lanes: Lanes, journal: Journal, rollback: Rollback) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
-        self._registry, self._rollback = registry, rollback
+        self._rollback = rollback
 
-    def run(self, now_ms: int) -> tuple[Settled, ...]:
+    def run(self) -> tuple[Settled, ...]:
         """Recover all open entries and return their outcomes; running writes stay open."""
-        found: list[Settled] = []
-        groups: set[str] = set()
         until = Deadline(LIVING_SECONDS)
-        for entry in self._journal.in_doubt():
-            if not entry.group:
-                found += self._settle_alone(entry, now_ms, until)
-            elif entry.group not in groups:
-                groups.add(entry.group)
-                found += self.settle_group(entry.group, now_ms, until)
-        return tuple(found)
+        return tuple(
+            settled
+            for entries in self._transactions(self._journal.in_doubt())
+            for settled in self.settle(entries[0], until)
+        )
 
     def doubts(self) -> tuple[Entry, ...]:
         """The open entries that `run` would have to handle; changes nothing."""
         found: list[Entry] = []
         until = Deadline(LIVING_SECONDS)
-        for entry in self._journal.in_doubt():
-            with suppress(Busy), self._turns([entry], until):
-                now = self._journal.get(entry.edit_id)
-                if now is None or now.state != "open":
-                    continue
-                if entry.group or self._judged(entry) == "unknown":
-                    found.append(entry)
+        for entries in self._transactions(self._journal.in_doubt()):
+            with suppress(Busy), self._turns(entries, until):
+                found += (one for one in self._of(entries[0]) if one.state == "open")
         return tuple(found)
 
     def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
@@ -360,43 +323,28 @@ class Recovery:
                 kept += found[1]
         return removed, tuple(kept)
 
-    def settle(self, entry: Entry, now_ms: int) -> State:
-        """Recover an entry without a group and record its outcome; call under the file's lock.
-
-        With `unsure` a plan counts as applied, so that it is not applied twice. The file is not
-        torn: a write in place has a group.
-        """
-        state = _STATES[self._judged(entry)]
-        self._sweep([entry])
-        self._journal.close_entry(entry.edit_id, state)
-        self._end([entry], state, now_ms)
-        return state
-
-    def keep_text(self, text: Snapshot, at: RelPath) -> None:
-        """Store the text that the inverse of a lost entry applies to."""
-        self._rollback.bases.keep_again(text, at)
-
-    def settle_group(
-        self, group: str, now_ms: int, until: Deadline | None = None
-    ) -> tuple[Settled, ...]:
-        """Complete or roll back the group under its files' locks; raises only journal errors."""
+    def settle(self, entry: Entry, until: Deadline | None = None) -> tuple[Settled, ...]:
+        """Complete or roll back the entry's transaction; raises only errors of the journal."""
+        entries = self._of(entry)
         try:
-            with self._turns(self._journal.of_group(group), until):
-                return self.settle_in_turn(group, now_ms)
+            with self._turns(entries, until):
+                return self.settle_in_turn(self._of(entry))
         except Refusal as refusal:
-            return tuple(Settled.refused(e, refusal) for e in self._journal.of_group(group))
+            return tuple(Settled.refused(one, refusal) for one in entries)
 
     def settle_in_turn(
-        self, group: str, now_ms: int, inodes: Collection[Inode] = ()
+        self, entries: tuple[Entry, ...], inodes: Collection[Inode] = ()
     ) -> tuple[Settled, ...]:
-        """Like `settle_group`, with all locks of the group and of `inodes` held; raises Refusal."""
-        entries = self._journal.of_group(group)
+        """Like `settle`, with all locks of a transaction and of `inodes` held; raises Refusal.
+
+        For those that its writer, if it lived, has recorded meanwhile there is nothing to do.
+        """
         left = tuple(entry for entry in entries if entry.state == "open")
         begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
         reason = _MOVING
         for _ in range(_ATTEMPTS):
             try:
-                return self._settled(left, begun_back, now_ms, inodes)
+                return self._settled(left, inodes, begun_back=begun_back)
             except TargetMoved:
                 continue
             except NotPutBack as torn:
@@ -406,18 +354,30 @@ class Recovery:
             break
         return tuple(Settled(entry, "open", reason) for entry in left)
 
+    def _of(self, entry: Entry) -> tuple[Entry, ...]:
+        """All entries of an entry's transaction, as they are now."""
+        if entry.group:
+            return self._journal.of_group(entry.group)
+        now = self._journal.get(entry.edit_id)
+        return () if now is None else (now,)
+
+    def _transactions(self, entries: Iterable[Entry]) -> list[list[Entry]]:
+        found: dict[object, list[Entry]] = {}
+        for entry in entries:
+            found.setdefault(entry.group or entry.edit_id, []).append(entry)
+        return [*found.values()]
+
     def _settled(
-        self, entries: tuple[Entry, ...], begun_back: bool, now_ms: int, inodes: Collection[Inode]
+        self, entries: tuple[Entry, ...], inodes: Collection[Inode], *, begun_back: bool
     ) -> tuple[Settled, ...]:
         """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
         chains = _by_path(entries)
         moves = [self._rollback.look(one) for one in chains if one[0].moved]
         found = [self._rollback.look(one) for one in chains if not one[0].moved] + moves
-        known = _known(found)
-        if not begun_back and all(how in _IN for how in known):
+        if not begun_back and all(each.how == "written" for each in found):
             for each in found:
                 self._sweep(each.entries)
-            self._close(entries, "done", now_ms)
+            self._close(entries, "done")
             return tuple(Settled(entry, "done") for entry in entries)
         for each in reversed(found):
             self._rollback.put_back(each, inodes)
@@ -427,14 +387,13 @@ class Recovery:
             if each.how == "written" and (each in moves or first.mode_changed):
                 raise TargetMoved()  # its earlier writes have to be examined again
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
-        self._close(unsure, "unsure", now_ms)
-        self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
+        self._close(unsure, "unsure")
+        self._close([entry for entry in entries if entry not in unsure], "failed")
         return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
 
-    def _close(self, entries: Sequence[Entry], state: State, now_ms: int) -> None:
+    def _close(self, entries: Sequence[Entry], state: State) -> None:
         if entries:
             self._journal.close_all([entry.edit_id for entry in entries], state)
-            self._end(entries, state, now_ms)
 
     def _sweep(self, entries: Sequence[Entry]) -> None:
         """Remove a write's leftovers; data of other programs is kept."""
@@ -444,34 +403,6 @@ class Recovery:
         with suppress(Refusal):
             self._files.sweep_for(entries[0].path, known)
 
-    def _settle_alone(self, entry: Entry, now_ms: int, until: Deadline) -> tuple[Settled, ...]:
-        try:
-            with self._turns([entry], until):
-                now = self._journal.get(entry.edit_id)
-                if now is None or now.state != "open":  # its writer was alive, and recorded it
-                    return ()
-                state = self.settle(entry, now_ms)
-        except Busy as busy:  # its writer may be alive
-            return (Settled.refused(entry, busy),)
-        return (Settled(entry, state),)
-
-    def _judged(self, entry: Entry) -> How:
-        """The outcome of an entry's write, from the next entry or the current text."""
-        later = self._journal.next_of(entry)
-        if later is None:
-            for _ in range(_ATTEMPTS):
-                with suppress(TargetMoved):
-                    return self._rollback.look((entry,)).how
-            return "unknown"
-        if later.before == entry.after:
-            return "written"
-        if later.before == entry.before:
-            return "not written"
-        text = self._rollback.text_before(later)
-        if text is None or self._rollback.without((entry,), text) is None:
-            return "unknown"
-        return "written over"
-
     def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> ExitStack:
         """Hold the locks of the entries' files, taken in the order of their keys."""
         tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
@@ -480,28 +411,6 @@ class Recovery:
                 caller = ("copydesk", "recover")
                 held.enter_context(self._lanes.turn(key, tickets[key], caller, until))
             return held.pop_all()
-
-    def _end(self, entries: Iterable[Entry], state: State, now_ms: int) -> None:
-        """End the plans of written entries that are still pending as they were then."""
-        for entry in entries:
-            if not entry.hunk_id or state == "failed":
-                continue
-            with suppress(Refusal):  # the journal has it too, and is checked before an apply
-                try:
-                    plan = self._registry.get(entry.hunk_id, now_ms)
-                except HunkNotFound:
-                    continue
-                if plan.created_ms <= entry.time_ms:
-                    self._registry.end(entry.hunk_id, "applied", now_ms)
-
-
-_IN: tuple[How, ...] = ("written", "written over")
-_STATES: dict[str, State] = {
-    "written": "done",
-    "written over": "done",
-    "not written": "failed",
-    "unknown": "unsure",
-}
 
 
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
@@ -515,36 +424,26 @@ def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
     return [tuple(chain) for chain in chains.values()]
 
 
-def _known(found: Sequence[Found]) -> list[How]:
-    """The outcome of each file; an unclear one was written if a later one was."""
-    last = max((i for i, each in enumerate(found) if each.how in _IN), default=-1)
-    return [
-        "written over" if each.how == "unknown" and i < last else each.how
-        for i, each in enumerate(found)
-    ]
-
-
 class _Found(local):
-    """Open groups that this thread found and must recover."""
+    """Open entries that this thread found and must recover."""
 
     def __init__(self) -> None:
-        self.due: tuple[str, ...] = ()
+        self.due: tuple[Entry, ...] = ()
 
 
 class Turns:
     """File locks that first recover any transaction a dead process left open."""
 
-    def __init__(
-        self,
-        files: Files,
-        lanes: Lanes,
-        journal: Journal,
-        recovery: Recovery,
-        clock: Callable[[], int],
-    ) -> None:
+    def __init__(self, files: Files, lanes: Lanes, journal: Journal, recovery: Recovery) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
-        self._recovery, self._clock = recovery, clock
+        self._recovery = recovery
         self._found = _Found()
+
+    def settle(self, *paths: RelPath) -> None:
+        """Recover what a dead process left open at real paths; one that lives is not waited for."""
+        for edit_id in self._journal.open_at(paths):
+            if (entry := self._journal.get(edit_id)) is not None:
+                self._recovery.settle(entry, Deadline(0.0))
 
     def of(
         self, real: RelPath, ticket: Ticket, caller: Caller = NOBODY
@@ -555,10 +454,10 @@ class Turns:
     def of_all(
         self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """The locks of several files at once; first recovers groups that are open there.
+        """The locks of several files at once; first recovers transactions that are open there.
 
-        The writer of such a group held all its locks, so it is gone. Raises Failed if a group
-        cannot be recovered, or Busy.
+        The writer of such a one held all its locks, so it is gone. Raises Failed if it cannot be
+        recovered, or Busy.
         """
         return _Turn(self, {str(real): (real, tickets[real]) for real in tickets}, caller)
 
@@ -570,25 +469,25 @@ class Turns:
         while True:
             if self._found.due:
                 due, self._found.due = self._found.due, ()
-                for group in due:
-                    self._settle(group)
+                for entry in due:
+                    self._settle(entry)
             held: list[AbstractContextManager[None]] = []
-            left: list[str] = []
+            left: tuple[int, ...] = ()
             try:
                 for key in sorted(tickets):
                     turn = self._lanes.turn(key, tickets[key][1], caller, until)
                     turn.__enter__()
                     held.append(turn)
-                for real, _ in tickets.values():
-                    left += self._journal.open_groups(real)
+                left = self._journal.open_at(real for real, _ in tickets.values())
             except BaseException as error:
                 _end(held, type(error), error, error.__traceback__)
                 raise
             if not left:
                 return held
             _end(held)
-            for group in sorted(set(left)):
-                self._settle(group)
+            for edit_id in left:
+                if (one := self._journal.get(edit_id)) is not None:
+                    self._settle(one)
 
     @contextmanager
     def of_inode(
@@ -596,17 +495,14 @@ class Turns:
     ) -> Generator[None]:
         """Hold the lock of a file with several names, by device and inode, besides its path locks.
 
-        Raises TargetMoved if a group is open there under another name; the thread's next
+        Raises TargetMoved if an entry is open there under another name; the thread's next
         `of_all` settles it first.
         """
         with self._lanes.turn(inode_key(*inode), ticket, caller):
-            left = {
-                entry.group
-                for entry in self._journal.in_doubt()
-                if entry.group and self._is_at(entry.path, inode)
-            }
+            doubts = self._journal.in_doubt()
+            left = tuple(one for one in doubts if self._is_at(one.path, inode))
             if left:
-                self._found.due = tuple(sorted(left))
+                self._found.due = left
                 raise TargetMoved()
             yield
 
@@ -618,8 +514,8 @@ class Turns:
             return False
         return (stamp.dev, stamp.ino) == inode
 
-    def _settle(self, group: str) -> None:
-        for settled in self._recovery.settle_group(group, self._clock()):
+    def _settle(self, entry: Entry) -> None:
+        for settled in self._recovery.settle(entry):
             if isinstance(settled.refusal, Busy):
                 raise settled.refusal
             if settled.state == "open":

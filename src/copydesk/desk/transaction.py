@@ -72,7 +72,8 @@ class WriteRequest:
     """One write: member, tool, path, and its place in the queue.
 
     `undoes` is the edit that it undoes, 0 for none; for a move, its entry at the new path, and
-    `undoes_source` the one at the old path. `edited_by` is who changed the plan's text.
+    `undoes_source` the one at the old path. `edited_by` is who changed the plan's text. A plan that
+    `is_stored` ends with the write.
     """
 
     member: Member
@@ -83,6 +84,7 @@ class WriteRequest:
     undoes: int = 0
     undoes_source: int = 0
     edited_by: str = ""
+    is_stored: bool = True
 
     @property
     def caller(self) -> Caller:
@@ -139,8 +141,8 @@ class Job(WriteRequest, ABC, Generic[R]):
         """Return the revision of a missing file; a job that only revises raises FileNotFound."""
         raise FileNotFound
 
-    def committed(self) -> None:
-        """Run after the write; its exceptions do not undo that."""
+    def ended(self) -> None:
+        """Run if there was nothing to write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,8 +197,8 @@ class Writer:
                         written = self._attempt(job, real, to, held)
                 except TargetMoved:
                     continue
-                with suppress(Refusal):  # it is written, and the journal covers the rest
-                    job.committed()
+                if not written.edit_id:
+                    job.ended()
                 return written
         what = "directory" if job.kind == "create" or job.to is not None else "file"
         raise Failed(
@@ -320,7 +322,7 @@ class Writer:
             raise Unsettled(_OPERATIONS[file.kind], str(error), (str(file.real),)) from None
         if may_be_written(error) and digest_at(self._files, file.real, error) == entry.after:
             return True
-        with suppress(Refusal):  # then it is recorded with the next entry
+        with suppress(Refusal):  # then recovery finds it out
             self._journal.close_all([entry.edit_id], "failed")
         return False
 
@@ -335,14 +337,10 @@ class Writer:
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
         left, done = tuple(str(each.real) for each in work.left), False
-        for each in work.left:
-            after = each.steps[-1][1].after
-            if isinstance(after, Snapshot):  # the inverse applies to it, if others write meanwhile
-                self._recovery.keep_text(after, each.real)
         with suppress(Refusal):  # of the journal
             known = {entry.edit_id for entry in self._journal.of_group(group)}
             if known.issuperset(entry.edit_id for entry in work.entries):
-                self._recovery.settle_in_turn(group, self._clock(), inodes)
+                self._recovery.settle_in_turn(self._journal.of_group(group), inodes)
                 found = self._journal.of_group(group)  # also where another process settled it
                 done = all(entry.state == "done" for entry in found)
                 left = tuple(str(e.path) for e in found if e.state in ("open", "unsure"))
@@ -598,7 +596,9 @@ class _Transaction:
             for entry in self._entries_of(each, index, now_ms)
         ]
         check_cancelled()
-        ids = self._journal.open_all([entry for _, entry in made])
+        jobs = (job for each in self._order for job, _ in each.steps)
+        plans = [job.plan for job in jobs if job.plan is not None and job.is_stored]
+        ids = self._journal.open_all([entry for _, entry in made], plans)
         for (each, entry), edit_id in zip(made, ids, strict=True):
             self._entries.setdefault(id(each), []).append(replace(entry, edit_id=edit_id))
 
@@ -657,9 +657,6 @@ class _Transaction:
                 file = self._made_for(each.real)
             ready = self._ready.get(id(each))
             after = ready.digest if ready is not None else made.after.digest
-        group = self._group
-        if each.in_place and not group:  # it can be torn; a group is recovered by the next writer
-            group = f"{now_ms} {each.real}"
         return Entry(
             time_ms=now_ms,
             member=job.member.name,
@@ -672,7 +669,7 @@ class _Transaction:
             diff=diff,
             hunk_id=job.hunk_id,
             undoes=job.undoes,
-            group=group,
+            group=self._group,
             why=job.member.why,
             approval=self._approving.approval(job.plan, job.edited_by),
             file=file,
@@ -707,8 +704,6 @@ class _Transaction:
     def _close(self, rewritings: Sequence[Rewriting], state: State) -> None:
         entries = self._entries
         ids = [one.edit_id for each in rewritings for one in entries.get(id(each), ())]
-        if not self._group:
-            self._journal.close_entry(ids[0], state)
-            return
-        with suppress(Refusal):
-            self._journal.close_all(ids, state)
+        with suppress(Refusal):  # then recovery finds it out
+            if ids:
+                self._journal.close_all(ids, state)

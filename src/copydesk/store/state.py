@@ -25,7 +25,6 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 
 from copydesk.errors import StateDamaged, StateFailed
-from copydesk.store import _os
 from copydesk.store.contents import Closing
 from copydesk.store.locks import held_at_fork
 
@@ -116,6 +115,11 @@ Pair = tuple[int, int]
 
 _OPERATION = "use the state folder"
 
+LOCKS = "locks"
+"""The subfolder of the lock files."""
+
+_IGNORED, _OWN_LOCKS = ".gitignore", 2
+
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
 _FAULTS = (errno.EIO, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
@@ -125,8 +129,7 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 _LOG_HEADER, _LOG_FRAME = 32, 24 + 4096
 """The bytes of the header of a write-ahead log, and of a frame: its header and a page."""
 _LOG_BEGIN = re.compile(rb"\x37\x7f\x06[\x82\x83]\x00\x2d\xe2\x18\x00\x00\x10\x00")
-_EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
-_MOST_LINE = 64
+_LOOKED_AT = 64
 _SURELY_NS = 100_000_000
 """A file marked longer ago cannot be marked again with the same time."""
 
@@ -141,9 +144,9 @@ class StateFolder:
         """The path of a name in the folder, without touching the disk."""
         return str(self._path / name)
 
-    def file(self, name: str) -> StateFile:
-        """A file in the folder."""
-        return StateFile(self.path(name), self.make)
+    def file(self, name: str, *older: str) -> StateFile:
+        """A file in the folder; `older` are those that an earlier version used instead."""
+        return StateFile(self.path(name), self.make, tuple(map(self.path, older)))
 
     def folder(self, name: str) -> str:
         """Create a subfolder if missing and return its path; raises StateFailed."""
@@ -157,7 +160,7 @@ class StateFolder:
         self._ignore()
 
     def _ignore(self) -> None:
-        path, flags = self._path / ".gitignore", _CREATE | os.O_EXCL
+        path, flags = self._path / _IGNORED, _CREATE | os.O_EXCL
         try:
             with suppress(FileExistsError), open(os.open(path, flags, 0o600), "wb", 0) as file:
                 try:
@@ -170,11 +173,25 @@ class StateFolder:
 
 
 class StateFile:
-    """A database file; `make_folder` creates its folder and raises StateFailed."""
+    """A database file; `make_folder` creates its folder and raises StateFailed.
 
-    def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
+    `older` are the paths of what an earlier version kept instead.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        make_folder: Callable[[], object] = lambda: None,
+        older: tuple[str, ...] = (),
+    ) -> None:
         self.path, self._log = path, f"{path}-wal"
-        self._make_folder = make_folder
+        self._make_folder, self._older = make_folder, older
+
+    @property
+    def older(self) -> str:
+        """A file of an earlier version, if there is one and this one does not exist yet."""
+        there = (path for path in self._older if os.path.lexists(path))
+        return "" if not self._older or self.identity() else next(there, "")
 
     def prepare(self) -> None:
         """Create the folder; raise StateFailed if the path exists but is not a regular file.
@@ -237,7 +254,7 @@ class StateFile:
         return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino), written
 
     def log_holds(self, frames: int) -> bool:
-        """Whether the log has so many frames, each with the salt of the log's header.
+        """Whether the log has so many frames, some spread over it with the salt of its header.
 
         Pages within the frames are not compared with their checksums: that would take too long.
         """
@@ -246,17 +263,27 @@ class StateFile:
         try:
             with open(self._log, "rb", buffering=0) as log:  # SQLite's locks are on other files
                 header, fd = log.read(_LOG_HEADER), log.fileno()
-                ends = _LOG_HEADER + frames * _LOG_FRAME
+                some = range(frames - 1, -1, -max(frames // _LOOKED_AT, 1))
                 return (
                     _LOG_BEGIN.match(header) is not None
-                    and os.fstat(fd).st_size >= ends
+                    and os.fstat(fd).st_size >= _LOG_HEADER + frames * _LOG_FRAME
                     and all(
-                        os.pread(fd, 8, start + 8) == header[16:24]
-                        for start in range(_LOG_HEADER, ends, _LOG_FRAME)
+                        os.pread(fd, 8, _LOG_HEADER + at * _LOG_FRAME + 8) == header[16:24]
+                        for at in some
                     )
                 )
         except OSError:
             return False
+
+    def is_beside_others(self) -> bool:
+        """Whether the folder holds other databases, or locks besides that of who makes this one."""
+        folder = os.path.dirname(self.path)
+        try:
+            found = [name for name in os.listdir(folder) if not name.endswith(".tmp")]
+            locks = os.listdir(os.path.join(folder, LOCKS)) if LOCKS in found else []
+        except OSError:
+            return True
+        return len(locks) > _OWN_LOCKS or any(".sqlite" in name for name in found)
 
     def is_empty(self) -> bool:
         """Whether it is a regular file without bytes."""
@@ -290,19 +317,27 @@ class StateFile:
             os.unlink(self.path)
 
     def set_aside(self) -> str:
-        """Rename the file and its logs to a free name; return the new path."""
-        stem, count = f"{self.path}.damaged", 1
-        while os.path.lexists(f"{stem}-{count}"):
-            count += 1
-        aside = f"{stem}-{count}"
-        try:
-            for end in ("-journal", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.rename(f"{self.path}{end}", f"{aside}{end}")
-            os.rename(self.path, aside)
-        except OSError as error:
-            raise _failed(self.path, error) from None
+        """Rename the file, or those of an earlier version, with logs; return the last new path."""
+        aside = ""
+        for path in self._older if self.older else (self.path,):
+            if os.path.lexists(path):
+                aside = _set_aside(path)
         return aside
+
+
+def _set_aside(path: str) -> str:
+    stem, count = f"{path}.damaged", 1
+    while os.path.lexists(f"{stem}-{count}"):
+        count += 1
+    aside = f"{stem}-{count}"
+    try:
+        for end in ("-journal", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}{end}", f"{aside}{end}")
+        os.rename(path, aside)
+    except OSError as error:
+        raise _failed(path, error) from None
+    return aside
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -328,55 +363,6 @@ def _make(path: Path) -> None:
 
 def _failed(path: Path | str, error: OSError) -> StateFailed:
     return StateFailed(_OPERATION, error.strerror or str(error), str(path))
-
-
-class EditIds:
-    """The highest edit id ever given, stored in a file next to the journal that gave it.
-
-    The file also has a token of the history that the ids belong to. What this process has seen
-    counts even if the file is gone; without a path that is all there is, for a journal that ends
-    with its process. The writer holds the journal's lock.
-    """
-
-    def __init__(self, path: str = "", make_folder: Callable[[], None] = lambda: None) -> None:
-        self._path, self._make_folder = path, make_folder
-        self._known = (0, "")
-
-    def read(self) -> tuple[int, str] | None:
-        """The id and the history; 0 and "" if there is none yet, None if unreadable."""
-        if not self._path:
-            return self._known
-        try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | _NO_LINK)
-        except FileNotFoundError:
-            return self._known
-        except OSError:
-            return None
-        try:
-            found = _EDIT_IDS.fullmatch(os.read(fd, _MOST_LINE))
-        except OSError:
-            found = None
-        finally:
-            _os.close_quietly(fd)
-        if found is None:
-            return self._known if self._known[0] else None
-        highest, history = int(found[1]), found[2].decode()
-        self._known = (max(highest, self._known[0]), history)
-        return self._known
-
-    def write(self, highest: int, history: str) -> None:
-        """Store both, best effort: the journal has them too."""
-        self._known = (highest, history)
-        if not self._path:
-            return
-        with suppress(OSError, StateFailed):
-            try:
-                fd = os.open(self._path, _CREATE, 0o600)
-            except FileNotFoundError:
-                self._make_folder()
-                fd = os.open(self._path, _CREATE, 0o600)
-            with open(fd, "wb", buffering=0) as file:
-                file.write(f"{highest:015d} {history}\n".encode())
 
 
 class Mark:

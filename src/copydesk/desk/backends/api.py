@@ -53,12 +53,11 @@ if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
 
-SCHEMA = 4
+SCHEMA = 5
 """The schema number of everything stored, in SQLite and on Redis.
 
 Adding a field that older builds may ignore needs no new number; anything else that they would
-misread does. 3: decisions and statistics are in the file of the plans. 4: the journal keeps what
-each edit is for.
+misread does. 4: the journal keeps what each edit is for. 5: plans and journal are in one file.
 """
 
 _SMALL = 4_096
@@ -349,6 +348,9 @@ Kind = Literal["edit", "create", "remove", "notes"]
 
 Run = tuple[int, int]
 
+Version = tuple[str, int]
+"""A version of a plan: its id, and when it was prepared (ms since 1970)."""
+
 Missing = Literal["unknown", "pruned", "replaced"]
 """Why an entry is missing: the id was never given, is too old, or its journal was lost."""
 
@@ -418,8 +420,12 @@ class Journal(Protocol):
         """Record an intended or finished write durably; return its id."""
         ...
 
-    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record several intended writes durably, all or none; return their ids."""
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
+        """Record several intended writes durably, all or none; return their ids.
+
+        The `plans` that are written are tied to their entries, so that they end with them. Raises
+        HunkNotFound if one has ended, was prepared anew, or is being written already.
+        """
         ...
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
@@ -435,11 +441,11 @@ class Journal(Protocol):
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Durably record the inverse of a notes write."""
 
-    def close_entry(self, edit_id: int, state: State) -> None:
-        """Record how the write ended."""
-
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        """Record, durably and at once, how the writes of a group ended."""
+        """Record how writes ended, and with them the plans tied to them, before their locks go.
+
+        A power cut may take it back: then recovery finds it out.
+        """
 
     def entries(
         self,
@@ -473,8 +479,8 @@ class Journal(Protocol):
         """The entries of a group, oldest first."""
         ...
 
-    def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        """The groups that have open entries at the path, oldest first."""
+    def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
+        """The open entries at the paths; who has a lock of theirs knows that their writer died."""
         ...
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
@@ -510,6 +516,11 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Release the journal's resources."""
+
+
+def minutes_since_2020(time_ms: int) -> int:
+    """Where ids begin if others were given before: few see an edit a minute for years."""
+    return (time_ms // 1_000 - 1_577_836_800) // 60
 
 
 CHAIN_LENGTH = 1_000
@@ -594,9 +605,6 @@ are all pending again. `commented` decides nothing. `lapsed`: an approval is no 
 
 REFUSING = ("rejected", "changes_requested")
 """The verdicts that forbid writing a plan."""
-
-Version = tuple[str, int]
-"""A version of a plan: its id, and when it was prepared (ms since 1970)."""
 
 
 def version_of(plan: Plan) -> Version:

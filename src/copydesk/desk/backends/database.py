@@ -5,13 +5,13 @@ next call tries again, so a repair needs no restart; if the file is deleted or r
 that is noticed and reported, and a new one begun.
 
 It uses apsw's own SQLite, since it needs the write-ahead log: a commit takes one flush instead of
-four, and readers never wait. SQLite up to 3.51.2 may corrupt such a log in a rare race. SQLite
-itself waits for another writer by sleeping, up to a tenth of a second at a time; so writers hold a
-lock of ours, for which they wait a few milliseconds at most at a time.
+four, and readers never wait. SQLite up to 3.51.2 may corrupt such a log in a rare race. Its own
+way to wait for another writer sleeps up to a tenth of a second at a time; ours some milliseconds.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import lru_cache
@@ -22,11 +22,15 @@ import apsw
 
 from copydesk.desk.backends.api import SCHEMA, RecordError, UnknownRecord
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
-from copydesk.store.locks import Exclusion, NoExclusion, held_at_fork
+from copydesk.store.locks import DATABASE, Exclusion, NoExclusion, held_at_fork
+from copydesk.store.protocol import Deadline
 from copydesk.store.state import StateFile
 
 BUSY_SECONDS = 5.0
-"""How long SQLite waits for another program, which does not take our lock."""
+"""How long a transaction waits for those of other processes."""
+
+_POLL_SECONDS = (0.0005, 0.005)
+"""Between tries to begin a transaction, drawn at random: equal waits would meet again."""
 
 _IN_MEMORY = ":memory:"
 
@@ -36,7 +40,8 @@ Loss = Literal["deleted", "replaced", "emptied", "damaged", "cut"]
 _LOG_BYTES = 1 << 20
 """A larger log is truncated once all of it is in the file."""
 
-_LOG_WAIT_SECONDS = 0.005
+_LAST_SCHEMA = 4
+"""The last schema of several files."""
 
 _OPENINGS = 2
 """Retries when opening a file whose folder is being deleted."""
@@ -47,6 +52,7 @@ _DAMAGED_WORDS = ("no such table", "no such column", "'utf-8' codec can't decode
 _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
 """Errors after which the connection is still usable."""
 
+_OPENING = f"{DATABASE}opening"
 _MOVED = "it was deleted or replaced during this call"
 
 Value = str | int | float | bytes | None
@@ -123,11 +129,11 @@ class _Used(local):
 class Database:
     """One connection, used by one thread at a time, opened on first use.
 
-    Without a file it is in memory and ends with the process. `synchronous`: FULL flushes each
-    transaction to the disk before it is reported, OFF leaves that to the operating system.
-    `exclusion` is the lock that all processes using the file take in turn. `on_loss` is called if
-    the content in use is gone. `patience` limits, in seconds, the wait for a program that does not
-    take our lock. `most_bytes`: the file is bounded; it can release unused pages, and has a
+    Without a file it is in memory and ends with the process. `synchronous`: with FULL a transaction
+    can be flushed to the disk before it is reported; a power cut loses others, but tears none. OFF
+    leaves all that to the operating system. `exclusion` is held while the file is opened.
+    `on_loss` is called if the content in use is gone. `patience` limits, in seconds, the wait for
+    other processes. `most_bytes`: the file is bounded; it can release unused pages, and has a
     rollback journal instead of a log, which would hold most of it a second time. All methods raise
     StateFailed.
     """
@@ -144,50 +150,52 @@ class Database:
     ) -> None:
         self._file = file
         self.path = file.path if file else _IN_MEMORY
+        self._unflushed = "NORMAL" if synchronous == "FULL" else "OFF"
         self._synchronous, self._patience = synchronous, patience
         self._on_loss, self._most_bytes = on_loss, most_bytes
         self._lock = held_at_fork(RLock())
         self._exclusion = exclusion or NoExclusion()
-        self._key = f"\0database {self.path}"  # no path of a document holds a NUL
-        self._inside, self._depth = False, 0
+        self._inside = False
         self._connection: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._log: tuple[int, int] | None = None
         self._written: tuple[int, int] | None = None
+        self._level = ""
         self._count = 0
         self._used = _Used()
         self._schema = ""
         self._on_new: list[Callable[[], None]] = []
+        self._begin: list[Callable[[Connection, bool], None]] = []
 
-    def define(self, schema: str, on_new: Callable[[], None] | None = None) -> None:
-        """Add the statements of tables, before first use; `on_new` is called for another file."""
-        self._schema = f"{self._schema};\n{schema}" if self._schema else schema
+    def define(
+        self,
+        schema: str,
+        on_new: Callable[[], None] | None = None,
+        begin: Callable[[Connection, bool], None] | None = None,
+    ) -> None:
+        """Set the statements of the tables, before first use; `on_new` is called for another file.
+
+        `begin` is called with a new file whose tables were made, and whether there was one before.
+        """
+        self._schema = schema
         if on_new is not None:
             self._on_new.append(on_new)
+        if begin is not None:
+            self._begin.append(begin)
 
     @contextmanager
-    def locked(self) -> Generator[None]:
-        """Exclude other writers inside the block; nested locks are the same one."""
-        with self._lock:
-            if self._depth:
-                yield
-                return
-            with self._exclusion.hold(self._key):
-                self._depth = 1
-                try:
-                    yield
-                finally:
-                    self._depth = 0
-
-    @contextmanager
-    def writing(self) -> Generator[Connection]:
+    def writing(self, *, flushed: bool = False) -> Generator[Connection]:
         """Run a writing transaction; commit at the end, roll back on an exception."""
-        with self._lock, nullcontext() if self._depth else self._exclusion.hold(self._key):
-            outer, self._depth = self._inside, self._depth + 1
+        with self._lock:
+            outer = self._inside
             try:
                 connection = self._connected()
                 self._inside = True
                 try:
+                    level = self._synchronous if flushed else self._unflushed
+                    if level != self._level:
+                        connection.execute(f"PRAGMA synchronous = {level}")
+                        self._level = level
                     connection.execute("BEGIN IMMEDIATE")
                     self._used.file = self._count
                     yield connection
@@ -203,7 +211,7 @@ class Database:
             except (apsw.Error, UnicodeDecodeError) as error:
                 raise self._refused(error, inside=outer) from error
             finally:
-                self._inside, self._depth = outer, self._depth - 1
+                self._inside = outer
 
     def change(self, statement: str, values: Sequence[Value]) -> int:
         """Run one statement as a transaction; return how many rows it changed."""
@@ -219,7 +227,7 @@ class Database:
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """Yield the connection for reading; others may write meanwhile if the file has a log."""
-        with self._lock if self._most_bytes is None else self.locked():
+        with self._lock:
             outer = self._inside
             try:
                 connection = self._connected()
@@ -257,6 +265,7 @@ class Database:
 
     def check_schema(self) -> None:
         """Raise SchemaMismatch if another version wrote the file."""
+        self._refuse_older()
         try:
             with self.reading() if self.is_there() else nullcontext():
                 pass
@@ -266,6 +275,7 @@ class Database:
 
     def examine(self) -> None:
         """Raise the problem of the file as a whole, if any; does not create it."""
+        self._refuse_older()
         if self._file is None or not self.is_there():
             return
         if self._file.is_empty():
@@ -281,23 +291,18 @@ class Database:
 
     def set_aside(self) -> str:
         """Rename the file, while no process uses it; return its new path."""
-        with self.locked():
+        with self._lock, self._exclusion.hold(_OPENING):
             self._let_go()
             return self._file.set_aside() if self._file else self.path
 
     def discard(self) -> None:
         """Remove the damaged cache file and report it."""
-        with self.locked():
+        with self._lock, self._exclusion.hold(_OPENING):
             self._let_go()
             if self._file is not None:
                 self._file.discard()
                 self._identity = None
                 self._begin_anew("damaged")
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the database is a file, which outlives the process."""
-        return self._file is not None
 
     def close(self) -> None:
         with self._lock:
@@ -340,7 +345,7 @@ class Database:
         connection = self._connection
         if connection is not None and (self._inside or self._is_in_place()):
             return connection
-        with self.locked():
+        with self._exclusion.hold(_OPENING):
             if self._connection is not None and self._is_in_place():
                 return self._connection  # another process was writing to the log
             for _ in range(_OPENINGS):
@@ -354,6 +359,7 @@ class Database:
         if file is None:
             self._connection = self._open(self.path)
             return self._connection
+        self._refuse_older()
         file.prepare()
         before, known = file.identity(), self._identity
         if self._connection is not None:  # while it is open, no other log can have its inode
@@ -377,11 +383,16 @@ class Database:
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
 
+    def _refuse_older(self) -> None:
+        """Never begin anew beside an earlier version, which may run and takes other locks."""
+        if self._file is not None and (older := self._file.older):
+            raise SchemaMismatch(_OPERATION, "schema", older, _LAST_SCHEMA, SCHEMA)
+
     def _open(self, path: str) -> Connection:
         opened = apsw.Connection(path)
         connection = cast(Connection, opened)
         try:
-            opened.set_busy_timeout(round(1_000 * self._patience))
+            opened.set_busy_handler(self._waits())
             most = _LOG_BYTES
             if self._most_bytes is None:
                 self._use_log(connection)
@@ -390,7 +401,8 @@ class Database:
                 connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute(f"PRAGMA journal_size_limit = {most}")
-            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute(f"PRAGMA synchronous = {self._unflushed}")
+            self._level = self._unflushed
             connection.execute("BEGIN")  # reads tables and schema number at one moment
             is_ready = self._is_ready(connection)
             connection.execute("COMMIT")
@@ -404,21 +416,39 @@ class Database:
             raise
         return connection
 
+    def _waits(self) -> Callable[[int], bool]:
+        """What SQLite calls, with the number of tries so far, while another process writes."""
+        deadline = Deadline(self._patience)
+
+        def wait(tries: int) -> bool:
+            nonlocal deadline
+            deadline = deadline if tries else Deadline(self._patience)
+            Event().wait(random.uniform(*_POLL_SECONDS))
+            return deadline.left > 0
+
+        return wait
+
     def _use_log(self, connection: Connection) -> None:
         """Switch to a write-ahead log; SQLite does not wait for concurrent switches."""
-        for _ in range(round(self._patience / _LOG_WAIT_SECONDS)):
+        deadline = Deadline(self._patience)
+        while True:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 return
             except apsw.BusyError:
-                Event().wait(_LOG_WAIT_SECONDS)
-        connection.execute("PRAGMA journal_mode = WAL")
+                if not deadline.left:
+                    raise
+                Event().wait(random.uniform(*_POLL_SECONDS))
 
     def _make(self, connection: Connection, *, was_there: bool) -> None:
         is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
         for statement in _statements(self._schema):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        if is_empty:
+            is_used = self._file is not None and (was_there or self._file.is_beside_others())
+            for begin in self._begin:
+                begin(connection, is_used)
         if is_empty and was_there:  # a file that was set up is never empty
             self._begin_anew("emptied")
 

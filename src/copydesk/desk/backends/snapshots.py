@@ -200,9 +200,6 @@ class Snapshots(Protocol):
     def keep_planned(self, base: Snapshot, at: RelPath) -> None:
         """Store the text of a plan; if it is small, before returning where others may need it."""
 
-    def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """Store the text at once, even if it was stored before: the stored one may be lost."""
-
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Store a large text from its file, if unchanged and small when packed; closes it."""
 
@@ -279,11 +276,6 @@ class BackgroundSnapshots:
         self.keep(base, at)
         if base.size <= self._most_at_once:
             self._write_texts()
-
-    def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """Store the text at once, after the queued ones."""
-        self._soon.now()
-        self._inner.keep_again(base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Store a large text soon; few may wait, and a new one replaces the oldest."""
@@ -430,7 +422,7 @@ class SqliteSnapshots:
             if _SMALL < base.size <= self._largest:
                 self._keep(base.digest, at, partial(zlib.compress, base.data, 1))
 
-    keep_again = keep_planned = keep
+    keep_planned = keep
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         read = False

@@ -1,12 +1,16 @@
-"""The stores in SQLite: plans, decisions and statistics in one file, the journal in another."""
+"""The stores in SQLite, all in one file: plans, decisions, statistics and the journal.
+
+A plan that is being written is tied to its journal entry (`tx`) in the transaction that records the
+intent, and ends in the one that records how that went: no plan can be written twice, or be called
+applied if it was not written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from itertools import pairwise
-from secrets import randbits, token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.desk.backends.api import (
@@ -44,7 +48,6 @@ from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateDamaged, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved
-from copydesk.store.state import EditIds
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -57,22 +60,54 @@ REMEMBERED_MS = 24 * 3_600_000
 FORGET_EVERY_MS = 60_000
 """The interval of the cleanup."""
 
-CHANGES = """
+STATE = """
 CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
 INSERT OR IGNORE INTO changes VALUES (1, 0);
-"""
-_PLANS_SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (
     id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
-    plan BLOB, ended TEXT, ended_ms INTEGER
+    plan BLOB, ended TEXT, ended_ms INTEGER, tx INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
 CREATE INDEX IF NOT EXISTS plans_waiting ON plans (created_ms, id) WHERE ended IS NULL;
+CREATE INDEX IF NOT EXISTS plans_writing ON plans (tx) WHERE tx IS NOT NULL;
 CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
 BEGIN UPDATE changes SET count = count + 1; END;
 CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
-BEGIN UPDATE changes SET count = count + 1; END
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TABLE IF NOT EXISTS decisions (
+    hunk_id TEXT NOT NULL, prepared_ms INTEGER NOT NULL, owner TEXT NOT NULL, path TEXT NOT NULL,
+    verdict TEXT NOT NULL, decided_by TEXT NOT NULL, time_ms INTEGER NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, reason TEXT NOT NULL, told INTEGER NOT NULL,
+    PRIMARY KEY (hunk_id, prepared_ms)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS decisions_untold ON decisions (owner) WHERE told = 0;
+CREATE TRIGGER IF NOT EXISTS decision_taken AFTER INSERT ON decisions
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TRIGGER IF NOT EXISTS decision_withdrawn AFTER DELETE ON decisions
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TABLE IF NOT EXISTS fared (
+    id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, member TEXT NOT NULL, path TEXT NOT NULL,
+    how TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS edits (
+    edit_id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
+    member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
+    hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
+    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB,
+    why TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
+CREATE INDEX IF NOT EXISTS edits_by_member ON edits (member, edit_id);
+CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
+CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open';
+CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> '';
+CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 """
+"""All tables of `state.sqlite`."""
 
 
 class SqliteRegistry:
@@ -80,7 +115,7 @@ class SqliteRegistry:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        db.define(CHANGES + _PLANS_SCHEMA)
+        db.define(STATE)
         self._forgot_ms = 0
 
     def add(self, plan: Plan) -> bool:
@@ -159,20 +194,6 @@ class SqliteRegistry:
         )
 
 
-_DECISIONS_SCHEMA = """
-CREATE TABLE IF NOT EXISTS decisions (
-    hunk_id TEXT NOT NULL, prepared_ms INTEGER NOT NULL, owner TEXT NOT NULL, path TEXT NOT NULL,
-    verdict TEXT NOT NULL, decided_by TEXT NOT NULL, time_ms INTEGER NOT NULL,
-    before TEXT NOT NULL, after TEXT NOT NULL, reason TEXT NOT NULL, told INTEGER NOT NULL,
-    PRIMARY KEY (hunk_id, prepared_ms)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS decisions_untold ON decisions (owner) WHERE told = 0;
-CREATE TRIGGER IF NOT EXISTS decision_taken AFTER INSERT ON decisions
-BEGIN UPDATE changes SET count = count + 1; END;
-CREATE TRIGGER IF NOT EXISTS decision_withdrawn AFTER DELETE ON decisions
-BEGIN UPDATE changes SET count = count + 1; END
-"""
-
 _DECISION_COLUMNS = (
     "hunk_id, prepared_ms, owner, path, verdict, decided_by, time_ms, before, after, reason, told"
 )
@@ -184,7 +205,7 @@ class SqliteDecisions:
 
     def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
         self._db, self._mark = db, mark
-        db.define(f"{CHANGES}{_PLANS_SCHEMA};{_DECISIONS_SCHEMA}", on_new=mark)
+        db.define(STATE, on_new=mark)
 
     def take(self, decision: Decision) -> Decision:
         row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # in column order
@@ -257,20 +278,12 @@ def _decision(row: tuple[Any, ...]) -> Decision:
     )
 
 
-_STATISTICS_SCHEMA = """
-CREATE TABLE IF NOT EXISTS fared (
-    id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, member TEXT NOT NULL, path TEXT NOT NULL,
-    how TEXT NOT NULL
-)
-"""
-
-
 class SqlitePlanStats:
     """The log in a file; failing to record never fails the call."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        db.define(_STATISTICS_SCHEMA)
+        db.define(STATE)
 
     def note(self, fared: PlanOutcome) -> None:
         """Record it, if the file is usable."""
@@ -293,26 +306,6 @@ class SqlitePlanStats:
         self._db.close()
 
 
-_JOURNAL_SCHEMA = """
-CREATE TABLE IF NOT EXISTS edits (
-    edit_id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
-    member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
-    before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
-    hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
-    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB,
-    why TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
-CREATE INDEX IF NOT EXISTS edits_by_member ON edits (member, edit_id);
-CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
-CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open';
-CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> '';
-CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
-"""
-
 _ROW_BYTES = 512
 """The approximate overhead of an entry, in bytes."""
 
@@ -334,48 +327,51 @@ _ID = 10
 
 
 class SqliteJournal:
-    """The entries of all processes of a workspace, or of one in memory; at most `most_bytes`."""
+    """The entries of all processes of a workspace, or of one in memory; at most `most_bytes`.
 
-    def __init__(self, db: Database, ids: EditIds | None = None, most_bytes: int = 1 << 62) -> None:
-        self._db, self._ids = db, ids or EditIds()
-        self._ended: dict[int, State] = {}
+    The ids of a new file begin at 1, or at the minutes since 2020 if there was another one before:
+    nobody knows which ids that gave.
+    """
+
+    def __init__(self, db: Database, most_bytes: int = 1 << 62) -> None:
+        self._db = db
+        self._highest, self._is_lost = 0, False
         self._unreadable: set[int] = set()
-        self._history, self._identified = "", False
         self._day, self._written, self._most_bytes = -1, 0, most_bytes
-        db.define(_JOURNAL_SCHEMA, on_new=self._begin_anew)
+        db.define(STATE, on_new=self._begin_anew, begin=_begin_ids)
         self._late = LateDiffs()
 
     def _begin_anew(self) -> None:
         """Clear the caches, which belong to the old file."""
-        self._ended.clear()
         self._unreadable.clear()
-        self._identified, self._day = False, -1
+        self._is_lost, self._day = self._highest > 0, -1
 
     def open(self, entry: Entry) -> int:
         return self.open_all((entry,))[0]
 
-    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
         rows = [_row(entry) for entry in entries]
-        with self._db.locked():  # reserves the ids before another process gives some
-            with self._db.writing() as db:
-                ended = self._record_ended(db)
-                first = self._identify(db) + 1
-                for at, row in enumerate(rows):
-                    db.execute(_INSERT, (first + at, *row))
-                if entries and entries[0].time_ms // DAY_MS != self._day:
-                    self._day = _note_day(db, entries[0].time_ms)
-            self._forget_ended(ended)
-            last = first + len(rows) - 1
-            self._ids.write(last, self._history)
-            with suppress(Failed):  # the entries are recorded
-                self._drop_beyond_size(sum(len(row[_INVERSE]) + len(row[_DIFF]) for row in rows))
+        with self._db.writing(flushed=True) as db:
+            first = self._last_id(db) + 1
+            for at, row in enumerate(rows):
+                db.execute(_INSERT, (first + at, *row))
+            ids = {entry.hunk_id: first + at for at, entry in enumerate(entries)}
+            for hunk_id, created_ms in plans:
+                db.execute(_TIE, (ids[hunk_id], hunk_id, created_ms))
+                if not db.changes():
+                    raise HunkNotFound(hunk_id, _how_ended(db, hunk_id))
+            if entries and entries[0].time_ms // DAY_MS != self._day:
+                self._day = _note_day(db, entries[0].time_ms)
+        self._highest = last = first + len(rows) - 1
+        with suppress(Failed):  # the entries are recorded
+            self._drop_beyond_size(sum(len(row[_INVERSE]) + len(row[_DIFF]) for row in rows))
         return tuple(range(first, last + 1))
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         return self.open_all(entries)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        with self._db.writing() as db:
+        with self._db.writing(flushed=True) as db:
             kept = "UPDATE edits SET whole = ? WHERE edit_id = ?"
             db.execute(kept, (compress(old), edit_id))
             if not db.changes():
@@ -383,7 +379,7 @@ class SqliteJournal:
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Durably record the inverse of a notes write, replacing the previous one."""
-        with self._db.writing() as db:
+        with self._db.writing(flushed=True) as db:
             found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
             way = () if found is None else decode(decompress(found))
             kept = (one for one in way if isinstance(one, FileChange | Approval))
@@ -394,16 +390,14 @@ class SqliteJournal:
         change = "UPDATE edits SET diff = ? WHERE edit_id = ?"
         self._late.record(diff, lambda made: self._db.change(change, (made, edit_id)))
 
-    def close_entry(self, edit_id: int, state: State) -> None:
-        """Record how the write ended, with the next entry, or soon if there is none."""
-        self._ended[edit_id] = state
-        if self._db.is_shared:
-            self._late.do(self._record_late)
-
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        with self._db.reading():
-            self._ended.update(dict.fromkeys(edit_ids, state))
-        self._settle()
+        """Record how writes ended, and with them their plans; unflushed."""
+        with self._db.writing() as db:
+            for edit_id in edit_ids:
+                db.execute(
+                    "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?", (state, edit_id)
+                )
+                db.execute(_UNTIE if state == "failed" else _END, (edit_id,))
 
     def entries(
         self,
@@ -412,7 +406,7 @@ class SqliteJournal:
         most: int = 50,
         before: int | None = None,
     ) -> tuple[Entry, ...]:
-        self._settle()
+        self._late.now()
         try:
             return self._entries(path, member, most, before)
         except StateDamaged:
@@ -463,7 +457,7 @@ class SqliteJournal:
     def _last_ids(self, first: int, before: int | None) -> range:
         """The last ids that were given from the first on, at most as many as are read singly."""
         with self._db.reading() as db:
-            given = max(_last_id(db), (self._ids.read() or (0, ""))[0])
+            given = _last_id(db)
         stop = min(given + 1, before or _MOST_ID)
         return range(max(first, stop - _MOST_SINGLE), stop)
 
@@ -477,7 +471,7 @@ class SqliteJournal:
     def get(self, edit_id: int) -> Entry | None:
         if edit_id > _MOST_ID:
             return None
-        self._settle()
+        self._late.now()
         return next(iter(self._select("edit_id = ?", edit_id)), None)
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
@@ -496,18 +490,16 @@ class SqliteJournal:
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
         select = (
-            "SELECT before, after, state, edit_id, inverse FROM edits WHERE path = ?"
+            "SELECT before, after, state, inverse FROM edits WHERE path = ?"
             " ORDER BY edit_id DESC LIMIT ?"
         )
         with (
             self._db.reading() as db,
             closing(db.execute(select, (str(path), CHAIN_LENGTH))) as rows,
         ):
-            links = (
-                (before, after, str(self._ended.get(edit_id, state)), cast(bytes, inverse))
-                for before, after, state, edit_id, inverse in rows
+            found = linked(
+                cast("Iterable[tuple[str, str, str, bytes]]", rows), base_digest, now_digest
             )
-            found = linked(links, base_digest, now_digest)
         with self._db.decoding():
             return None if found is None else tuple(decode(decompress(each)) for each in found)
 
@@ -518,29 +510,23 @@ class SqliteJournal:
     def of_group(self, group: str) -> tuple[Entry, ...]:
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
 
-    def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        ended = dict(self._ended)  # before the rows: what ends in between is in them
-        rows = self._db.rows(
-            "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # usually few
-            " WHERE state = 'open' AND group_id <> '' AND path = ? ORDER BY edit_id",
-            (str(path),),
-        )
+    def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
+        rows = self._db.rows("SELECT edit_id, path FROM edits WHERE state = 'open'")  # usually few
         if not rows:
             return ()
-        return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in ended))
+        names = set(map(str, paths))
+        return tuple(edit_id for edit_id, path in rows if path in names)
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        with self._db.reading() as db:
-            rows = db.execute(
-                "SELECT edit_id, state FROM edits WHERE undoes = ? AND undoes <> 0"
-                " ORDER BY edit_id",
-                (edit_id,),
-            ).fetchall()
-            ended = dict(self._ended)
-        return tuple(id_ for id_, state in rows if ended.get(id_, state) != "failed")
+        rows = self._db.rows(
+            "SELECT edit_id FROM edits WHERE undoes = ? AND undoes <> 0 AND state <> 'failed'"
+            " ORDER BY edit_id",
+            (edit_id,),
+        )
+        return tuple(id_ for (id_,) in rows)
 
     def in_doubt(self) -> tuple[Entry, ...]:
-        self._settle()
+        self._late.now()
         return self._select("state = 'open' ORDER BY edit_id")
 
     def whole_of(self, edit_id: int) -> bytes | None:
@@ -553,7 +539,7 @@ class SqliteJournal:
 
         The former once a day. From now on the size is also checked as entries are added.
         """
-        self._settle()
+        self._late.now()
         self._most_bytes = most_bytes
         today = now_ms // DAY_MS
         with self._db.reading() as db:
@@ -595,7 +581,7 @@ class SqliteJournal:
             return _drop(db, last, number)
 
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
-        self._settle()
+        self._late.now()
         with self._db.reading() as db:
             count, size, days = _count(db), _size(db), _days(db)
             old = due(days, keep_days)
@@ -608,117 +594,65 @@ class SqliteJournal:
         return Outlook(count, size, max(aged, beyond), share(count), left)
 
     def why_missing(self, edit_id: int) -> Missing:
-        self._settle()
-        found, id_ = self._ids.read(), min(edit_id, _MOST_ID)
+        id_ = min(edit_id, _MOST_ID)
         with self._db.reading() as db:
+            lost = "SELECT 1 FROM lost WHERE ? BETWEEN first AND last"
+            is_lost = id_ < _first_id(db) or db.execute(lost, (id_,)).fetchone() is not None
             given = _last_id(db)
-            lost = db.execute(
-                "SELECT 1 FROM lost WHERE ? BETWEEN first AND last", (id_,)
-            ).fetchone()
             older = db.execute(  # the oldest are pruned first
                 "SELECT 1 FROM edits WHERE edit_id < ? AND state <> 'open' LIMIT 1", (id_,)
             ).fetchone()
-        is_lost = older is not None if id_ <= given else edit_id <= (found or (0, ""))[0]
-        if is_lost or lost is not None:
-            return "replaced"
-        return "pruned" if 0 < edit_id <= given else "unknown"
+        if edit_id <= 0 or id_ > given:
+            return "unknown"
+        return "replaced" if is_lost or older is not None else "pruned"
 
     def close(self) -> None:
-        """Record outcomes, best effort: without them recovery uses the digests."""
-        with suppress(StateFailed):  # the writes were reported
-            self._flush()
         self._late.close()
         self._db.close()
 
     def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
-        """Select entries, with the outcomes that this process has not recorded yet."""
-        ended = dict(self._ended)  # before the rows: what ends in between is in them
         rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values)
         if not rows:
             return ()
         with self._db.decoding():
-            found = [_entry(row) for row in rows]
-        return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
+            return tuple(map(_entry, rows))
 
-    def _identify(self, db: Connection) -> int:
-        """Ensure that no id is given twice, even in another file; return the highest given.
-
-        Ids above those of this file were given by one that was lost. In a file with another history
-        the ids mean other edits: they are shifted out of the way.
-        """
-        found = self._ids.read()
-        highest, history = found or (0, "")
-        last, own = cast("tuple[int, str | None]", db.execute(_LAST_AND_HISTORY).get)
-        given = last
-        self._history = history or str(own or token_hex(8))
-        if own != self._history:
-            _set_fact(db, "history", self._history)
-        if own is not None and own != self._history:
-            offset = max(highest, given)
-            db.execute(
-                "UPDATE edits SET edit_id = edit_id + ?1,"
-                " undoes = CASE undoes WHEN 0 THEN 0 ELSE undoes + ?1 END",
-                (offset,),
-            )
-            db.execute("UPDATE days SET newest = newest + ?", (offset,))
-            db.execute("DELETE FROM lost")
-            db.execute("INSERT INTO lost VALUES (1, ?)", (offset,))
-            given += offset
-        elif found is None and not given:  # nobody knows which ids were given; these were not
-            highest = (1 << 40) + randbits(40)
-        if highest > given:
-            db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (given + 1, highest))
-            given = highest
-        if given != last:
-            _set_last_id(db, given)
-        self._identified = True
+    def _last_id(self, db: Connection) -> int:
+        """The highest id that was given; far above it if a file was lost in use."""
+        given = _last_id(db)
+        if self._is_lost:
+            if self._highest > given:
+                db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (given + 1, self._highest))
+            given = max(given, self._highest, db.execute(_MINUTES).get)
+            self._is_lost = False
         return given
 
-    def _settle(self) -> None:
-        self._flush()
-        if not self._identified:
-            with self._db.writing() as db:
-                self._identify(db)
 
-    def _flush(self) -> None:
-        self._late.now()
-        self._record_now()
-
-    def _record_late(self) -> None:
-        with suppress(Failed):  # then with the next entry
-            self._record_now()
-
-    def _record_now(self) -> None:
-        if self._ended:
-            with self._db.writing() as db:
-                ended = self._record_ended(db)
-            self._forget_ended(ended)
-
-    def _record_ended(self, db: Connection) -> dict[int, State]:
-        """Record outcomes in a transaction; return them, for `_forget_ended`."""
-        ended = dict(self._ended)
-        for edit_id, state in ended.items():
-            db.execute(
-                "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?", (state, edit_id)
-            )
-        return ended
-
-    def _forget_ended(self, recorded: Iterable[int]) -> None:
-        """Forget outcomes that were recorded in a transaction that is over."""
-        for edit_id in recorded:
-            self._ended.pop(edit_id, None)
+_MINUTES = "SELECT (unixepoch() - 1577836800) / 60"
+"""Those since 2020: few workspaces see an edit a minute for years."""
 
 
+def _begin_ids(db: Connection, is_used: bool) -> None:
+    given = db.execute(_MINUTES).get if is_used else 0
+    db.execute("INSERT INTO facts VALUES ('first', ?)", (given + 1,))
+    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (given,))
+
+
+def _how_ended(db: Connection, hunk_id: str) -> str:
+    found = db.execute("SELECT ended FROM plans WHERE id = ?", (hunk_id,)).fetchone()
+    return "unknown" if found is None else found[0] or "expired"
+
+
+_TIE = "UPDATE plans SET tx = ? WHERE id = ? AND created_ms = ? AND ended IS NULL AND tx IS NULL"
+_UNTIE = "UPDATE plans SET tx = NULL WHERE tx = ?"
+_END = (
+    "UPDATE plans SET ended = 'applied', plan = NULL, tx = NULL,"
+    " ended_ms = (SELECT time_ms FROM edits WHERE edit_id = tx) WHERE tx = ?"
+)
 _INSERT = (
     "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
     " hunk_id, state, group_id, undoes, why, undo)"
     f" VALUES ({', '.join('?' * 16)})"
-)
-
-
-_LAST_AND_HISTORY = (
-    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'edits'), 0),"
-    " (SELECT value FROM facts WHERE name = 'history')"
 )
 
 
@@ -727,10 +661,9 @@ def _last_id(db: Connection) -> int:
     return 0 if found is None else int(found[0])
 
 
-def _set_last_id(db: Connection, last: int) -> None:
-    db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'edits'", (last,))
-    if not db.changes():
-        db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (last,))
+def _first_id(db: Connection) -> int:
+    """The first id of this file."""
+    return int(_fact(db, "first") or 0)
 
 
 def _fact(db: Connection, name: str) -> int | str | None:

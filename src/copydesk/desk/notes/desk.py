@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from copydesk.desk.backends.api import Entry
+from copydesk.desk.backends.api import Entry, State
 from copydesk.desk.checks import Approving
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, Operation
@@ -367,7 +367,7 @@ class NotesDesk:
                 found.append(Settled(entry, "unsure", refusal.code, refusal))
                 continue
             self._set.journal.keep_undo(entry.edit_id, ())
-            self._set.journal.close_entry(entry.edit_id, "failed")
+            self._set.journal.close_all([entry.edit_id], "failed")
             found.append(Settled(entry, "failed"))
         return tuple(found)
 
@@ -554,7 +554,7 @@ class NotesDesk:
                 made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
             else:
                 made = self._in_store(job, ready)
-            with suppress(Refusal):  # it is written, and the journal covers the rest
+            if not made.edit_ids:
                 after_commit()
             return made
 
@@ -580,7 +580,7 @@ class NotesDesk:
         rewritings: list[Rewriting] = []
         for real, one in sorted(documents.items(), key=lambda pair: str(pair[0])):
             revision = WholeRevision(one.base, one.change, one.after, one.diff)
-            self._set.bases.keep(one.after, real)  # recovery compares files with these texts
+            self._set.bases.keep(one.after, real)
             each = replace(job, path=one.path), revision
             rewritings.append(Rewriting(real, opened.get(real), (each,)))
         try:
@@ -626,23 +626,28 @@ class NotesDesk:
         """Let the store write; journal the entry before, and its undo after."""
         journal = self._set.journal
         check_cancelled()
-        edit_id = journal.open(self._entry(job, ready))
+        plans = [] if job.plan is None else [job.plan]
+        (edit_id,) = journal.open_all([self._entry(job, ready)], plans)
         try:
             done = self._notes.store(job.member).execute(
                 ready.prepared, lambda undo: journal.keep_undo(edit_id, undo)
             )
         except NotesTorn:
-            journal.close_entry(edit_id, "unsure")
+            self._close(edit_id, "unsure")
             raise
         except ContentChanged as changed:
-            journal.close_entry(edit_id, "failed")
+            self._close(edit_id, "failed")
             raise _Moved(changed) from None
         except Refusal:
-            journal.close_entry(edit_id, "failed")
+            self._close(edit_id, "failed")
             raise
         journal.keep_undo(edit_id, done.undo)
-        journal.close_entry(edit_id, "done")
+        self._close(edit_id, "done")
         return BlocksWritten(ready, done, (edit_id,))
+
+    def _close(self, edit_id: int, state: State) -> None:
+        with suppress(Refusal):  # recovery cannot ask the store: it says that nobody can tell
+            self._set.journal.close_all([edit_id], state)
 
     def _entry(self, job: WriteRequest, ready: Ready) -> Entry:
         """The journal entry of a write by a store; recovery has no file to compare."""

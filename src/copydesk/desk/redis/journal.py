@@ -7,13 +7,13 @@ step; the indexes, and the sum of the bytes, match the entries that exist.
 
 An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and while they
 are needed `whole` and `undo`; besides, what the scripts look up. Sets ordered by id are `edits`,
-`open`, `at:PATH`, `below:FOLDER`, `hunk:ID`, `group:NAME`, `undoing:ID`, and `openat:PATH` of the
-open ones of groups.
+`open`, `at:PATH`, `below:FOLDER`, `hunk:ID`, `group:NAME`, `undoing:ID`, and `openat:PATH`.
+A plan is tied to its entry (`tx`) by the script that records it, and ends in that which closes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from threading import Lock
@@ -29,6 +29,7 @@ from copydesk.desk.backends.api import (
     Outlook,
     Run,
     State,
+    Version,
     compress,
     days_left,
     decode,
@@ -36,12 +37,12 @@ from copydesk.desk.backends.api import (
     due,
     encode,
     linked,
+    minutes_since_2020,
     share,
 )
 from copydesk.desk.redis.leases import Leases, Script, Server, script
-from copydesk.errors import ServerFailed
+from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.locks import held_at_fork
-from copydesk.store.state import EditIds
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -72,15 +73,10 @@ class RedisJournal:
     """The entries of all machines that work on the workspace."""
 
     def __init__(
-        self,
-        server: Server,
-        leases: Leases,
-        ids: EditIds | None = None,
-        on_loss: Callable[[], None] = lambda: None,
+        self, server: Server, leases: Leases, on_loss: Callable[[], None] = lambda: None
     ) -> None:
         self._server, self._leases, self._on_loss = server, leases, on_loss
-        self._ids = ids or EditIds()
-        self._history, self._day = token_hex(8), -1
+        self._day = -1
         self._marks: dict[int, str] = {}
         self._highest = 0
         self._ended: dict[Named, State] = {}
@@ -92,24 +88,34 @@ class RedisJournal:
         """Record an intended write; return its id. Raises TurnLost, ServerFailed."""
         return self.open_all((entry,))[0]
 
-    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        return self._open(entries, self._leases.fenced, OPEN)
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
+        return self._open(entries, self._leases.fenced, OPEN, dict(plans))
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record again entries that the server lost, without checking leases."""
-        return self._open(entries, self._server.call, REOPEN)
+        return self._open(entries, self._server.call, REOPEN, {})
 
     def _open(
-        self, entries: Sequence[Entry], send: Callable[..., list[int]], script: Script
+        self,
+        entries: Sequence[Entry],
+        send: Callable[..., list[Any]],
+        script: Script,
+        plans: dict[str, int],
     ) -> tuple[int, ...]:
         self._send()
         marks = [token_hex(8) for _ in entries]
-        pairs = zip(entries, marks, strict=True)
-        arguments = [part for entry, mark in pairs for part in (*_arguments(entry), mark)]
-        least, history = self._least()
-        found = tuple(send(script, least, *arguments))
-        if max(found, default=0) > least:
-            self._ids.write(max(found), history)
+        arguments = [
+            part
+            for entry, mark in zip(entries, marks, strict=True)
+            for part in (*_arguments(entry), plans.pop(entry.hunk_id, ""), mark)
+        ]
+        with self._lock:
+            highest = self._highest
+        minutes = minutes_since_2020(entries[0].time_ms) if entries else 0
+        reply = send(script, highest, minutes, *arguments)
+        if reply and isinstance(reply[0], bytes):
+            raise HunkNotFound(reply[0].decode(), reply[1].decode())
+        found = tuple(reply)
         day = entries[0].time_ms // DAY_MS if entries else self._day
         if day != self._day:
             with suppress(ServerFailed):  # the next entry repeats it
@@ -148,11 +154,6 @@ class RedisJournal:
             self._undo[named] = compress(encode(undo))
         with suppress(ServerFailed):
             self._send()
-
-    def close_entry(self, edit_id: int, state: State) -> None:
-        """Record how the write ended: now, or with the next record if the server is unavailable."""
-        with suppress(ServerFailed):
-            self.close_all((edit_id,), state)
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         self._leases.closed(map(str, edit_ids))
@@ -203,11 +204,10 @@ class RedisJournal:
     def of_group(self, group: str) -> tuple[Entry, ...]:
         return tuple(self._entries(f"group:{group}", _EVERY, _UPWARDS)) if group else ()
 
-    def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        found = self._server.call(OPEN_GROUPS, str(path))
+    def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
+        found = self._server.call(OPEN_AT, *map(str, paths))
         with self._lock:
-            left = [group for id_, mark, group in found if _name(id_, mark) not in self._ended]
-        return tuple(dict.fromkeys(group.decode() for group in left))
+            return tuple(int(id_) for id_, mark in found if _name(id_, mark) not in self._ended)
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
         rows = self._rows(f"undoing:{edit_id}", _EVERY, _UPWARDS, fields=("state", "mark"))
@@ -249,22 +249,14 @@ class RedisJournal:
         return Outlook(count, size, max(aged, beyond), share(count), left)
 
     def why_missing(self, edit_id: int) -> Missing:
-        if not 0 < edit_id <= _EVERY:
-            return "unknown"
-        given, lost = self._server.call(GIVEN, edit_id)
-        if lost or int(given) < edit_id <= self._least()[0]:
+        first, given = (int(one or 0) for one in self._server.call(GIVEN))
+        if 0 < edit_id < first or given < edit_id <= self._highest:
             return "replaced"
-        return "pruned" if edit_id <= int(given) else "unknown"
+        return "pruned" if first <= edit_id <= given else "unknown"
 
     def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
         """Nothing: a server loses all or nothing, and says so."""
         return ()
-
-    def _least(self) -> tuple[int, str]:
-        """The highest id given by anyone, as far as known here, and the history."""
-        highest, history = self._ids.read() or (0, "")
-        with self._lock:
-            return max(highest, self._highest), history or self._history
 
     def close(self) -> None:
         """Record outcomes, best effort: without them recovery uses the digests."""
@@ -386,7 +378,7 @@ CLOSE = script("close")
 KEEP_WHOLE = script("keep_whole")
 REPLACE = script("replace")
 ONE = script("one")
-OPEN_GROUPS = script("open_groups")
+OPEN_AT = script("open_at")
 SCAN = script("scan")
 DAYS = script("days")
 SINCE = script("since")

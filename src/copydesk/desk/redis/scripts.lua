@@ -121,20 +121,41 @@ local function replaced(id, name, value)
 end
 local function changed() redis.call('HINCRBY', p .. 'changes', 'edits', 1) end
 
----- record
--- An id below those to be given, and of each entry fixed, inverse, diff, path, hunk, group, undoes,
--- time, member, mark: their ids.
--- After a server lost ids so many more are passed over: machines may have been given them.
-local SLACK = 1000
-local ids, least = {}, tonumber(ARGV[A + 1])
-local given = tonumber(redis.call('GET', p .. 'edit') or 0)
-if given < least then
-  redis.call('RPUSH', p .. 'lost', given + 1, least + SLACK)
-  redis.call('SET', p .. 'edit', least + SLACK)
+---- ending: indexes
+-- Ends the plan that is tied to an entry, or unties it if that was not written.
+local function end_plan(id, how, now)
+  redis.call('HSET', p .. 'plan:' .. id, 'ended', how, 'expires', now)
+  redis.call('HDEL', p .. 'plan:' .. id, 'plan', 'tx')
+  redis.call('ZREM', p .. 'waiting', id)
+  redis.call('ZADD', p .. 'fading', now, id)
+  redis.call('HINCRBY', p .. 'changes', 'plans', 1)
 end
-for at = A + 2, #ARGV, 10 do
-  local fixed, inverse, diff, path, hunk, group, undoes, time, member, mark =
-    unpack(ARGV, at, at + 9)
+
+---- record
+-- The highest id that the caller knows, the minutes since 2020, and of each entry fixed, inverse,
+-- diff, path, hunk, group, undoes, time, member, when its plan was prepared or nothing, mark: their
+-- ids; or the id of a plan that may not be written, and why.
+-- Ids begin at the minutes: nobody knows which ids were given before by a server that lost them.
+for at = A + 3, #ARGV, 11 do
+  local hunk, created = ARGV[at + 4], ARGV[at + 9]
+  if created ~= '' then
+    local ended, tx = unpack(redis.call('HMGET', p .. 'plan:' .. hunk, 'ended', 'tx'))
+    if ended or tx or tonumber(redis.call('ZSCORE', p .. 'waiting', hunk) or 0) ~= tonumber(created)
+    then
+      return {hunk, ended or (tx and 'expired') or 'unknown'}
+    end
+  end
+end
+local ids, highest = {}, tonumber(ARGV[A + 1])
+local given = tonumber(redis.call('GET', p .. 'edit') or -1)
+if given < highest or given < 0 then
+  given = math.max(highest, tonumber(ARGV[A + 2]))
+  redis.call('SET', p .. 'edit', given)
+  redis.call('SET', p .. 'first', given + 1)
+end
+for at = A + 3, #ARGV, 11 do
+  local fixed, inverse, diff, path, hunk, group, undoes, time, member, created, mark =
+    unpack(ARGV, at, at + 10)
   local id = redis.call('INCR', p .. 'edit')
   redis.call('HSET', p .. 'e:' .. id, 'fixed', fixed, 'inverse', inverse, 'diff', diff,
     'state', 'open', 'path', path, 'hunk', hunk, 'group', group, 'undoes', undoes,
@@ -143,8 +164,9 @@ for at = A + 2, #ARGV, 10 do
     redis.call('ZADD', p .. index, id, id)
   end
   redis.call('ZADD', p .. 'open', id, id)
-  if group ~= '' then redis.call('ZADD', p .. 'openat:' .. path, id, id) end
+  redis.call('ZADD', p .. 'openat:' .. path, id, id)
   redis.call('INCRBY', p .. 'bytes', #inverse + #diff)
+  if created ~= '' then redis.call('HSET', p .. 'plan:' .. hunk, 'tx', id) end
   ids[#ids + 1] = id
 end
 changed()
@@ -155,7 +177,7 @@ return ids
 ---- reopen: unfenced indexes record
 -- The same for who has lost its turn.
 
----- close: indexes
+---- close: ending
 -- Of each entry its id, its mark, and the state in which it ended: how many that were written the
 -- server knows nothing of.
 local gone = 0
@@ -168,7 +190,12 @@ for at = 1, #ARGV, 3 do
     redis.call('HDEL', e, 'whole')
     redis.call('HSET', e, 'state', ARGV[at + 2])
     redis.call('ZREM', p .. 'open', id)
-    redis.call('ZREM', p .. 'openat:' .. redis.call('HGET', e, 'path'), id)
+    local path, hunk, time = unpack(redis.call('HMGET', e, 'path', 'hunk', 'time'))
+    redis.call('ZREM', p .. 'openat:' .. path, id)
+    if hunk ~= '' and redis.call('HGET', p .. 'plan:' .. hunk, 'tx') == id then
+      if ARGV[at + 2] == 'failed' then redis.call('HDEL', p .. 'plan:' .. hunk, 'tx')
+      else end_plan(hunk, 'applied', time) end
+    end
   end
 end
 changed()
@@ -186,12 +213,13 @@ if is_there(ARGV[1], ARGV[2]) then replaced(ARGV[1], ARGV[3], ARGV[4]) changed()
 -- The id, the names of fields: what they hold.
 return redis.call('HMGET', p .. 'e:' .. ARGV[1], unpack(ARGV, 2))
 
----- open_groups
--- The path: its open entries of groups, as id, mark and group, the oldest first.
+---- open_at
+-- Some paths: their open entries, as id and mark.
 local found = {}
-for _, id in ipairs(redis.call('ZRANGE', p .. 'openat:' .. ARGV[1], 0, -1)) do
-  local mark, group = unpack(redis.call('HMGET', p .. 'e:' .. id, 'mark', 'group'))
-  found[#found + 1] = {id, mark, group}
+for _, path in ipairs(ARGV) do
+  for _, id in ipairs(redis.call('ZRANGE', p .. 'openat:' .. path, 0, -1)) do
+    found[#found + 1] = {id, redis.call('HGET', p .. 'e:' .. id, 'mark')}
+  end
 end
 return found
 
@@ -242,13 +270,8 @@ return {redis.call('ZCARD', p .. 'edits'), redis.call('GET', p .. 'bytes') or 0,
   redis.call('ZCOUNT', p .. 'edits', '-inf', ARGV[1]), redis.call('ZRANGE', p .. 'days', 0, -1)}
 
 ---- given
--- An id: the highest that was given, and whether the server has lost the entry of this one.
-local id, given = tonumber(ARGV[1]), tonumber(redis.call('GET', p .. 'edit') or 0)
-local lost = redis.call('LRANGE', p .. 'lost', 0, -1)
-for at = 1, #lost, 2 do
-  if id >= tonumber(lost[at]) and id <= tonumber(lost[at + 1]) then return {given, 1} end
-end
-return {given, 0}
+-- The first and the highest id that this server gave.
+return redis.call('MGET', p .. 'first', p .. 'edit')
 
 ---- prune: indexes
 -- The id up to which, and the bytes beyond which entries go, how many at most, from where. Gives
@@ -427,13 +450,8 @@ return 1
 ---- get_plan
 return redis.call('HMGET', p .. 'plan:' .. ARGV[1], 'plan', 'ended', 'expires')
 
----- end_plan: fenced
-local id, how, now = ARGV[A + 1], ARGV[A + 2], ARGV[A + 3]
-redis.call('HSET', p .. 'plan:' .. id, 'ended', how, 'expires', now)
-redis.call('HDEL', p .. 'plan:' .. id, 'plan')
-redis.call('ZREM', p .. 'waiting', id)
-redis.call('ZADD', p .. 'fading', now, id)
-redis.call('HINCRBY', p .. 'changes', 'plans', 1)
+---- end_plan: fenced ending
+end_plan(ARGV[A + 1], ARGV[A + 2], ARGV[A + 3])
 return redis.status_reply('OK')
 
 ---- waiting

@@ -79,7 +79,7 @@ class RedisSnapshots(_OnServer):
         for base, at in texts:
             self.keep(base, at)
 
-    keep_again = keep_planned = keep
+    keep_planned = keep
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         try:
