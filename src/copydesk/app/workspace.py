@@ -32,7 +32,7 @@ from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.reading import FileSearch
-from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
+from copydesk.desk.recovery import Recovery, Settled, Turns
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
@@ -272,8 +272,7 @@ class OpenWorkspace(Closing):
             self.files, self.journal, clock, encoding_of, None if shared else lasting
         )
         registry = NotifyingRegistry(self.registry, self._notify)
-        rollback = Rollback(self.files, self.lanes, self.journal)
-        self.recovery = Recovery(self.files, self.lanes, self.journal, rollback)
+        self.recovery = Recovery(self.files, self.lanes, self.journal)
         self.recovered: tuple[Settled, ...] = ()
         if shared:
             self._begin(recover=recover)
@@ -284,6 +283,8 @@ class OpenWorkspace(Closing):
             return config.source not in FILES or trust.is_given(rule)
 
         checks = Checks(config.checks, Commands(self.root, may_run))
+        decisions = NotifyingDecisions(self.decisions, self._notify, backend.decided)
+        approving = Approving(decisions, self.journal, clock)
         setting = Setting(
             files=self.files,
             registry=registry,
@@ -291,10 +292,11 @@ class OpenWorkspace(Closing):
             journal=self.journal,
             bases=bases,
             turns=turns,
-            decisions=NotifyingDecisions(self.decisions, self._notify, backend.decided),
+            decisions=decisions,
             tally=self.tally,
             foreign=foreign,
             members=self.member,
+            approving=approving,
             checks=checks,
             clock=clock,
             ids=hunk_id,
@@ -302,10 +304,9 @@ class OpenWorkspace(Closing):
             ttl_ms=config.ttl_seconds * 1000,
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
-        approving = Approving(setting.decisions, setting.journal, setting.clock)
         writer = Writer(
             *(self.files, turns, self.journal, self.recovery, clock),
-            *(setting.named, approving, checks),
+            *(setting.named, approving, checks, self._notify),
         )
         self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = LazyNotes(setting, writer, home or self._opener.open)

@@ -7,7 +7,7 @@ plans for one file the older is made first, the younger on its result.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from copydesk.desk.backends.api import (
     Entry,
-    Kind,
     OutcomeKind,
     PlanOutcome,
     counts,
     version_of,
 )
-from copydesk.desk.checks import Approving, Edited
+from copydesk.desk.checks import Edited, Passed
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
     Ahead,
@@ -43,14 +42,17 @@ from copydesk.desk.member import (
 )
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
-from copydesk.desk.transaction import (
-    ATTEMPTS,
-    Job,
-    Rewriting,
-    Stopped,
-    Writer,
+from copydesk.desk.steps import (
+    Chmod,
+    Create,
+    Move,
+    Part,
+    Remove,
+    Step,
     WriteRequest,
+    edit,
 )
+from copydesk.desk.transaction import Stopped, Writer, attempted
 from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
 from copydesk.edit.request import (
     BlockDiff,
@@ -63,7 +65,6 @@ from copydesk.edit.request import (
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
-    Failed,
     FileExists,
     FileNotFound,
     InvalidArgs,
@@ -72,7 +73,7 @@ from copydesk.errors import (
     WrongOwner,
 )
 from copydesk.store.locks import Ticket
-from copydesk.store.protocol import EXECUTABLE, OpenText, Removed, TargetMoved
+from copydesk.store.protocol import EXECUTABLE, OpenText, Removed
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -86,6 +87,136 @@ if TYPE_CHECKING:
 def _as_it_waits(found: Plan, plan: Plan) -> Plan:
     """The plan found, with those fields of the other that may change while it is pending."""
     return replace(found, expires_ms=plan.expires_ms, transaction=plan.transaction)
+
+
+Owner = Callable[[Plan], Member]
+"""Returns the member that made a plan, in whose name it is written."""
+
+
+def _beside_bytes(plan: Plan) -> Removed | None:
+    """The unusual attributes of a file that the plan creates."""
+    is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
+    return EXECUTABLE if is_run else None
+
+
+@dataclass(slots=True)
+class _File:
+    """One file of a transaction: the plans for it, oldest first, and their drafts by id.
+
+    `opened` is None if there is no file; `to` is where it is moved. A plan's context is its status
+    in the file as read, without the others.
+    """
+
+    real: RelPath
+    plans: list[Plan]
+    opened: OpenText | None = None
+    to: RelPath | None = None
+    drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
+    contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
+    passed: dict[str, Passed] = field(default_factory=dict[str, Passed])
+
+    @property
+    def operation(self) -> Plan | None:
+        """The plan that removes or moves the file."""
+        own = (one for one in self.plans if isinstance(one.request, DeleteFile | MoveFile))
+        return next(own, None)
+
+    @property
+    def edits(self) -> list[Plan]:
+        """The plans that change the file's text."""
+        edits = (one for one in self.plans if not isinstance(one.request, FileOperation))
+        return [one for one in edits if not self.drafts[one.id].replaces_nothing]
+
+    @property
+    def edited(self) -> Edited | None:
+        """The text after all plans, for checks; None if it is unchanged or not loaded whole."""
+        drafts = [self.drafts[one.id] for one in self.edits]
+        path, real = self.plans[0].request.path, self.to or self.real
+        return Edited.of(path, real, *drafts, created=self.opened is None)
+
+    def check_plans(self) -> None:
+        """Raise InvalidArgs if a plan deletes the file besides others, or two move or chmod it."""
+        for plan in self.plans:
+            others = [one for one in self.plans if one is not plan]
+            if isinstance(plan.request, DeleteFile) and others:
+                raise InvalidArgs(
+                    "hunk_ids", f"{plan.id} deletes a file that {others[0].id} is for"
+                )
+            if isinstance(plan.request, MoveFile | ChangeMode) and any(
+                isinstance(one.request, type(plan.request)) for one in others
+            ):
+                raise InvalidArgs("hunk_ids", f"{plan.id} does to a file what another one does too")
+
+    def steps(self, owner: Owner, *, is_stored: bool) -> list[Step]:
+        """The steps of the file; none if the drafts together change nothing."""
+        found: list[Step] = []
+        parts = {plan.id: self._part(plan, owner(plan), is_stored=is_stored) for plan in self.plans}
+        texts = [parts[plan.id] for plan in self.edits]
+        if self.opened is None:
+            return [Create(self.real, texts, _beside_bytes(self.plans[0]))] if texts else []
+        if texts:
+            found.append(edit(self.real, texts, self.opened))
+        for plan in self.plans:
+            part, request = parts[plan.id], plan.request
+            if isinstance(request, ChangeMode):
+                mode = request.bits_after(self.opened.stamp.mode)
+                if mode is not None:
+                    found.append(Chmod(self.real, part, self.opened, mode))
+            elif isinstance(request, DeleteFile):
+                found.append(Remove(self.real, [part], self.opened))
+            elif isinstance(request, MoveFile) and self.to is not None:
+                found.append(Move(self.real, part, self.opened, self.to))
+        return found
+
+    def _part(self, plan: Plan, member: Member, *, is_stored: bool) -> Part:
+        job = WriteRequest(
+            *(member.because(plan.why), plan.tool, plan.request.path, _age(plan), plan.id),
+            edited_by=plan.edited_by,
+            is_stored=is_stored,
+        )
+        passed = self.passed.get(plan.id, Passed(None, None, 0))
+        return Part(job, self.drafts[plan.id], passed.approval, passed.decided_ms)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What became of some plans: all `entries` were written, or some were `refused`, by plan id.
+
+    `stopped`: the system refused. `current` is the text at the place of a plan that was refused.
+    """
+
+    files: list[_File]
+    refused: dict[str, Refusal]
+    group: str = ""
+    entries: tuple[Entry, ...] = ()
+    stopped: Refusal | None = None
+    current: Text | None = None
+
+    def applied(self, plan: Plan) -> Applied:
+        """How the plan was written."""
+        (file,) = (one for one in self.files if plan in one.plans)
+        entry = next((one for one in reversed(self.entries) if one.hunk_id == plan.id), None)
+        draft = file.drafts[plan.id]
+        if entry is not None and not isinstance(plan.request, FileOperation):
+            draft = replace(draft, after_digest=entry.after)
+        edit_id = entry.edit_id if entry is not None else 0
+        return Applied(plan, draft, file.contexts[plan.id], edit_id)
+
+    def transacted(self, plans: Sequence[Plan]) -> Transacted:
+        """How all plans were written."""
+        applied = {plan.id: self.applied(plan) for plan in plans}
+        written = {entry.hunk_id for entry in self.entries}
+        versions: dict[str, str] = {}
+        diffs: list[tuple[bytes, Encoding]] = []
+        for file in self.files:
+            last = applied[file.plans[-1].id].draft.after
+            is_gone = file.operation is not None and file.to is None
+            version = "" if is_gone else last.version
+            versions |= dict.fromkeys((plan.id for plan in file.plans), version)
+            steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
+            if steps:
+                diffs.append((diff_of(steps), steps[0].base.encoding))
+        return Transacted(self.group, tuple(applied.values()), versions, tuple(diffs))
 
 
 class Applying:
@@ -102,45 +233,59 @@ class Applying:
         """Record the draft that was shown, to reuse it if the file is unchanged."""
         self._shown.keep(plan, draft)
 
-    def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
-        """Write a pending plan under its lock; `base` is its base text if loaded."""
-        member = member.because(plan.why)
-        if isinstance(plan.request, BlockDiff):
-            return self._write_blocks(member, plan)
-        seen: list[Text] = []
-        path = plan.request.path
+    def write(
+        self, member: Member, plan: Plan, base: Text | None = None, *, is_stored: bool = True
+    ) -> Applied | Rejected:
+        """Write a plan under its lock; `base` is its base text if loaded.
+
+        One that is not `is_stored` is not pending either, if it is refused.
+        """
+        member, current = member.because(plan.why), None
         try:
-            if isinstance(plan.request, FileOperation):
-                real = authorized(self._set.files, member, path, "write", "read")
-                check_no_link(self._set.files, path, real)
-            ticket = plan.created_ms, plan.id
-            job = _ApplyJob(
-                *(member, plan.tool, path, ticket, plan.id),
-                applying=self,
-                of=plan,
-                planned_on=base,
-                seen=seen,
-                edited_by=plan.edited_by,
-            )
-            written = self._writer.write(job)
-        except Refusal as refusal:
-            if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
-                raise
-            self.refused(plan, refusal)
-            return Rejected(self.await_person(plan, refusal), refusal, seen[0] if seen else None)
-        draft, real = written.made, written.real
-        if isinstance(plan.request, FileOperation):
-            self._drafting.note_moved(member.name, real, plan.request, draft.base)
-            return Applied(plan, draft, "exact", written.edit_id)
-        if not isinstance(draft.base, Snapshot):
-            draft = replace(draft, after_digest=written.digest)
-        change = change_of(draft, own=not plan.edited_by)
-        note = note_of_change(member.name, real, draft.base, draft.after, written.digest, change)
-        self._drafting.remember(draft.after, real, [note])
-        context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
-        if context == "fuzz":
-            self.note(plan, "fuzz")
-        return Applied(plan, draft, context, written.edit_id)
+            if isinstance(plan.request, BlockDiff):
+                return self._write_blocks(member, plan, is_stored=is_stored)
+            outcome = self._run((plan,), lambda _: member, base, is_stored=is_stored)
+            current = outcome.current
+            refusal = outcome.refused.get(plan.id)
+        except Refusal as refused:
+            refusal = refused
+        else:
+            if refusal is None:
+                return outcome.applied(plan)
+        if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
+            raise refusal
+        self.refused(plan, refusal)
+        waiting = self.await_person(plan, refusal) if is_stored else plan
+        return Rejected(waiting, refusal, current)
+
+    def apply_all(
+        self, member: Member, tool: str, hunk_ids: Sequence[str]
+    ) -> Transacted | Withheld:
+        """Write all plans to the current files, or none.
+
+        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
+        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
+        Withheld.
+        """
+        return self.write_all(self._plans(member, tool, hunk_ids), lambda _: member)
+
+    def write_all(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
+        """Write plans, each as its owner, all or none."""
+        for plan in plans:
+            if isinstance(plan.request, BlockDiff):
+                raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
+        outcome = self._run(plans, owner)
+        if not outcome.refused:
+            return outcome.transacted(plans)
+        contexts = {hunk_id: how for one in outcome.files for hunk_id, how in one.contexts.items()}
+        withheld = Withheld.of(plans, contexts, outcome.refused, outcome.stopped)
+        ids = "".join(sorted(plan.id for plan in plans))
+        transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
+        for plan in plans:
+            if plan.id in outcome.refused:
+                self.refused(plan, outcome.refused[plan.id])
+            self.await_person(plan, withheld.refusal, transaction)
+        return withheld
 
     def shown(self, plan: Plan, now: Source) -> Draft | None:
         """The draft that was shown of the plan, if the file is still the one it was shown on."""
@@ -191,22 +336,15 @@ class Applying:
         owner = self._set.members(plan.owner, plan.toolset)
         return self._notes.desk.planned(member or owner, plan)
 
-    def _write_blocks(self, member: Member, plan: Plan) -> Applied | Rejected:
+    def _write_blocks(self, member: Member, plan: Plan, *, is_stored: bool) -> Applied:
         """Like `write`, for a block diff."""
-
-        def still() -> None:
-            self.check_waits(plan)
-
-        def then() -> None:
-            self.end(plan)
-
-        try:
-            draft = self._notes.desk.apply(member, plan, still, then)
-        except Refusal as refusal:
-            if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
-                raise
-            self.refused(plan, refusal)
-            return Rejected(self.await_person(plan, refusal), refusal, None)
+        draft = self._notes.desk.apply(
+            member,
+            plan,
+            partial(self.check_waits, plan) if is_stored else _nothing,
+            partial(self.end, plan) if is_stored else _nothing,
+            is_stored=is_stored,
+        )
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
         if context == "fuzz":
             self.note(plan, "fuzz")
@@ -256,207 +394,6 @@ class Applying:
             self.real(plan), (plan.created_ms, plan.id), (plan.owner, plan.tool)
         )
 
-
-@dataclass(frozen=True, kw_only=True)
-class _ApplyJob(Job[Draft]):
-    """The write of one plan; if the file refuses it, `seen` gets the lines at its place."""
-
-    applying: Applying
-    of: Plan
-    planned_on: Text | None
-    seen: list[Text]
-
-    @property
-    def kind(self) -> Kind:
-        return "remove" if isinstance(self.of.request, DeleteFile) else "edit"
-
-    @property
-    def to(self) -> RelPath | None:
-        return self.of.request.to if isinstance(self.of.request, MoveFile) else None
-
-    @property
-    def keeps_text(self) -> bool:
-        return isinstance(self.of.request, MoveFile | ChangeMode)
-
-    def mode_after(self, now: int) -> int | None:
-        of = self.of.request
-        return of.bits_after(now) if isinstance(of, ChangeMode) else None
-
-    @property
-    def is_whole_file(self) -> bool:
-        return isinstance(self.of.request, FileOperation)
-
-    @property
-    def restores(self) -> Removed | None:
-        return _beside_bytes(self.of)
-
-    def precondition(self) -> None:
-        self.applying.check_waits(self.of)
-
-    def revise(self, now: Source) -> Draft:
-        plan = self.of
-        shown = self.applying.shown(plan, now)
-        if shown is not None:
-            return shown
-        try:
-            return self.applying.draft(plan, self.applying.real(plan), now, self.planned_on)
-        except Refusal:
-            last = now.line_count
-            self.seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
-            raise
-
-    def create(self) -> Draft:
-        return super().create() if self.of.base_digest else self.applying.new(self.of)
-
-    def ended(self) -> None:
-        self.applying.end(self.of)
-
-
-def _beside_bytes(plan: Plan) -> Removed | None:
-    """The unusual attributes of a file that the plan creates."""
-    is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
-    return EXECUTABLE if is_run else None
-
-
-Owner = Callable[[Plan], Member]
-"""Returns the member that made a plan, in whose name it is written."""
-
-
-@dataclass(slots=True)
-class _File:
-    """One file of a transaction: the plans for it, oldest first, and their drafts by id.
-
-    `opened` is None if there is no file; `to` is where it is moved. A plan's context is its status
-    in the file as read, without the others.
-    """
-
-    real: RelPath
-    plans: list[Plan]
-    opened: OpenText | None = None
-    to: RelPath | None = None
-    drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
-    contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
-
-    @property
-    def inode(self) -> tuple[int, int]:
-        """The file's identity, whatever its name."""
-        assert self.opened is not None, "only what was opened has one"
-        return self.opened.stamp.dev, self.opened.stamp.ino
-
-    @property
-    def operation(self) -> Plan | None:
-        """The plan that removes or moves the file."""
-        own = (one for one in self.plans if isinstance(one.request, DeleteFile | MoveFile))
-        return next(own, None)
-
-    @property
-    def edits(self) -> list[Plan]:
-        """The plans that change the file's text."""
-        edits = (one for one in self.plans if not isinstance(one.request, FileOperation))
-        return [one for one in edits if not self.drafts[one.id].replaces_nothing]
-
-    @property
-    def edited(self) -> Edited | None:
-        """The text after all plans, for checks; None if it is unchanged or not loaded whole."""
-        drafts = [self.drafts[one.id] for one in self.edits]
-        path, real = self.plans[0].request.path, self.to or self.real
-        return Edited.of(path, real, *drafts, created=self.opened is None)
-
-    def check_plans(self) -> None:
-        """Raise InvalidArgs if a plan deletes the file besides others, or two move or chmod it."""
-        for plan in self.plans:
-            others = [one for one in self.plans if one is not plan]
-            if isinstance(plan.request, DeleteFile) and others:
-                raise InvalidArgs(
-                    "hunk_ids", f"{plan.id} deletes a file that {others[0].id} is for"
-                )
-            if isinstance(plan.request, MoveFile | ChangeMode) and any(
-                isinstance(one.request, type(plan.request)) for one in others
-            ):
-                raise InvalidArgs("hunk_ids", f"{plan.id} does to a file what another one does too")
-
-    def rewritings(self, owner: Owner) -> list[Rewriting]:
-        """The writes to the file; empty if the drafts together change nothing."""
-        mode = None if self.opened is None else self.mode_after(self.opened.stamp.mode)
-        steps = [
-            (
-                WriteRequest(
-                    *(owner(plan).because(plan.why), plan.tool, plan.request.path),
-                    *(_age(plan), plan.id),
-                    edited_by=plan.edited_by,
-                ),
-                self.drafts[plan.id],
-            )
-            for plan in self.plans
-            if not self.drafts[plan.id].replaces_nothing
-            and (mode is not None or not isinstance(plan.request, ChangeMode))
-        ]
-        last = tuple(steps.pop() for _ in range(self.operation is not None))
-        changed = tuple(steps.pop() for _ in range(mode is not None))
-        beside = None if self.opened else _beside_bytes(self.plans[0])
-        whole = Rewriting(self.real, self.opened, tuple(steps), restores=beside)
-        found = [
-            whole,
-            Rewriting(self.real, self.opened, changed, mode=mode),
-            Rewriting(self.real, self.opened, last, self.to is None, self.to),
-        ]
-        return [each for each in found if each.steps]
-
-    def mode_after(self, now: int) -> int | None:
-        """The permission bits that one of the plans sets on a file of this mode."""
-        changes = (one.request for one in self.plans if isinstance(one.request, ChangeMode))
-        return next((change.bits_after(now) for change in changes), None)
-
-
-class Transactions:
-    """Writes several plans of one workspace at once."""
-
-    def __init__(
-        self,
-        setting: Setting,
-        drafting: Drafting,
-        applying: Applying,
-        writer: Writer,
-        approving: Approving,
-    ) -> None:
-        self._set, self._drafting, self._applying = setting, drafting, applying
-        self._writer, self._approving = writer, approving
-
-    def apply(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> Transacted | Withheld:
-        """Write all plans to the current files, or none.
-
-        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
-        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
-        Withheld.
-        """
-        return self.write(self._plans(member, tool, hunk_ids), lambda _: member)
-
-    def write(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
-        """Write plans, each as its owner, all or none."""
-        for plan in plans:
-            if isinstance(plan.request, BlockDiff):
-                raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        for _ in range(ATTEMPTS):
-            with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans)
-                self._note(outcome)
-                return outcome
-        raise Failed("write", "the files are changed by another program again and again")
-
-    def _note(self, outcome: Transacted | Withheld) -> None:
-        """Record which plans were relocated, or which the files refused."""
-        if isinstance(outcome, Withheld):
-            ids = "".join(sorted(verdict.plan.id for verdict in outcome.verdicts))
-            transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
-            for verdict in outcome.verdicts:
-                if verdict.refusal is not None:
-                    self._applying.refused(verdict.plan, verdict.refusal)
-                self._applying.await_person(verdict.plan, outcome.refusal, transaction)
-            return
-        for applied in outcome.applied:
-            if applied.context == "fuzz":
-                self._applying.note(applied.plan, "fuzz")
-
     def _plans(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> tuple[Plan, ...]:
         if not hunk_ids:
             raise InvalidArgs("hunk_ids", "must not be empty")
@@ -473,7 +410,27 @@ class Transactions:
             plans.append(plan)
         return tuple(plans)
 
-    def _attempt(self, owner: Owner, plans: tuple[Plan, ...]) -> Transacted | Withheld:
+    def _run(
+        self,
+        plans: tuple[Plan, ...],
+        owner: Owner,
+        base: Text | None = None,
+        *,
+        is_stored: bool = True,
+    ) -> _Outcome:
+        """Write the plans, all or none; `base` is the base text of the only one, if loaded."""
+        what = "file is" if len(plans) == 1 else "files are"
+        work = partial(self._attempt, plans, owner, base, is_stored=is_stored)
+        outcome = attempted(work, what)
+        for one in outcome.files:
+            for plan in one.plans:
+                if not outcome.refused and one.contexts[plan.id] == "fuzz":
+                    self.note(plan, "fuzz")
+        return outcome
+
+    def _attempt(
+        self, plans: tuple[Plan, ...], owner: Owner, base: Text | None, *, is_stored: bool
+    ) -> _Outcome:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
         files: dict[RelPath, _File] = {}
@@ -496,28 +453,33 @@ class Transactions:
         tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
         caller = owner(plans[0]).name, plans[0].tool
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:
-            opened = self._opened(files.values(), held, refused)
+            opened = self._opened(files, plans[0], held, refused)
+            outcome = _Outcome(opened, refused)
             for file in opened:
-                self._draft(file, refused)
+                self._draft(file, outcome, base, is_stored=is_stored)
             for file in opened:
                 self._approve(file, owner, opened, refused)
             if not refused:
                 self._check(opened, owner, refused)
             if refused:
-                return Withheld.of(plans, _contexts(opened), refused)
+                return outcome
+            steps = [step for file in opened for step in file.steps(owner, is_stored=is_stored)]
+            several = len(plans) > 1 or any(isinstance(step, Move) for step in steps)
             try:
-                group, entries = self._written(owner, opened)
+                if steps:
+                    outcome.group = self._set.ids() + self._set.ids() if several else ""
+                    outcome.entries = self._writer.write(steps, outcome.group)
             except Stopped as stopped:
-                at = [file for file in opened if file.real == stopped.real]
-                refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
-                return Withheld.of(plans, _contexts(opened), refused, stopped.refusal)
-            written = {entry.hunk_id for entry in entries}
+                outcome.stopped = stopped.refusal
+                at = [file for file in opened if file.real == stopped.real] or opened
+                refused |= {one.id: stopped.refusal for file in at for one in file.plans}
+                return outcome
             for plan in plans:
-                if plan.id not in written:
-                    self._applying.end(plan)
+                if is_stored and plan.id not in {entry.hunk_id for entry in outcome.entries}:
+                    self.end(plan)
             for file in opened:
-                self._note_changes(file, {entry.hunk_id: entry.after for entry in entries})
-        return _transacted(group, plans, opened, entries)
+                self._note_changes(file, {one.hunk_id: one.after for one in outcome.entries})
+        return outcome
 
     def _targets(
         self, owner: Owner, files: Mapping[RelPath, _File], refused: dict[str, Refusal]
@@ -540,89 +502,81 @@ class Transactions:
         return found
 
     def _opened(
-        self, files: Iterable[_File], held: ExitStack, refused: dict[str, Refusal]
+        self,
+        files: Mapping[RelPath, _File],
+        first: Plan,
+        held: ExitStack,
+        refused: dict[str, Refusal],
     ) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
-        found: list[_File] = []
-        for file in sorted(files, key=lambda each: str(each.real)):
-            try:
-                file.opened = self._open(file, held)
-            except FileNotFound:
-                found.append(file)
-            except Refusal as refusal:
-                refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
-            else:
-                found.append(file)
-        linked = [file for file in found if file.opened and file.opened.stamp.nlink > 1]
-        if not linked:
-            return found
-        one_of = self._reopened(linked, held)
-        return [file for file in found if file not in linked or file in one_of]
-
-    def _reopened(self, linked: Sequence[_File], held: ExitStack) -> list[_File]:
-        """Open files with several names again, each once, holding the locks of their inodes."""
-        inodes: dict[tuple[int, int], _File] = {}
-        for file in linked:
-            one = inodes.setdefault(file.inode, file)
-            if one is not file and (one.operation or file.operation):
-                names = f"{one.real} and {file.real}"
+        wanted = {
+            real: partial(self._drafting.opened, real, file.plans[0].request)
+            for real, file in sorted(files.items(), key=lambda pair: str(pair[0]))
+        }  # not a move or change of mode, if there is another plan
+        caller = first.owner, first.tool
+        found: dict[object, _File] = {}
+        for real, one in self._writer.opened(wanted, _age(first), caller, held).items():
+            file = files[real]
+            if isinstance(one, Refusal) and not isinstance(one, FileNotFound):
+                refused |= dict.fromkeys((plan.id for plan in file.plans), one)
+                continue
+            if isinstance(one, Refusal):
+                found[real] = file
+                continue
+            file.opened, stamp = one, one.stamp
+            for plan in file.plans:
+                if file.to is not None and isinstance(plan.request, MoveFile):
+                    check_free(self._set.files, plan.request.to, file.to, real, stamp)
+            same = found.setdefault((stamp.dev, stamp.ino), file)
+            if same is not file and (same.operation or file.operation):
+                names = f"{same.real} and {real}"
                 raise InvalidArgs(
                     "hunk_ids", f"{names} are names of one file, which is to be deleted or moved"
                 )
-            if one is not file:
-                one.plans = sorted([*one.plans, *file.plans], key=_created)
-        for inode in sorted(inodes):
-            one = inodes[inode]
-            first = one.plans[0]
-            caller = first.owner, first.tool
-            held.enter_context(self._set.turns.of_inode(inode, _age(first), caller))
-        for inode, file in inodes.items():
-            file.opened = self._open(file, held)
-            if file.inode != inode:
-                raise TargetMoved()
-        return list(inodes.values())
+            if same is not file:
+                same.plans = sorted([*same.plans, *file.plans], key=_created)
+        return [*found.values()]
 
-    def _open(self, file: _File, held: ExitStack) -> OpenText:
-        first = file.plans[0].request  # not a move or change of mode, if there is another
-        opened = held.enter_context(self._drafting.opened(file.real, first))
-        if opened.real != file.real:
-            raise TargetMoved()
-        for plan in file.plans:
-            if file.to is not None and isinstance(plan.request, MoveFile):
-                check_free(self._set.files, plan.request.to, file.to, file.real, opened.stamp)
-        return opened
-
-    def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
+    def _draft(
+        self, file: _File, outcome: _Outcome, planned_on: Text | None, *, is_stored: bool
+    ) -> None:
         """Draft all plans for the file, each on the previous result."""
-        now = file.opened.source if file.opened else None
+        now, refused = file.opened.source if file.opened else None, outcome.refused
         if now is not None and len(file.plans) > 1 + (file.to is not None):
             try:
                 now = Whole(now.whole())
             except Refusal as refusal:
                 refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
                 return
-        read = now.digest if now else ""
+        read = now.digest if now is not None and len(file.plans) > 1 else ""
         base = now.whole() if isinstance(now, Whole) else None
         inverses: list[ChangeSet] = []
         for plan in file.plans:
             try:
-                self._applying.check_waits(plan)
+                if is_stored:
+                    self.check_waits(plan)
                 if now is None and plan.base_digest is not None:
                     raise FileNotFound()
                 if now is None:
                     draft = self._drafting.of_new(plan.request)
                 else:
-                    known = base if plan.base_digest == read else None
-                    ahead = Ahead(read, tuple(inverses))
-                    draft = self._applying.draft(plan, file.real, now, known, ahead)
+                    shown = None if inverses else self._shown.of(plan, now)
+                    known = base if read and plan.base_digest == read else planned_on
+                    ahead = Ahead(read, tuple(inverses)) if inverses else NOTHING_AHEAD
+                    draft = shown or self.draft(plan, file.real, now, known, ahead)
             except Refusal as refusal:
                 refused[plan.id] = refusal
+                if now is not None and len(outcome.files) == len(file.plans) == 1:
+                    last = now.line_count
+                    start, stop = min(plan.place.start, last), min(plan.place.stop, last)
+                    outcome.current = now.around(start, stop)
                 continue
             file.drafts[plan.id] = draft
             file.contexts[plan.id] = self._context(plan, file, draft, base)
-            inverses.append(draft.change.inverse(draft.base.slice))
-            if isinstance(draft.after, Snapshot):
-                now = Whole(draft.after)
+            if len(file.plans) > 1:
+                inverses.append(draft.change.inverse(draft.base.slice))
+                if isinstance(draft.after, Snapshot):
+                    now = Whole(draft.after)
 
     def _approve(
         self, file: _File, owner: Owner, files: Sequence[_File], refused: dict[str, Refusal]
@@ -641,15 +595,17 @@ class Transactions:
             try:
                 is_alone = ahead is None or member.policy.asks_nobody
                 shown = draft if is_alone else self._alone(file, plan)
-                why = self._approving.check(
+                passed = self._set.approving.check(
                     *(member, version_of(plan), file.real, shown),
                     created=file.opened is None,
                     together=together,
                     to=file.to if isinstance(plan.request, MoveFile) else None,
+                    edited_by=plan.edited_by,
                 )
+                file.passed[plan.id] = passed
                 if isinstance(plan.request, FileOperation):
                     continue
-                if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
+                if passed.why and ahead is not None and shown.change.rebase(ahead) != draft.change:
                     raise ApprovalRequired("drifted", plan.id)
             except Refusal as refusal:
                 refused[plan.id] = refusal
@@ -670,13 +626,13 @@ class Transactions:
     def _is_approved(self, file: _File, plan: Plan) -> bool:
         """Whether a person was shown the text as the plan makes it, and approved it."""
         bound, created = (version_of(plan), file.real, file.drafts[plan.id]), file.opened is None
-        return self._approving.is_approved(*bound, created=created)
+        return self._set.approving.is_approved(*bound, created=created)
 
     def _alone(self, file: _File, plan: Plan) -> Draft:
         """The plan on the file as it was read, without the others."""
         if file.opened is None:
             return self._drafting.of_new(plan.request)
-        return self._applying.draft(plan, file.real, Whole(file.opened.source.whole()))
+        return self.draft(plan, file.real, Whole(file.opened.source.whole()))
 
     def _context(
         self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
@@ -692,7 +648,7 @@ class Transactions:
         if plan.base_digest == base.digest:
             return "exact"
         try:
-            alone = self._applying.draft(plan, file.real, Whole(base))
+            alone = self.draft(plan, file.real, Whole(base))
         except Refusal:
             return "fuzz"
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
@@ -718,15 +674,9 @@ class Transactions:
             note = note_of_change(name, file.real, base, after, digest, *changes)
             self._set.bases.note_shown(note)
 
-    def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
-        """Write the files; return the transaction's id and entries, none if nothing changes."""
-        rewritings = [made for file in files for made in file.rewritings(owner)]
-        if not rewritings:
-            return "", ()
-        for each in rewritings:
-            self._drafting.remember(each.steps[-1][1].after, each.real)
-        group = self._set.ids() + self._set.ids()
-        return group, self._writer.write_all(group, rewritings)
+
+def _nothing() -> None:
+    """Do nothing: the plan is not stored."""
 
 
 def _rank(plan: Plan) -> int:
@@ -741,31 +691,3 @@ def _age(plan: Plan) -> Ticket:
 
 def _created(plan: Plan) -> int:
     return plan.created_ms
-
-
-def _contexts(files: Sequence[_File]) -> dict[str, ContextMatch]:
-    return {hunk_id: context for file in files for hunk_id, context in file.contexts.items()}
-
-
-def _transacted(
-    group: str, plans: Sequence[Plan], files: Sequence[_File], entries: Sequence[Entry]
-) -> Transacted:
-    written = {entry.hunk_id: entry for entry in entries}
-    applied: dict[str, Applied] = {}
-    versions: dict[str, str] = {}
-    diffs: list[tuple[bytes, Encoding]] = []
-    for file in files:
-        for plan in file.plans:
-            draft, entry = file.drafts[plan.id], written.get(plan.id)
-            if entry is not None:
-                draft = replace(draft, after_digest=entry.after)
-            edit_id = entry.edit_id if entry else 0
-            applied[plan.id] = Applied(plan, draft, file.contexts[plan.id], edit_id)
-        last = applied[file.plans[-1].id].draft.after
-        is_gone = file.operation is not None and file.to is None
-        version = "" if is_gone else last.version
-        versions |= dict.fromkeys((plan.id for plan in file.plans), version)
-        steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
-        if steps:
-            diffs.append((diff_of(steps), steps[0].base.encoding))
-    return Transacted(group, tuple(applied[plan.id] for plan in plans), versions, tuple(diffs))

@@ -11,13 +11,13 @@ from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, authorized, check_shown, line_change, note_whole
 from copydesk.desk.outcome import Saved
-from copydesk.desk.transaction import CreateJob, Job, Writer
+from copydesk.desk.steps import WriteRequest
+from copydesk.desk.transaction import Writer
 from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_everywhere
 from copydesk.edit.draft import whole_text
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import EncodingRefused, FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.store.checks import suffix_of
-from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
@@ -112,22 +112,6 @@ class Rewrite:
         most, created = (SHOWN_DIFF, SHOWN_LINES), self.created
         diff, whole = unified_start(self.base, self.change, path, *most, created=created)
         return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _RewriteJob(Job[Rewrite]):
-    """The write of a batch, if the file is as expected."""
-
-    files: Files
-    expected: Preconditions
-    compiled: Callable[[Snapshot], Batch]
-
-    def revise(self, now: Source) -> Rewrite:
-        base = now.whole()
-        if not self.expected.nothing:
-            _, stamp = self.files.stat(self.path)
-            self.expected.check(base, stamp.mtime_ns // 1_000_000)
-        return Rewrite.of(self.path, base, self.compiled(base))
 
 
 class Batching:
@@ -257,8 +241,8 @@ class Batching:
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
         if dry:
             return made
-        job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
-        written = self._writer.write(job)
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
+        written = self._writer.create(job, made)
         done = made.written(written.edit_id, written.digest)
         note_whole(self._set.bases, member, real, done.after)
         return done
@@ -274,19 +258,22 @@ class Batching:
         dry: bool,
     ) -> Rewrite:
         real = authorized(self._set.files, member, path, "write", "read")
-        job = _RewriteJob(
-            *(member, tool, path, (self._set.clock(), tool)),
-            files=self._set.files,
-            expected=expected,
-            compiled=compiled,
-        )
+
+        def revise(now: Source) -> Rewrite:
+            base = now.whole()
+            if not expected.nothing:
+                _, stamp = self._set.files.stat(path)
+                expected.check(base, stamp.mtime_ns // 1_000_000)
+            return Rewrite.of(path, base, compiled(base))
+
         if dry:
             with self._set.files.text(path, self._set.named) as opened:
-                made = job.revise(opened.source)
+                made = revise(opened.source)
             if not made.base.unchanged_by(made.change):
                 self._set.checks.judge(Edited.of(path, real, made, created=False))
             return made
-        written = self._writer.write(job)
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
+        written = self._writer.edit(job, revise)
         done = written.made.written(written.edit_id, written.digest)
         if done.size <= LARGEST:
             self._set.bases.keep(done.after, real, [_note_of(member, real, done)])

@@ -12,13 +12,13 @@ import hashlib
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, product
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from copydesk.desk.backends.api import (
     REFUSING,
@@ -85,7 +85,6 @@ def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
     return any(policy.why_human(one, lines) is not None for one in paths)
 
 
-_MOST_PASSED: Final = 1_000
 _OF_LATE_MS: Final = 60_000
 _PAGE: Final = 50
 
@@ -105,6 +104,14 @@ def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
         said = replace(said, plan=(said.plan[0], said.plan[1] - 1))
 
 
+class Passed(NamedTuple):
+    """Why a person had to approve an edit, if so; what people did to it; when it was decided on."""
+
+    why: Why | None
+    approval: Approval | None
+    decided_ms: int
+
+
 class Approving:
     """Passes edits that need no person's approval or have it.
 
@@ -114,8 +121,6 @@ class Approving:
 
     def __init__(self, decisions: Decisions, journal: Journal, clock: Callable[[], int]) -> None:
         self._decisions, self._journal, self._clock = decisions, journal, clock
-        self._passed: OrderedDict[Version, Decision | None] = OrderedDict()
-        self._lock = held_at_fork(Lock())
 
     def check(
         self,
@@ -129,39 +134,30 @@ class Approving:
         others: Sequence[RelPath] = (),
         to: RelPath | None = None,
         undoes: Iterable[int] = (),
-    ) -> Why | None:
-        """Raise unless the change may be written now; return why a person had to approve it, if so.
+        edited_by: str = "",
+    ) -> Passed:
+        """Raise unless the change may be written now; return what it passed with.
 
         `plan` is None for a tool that writes at once; `together`: all changes of the transaction,
         by file, if there are several; `others`: further files whose text the change is made of;
-        `to`: the file is moved there; `undoes`: the edits that the transaction undoes.
+        `to`: the file is moved there; `undoes`: the edits that the transaction undoes; `edited_by`:
+        who changed the plan's text.
         Raises AccessDenied, HunkRejected, and ApprovalRequired if there is no decision, or one for
         other bytes (which is then withdrawn). If nobody has to be asked, it passes even when
         decisions cannot be read.
         """
         together = together or ((real, made),)
-        decision = self._check(member, plan, real, made, created, together, others, to, undoes)
-        if plan is not None:
-            with self._lock:  # its journal entry is made next
-                self._passed[plan] = decision[1]
-                if len(self._passed) > _MOST_PASSED:
-                    self._passed.popitem(last=False)
-        return decision[0]
-
-    def approval(self, plan: Version | None, amended_by: str) -> Approval | None:
-        """People's approvals and amendments of a plan; None if there are none."""
-        if plan is None:
-            return None
-        with self._lock:
-            is_known, decision = plan in self._passed, self._passed.pop(plan, None)
-        if not is_known:
-            with suppress(StateFailed):
-                decision = self._decisions.of(plan)
-        amended = (amended_by, plan[1]) if amended_by else ("", 0)
-        if decision is None or decision.verdict != "approved":
-            return Approval("", 0, "", "", *amended) if amended_by else None
-        bound = decision.before, decision.after
-        return Approval(decision.by, decision.time_ms, *bound, *amended)
+        found = self._check(member, plan, real, made, created, together, others, to, undoes)
+        why, decision = found
+        decided_ms = 0 if decision is None else decision.time_ms
+        amended = (edited_by, plan[1]) if plan is not None and edited_by else ("", 0)
+        approval: Approval | None = None
+        if decision is not None and decision.verdict == "approved":
+            bound = decision.before, decision.after
+            approval = Approval(decision.by, decision.time_ms, *bound, *amended)
+        elif edited_by:
+            approval = Approval("", 0, "", "", *amended)
+        return Passed(why, approval, decided_ms)
 
     def is_approved(
         self, plan: Version | None, real: RelPath, made: Revision, *, created: bool

@@ -6,12 +6,12 @@ Invariants: only `Writer` writes; a plan that was refused stays pending; a plan 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from copydesk.desk.applying import Applying, Transactions
+from copydesk.desk.applying import Applying
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
-from copydesk.desk.checks import Approving, Edited, Findings, needs_person
+from copydesk.desk.checks import Edited, Findings, needs_person
 from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import (
@@ -39,7 +39,8 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.transaction import CreateJob, Job, Writer
+from copydesk.desk.steps import WriteRequest
+from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.request import (
     BlockDiff,
@@ -93,14 +94,10 @@ class FileDesk:
         self._drafting = Drafting(setting)
         self._notes = notes
         self._applying = Applying(setting, self._drafting, writer, notes)
-        approving = Approving(setting.decisions, setting.journal, setting.clock)
-        self._transactions = Transactions(
-            setting, self._drafting, self._applying, writer, approving
-        )
         self.history = History(setting)
         self.foreign = setting.foreign
-        self._undoing = Undoing(setting, self._drafting, self.history, writer, notes, approving)
-        self.review = Review(setting, self._drafting, self._applying, self._transactions)
+        self._undoing = Undoing(setting, self._drafting, self.history, writer, notes)
+        self.review = Review(setting, self._drafting, self._applying)
 
     @property
     def notes(self) -> NotesDesk:
@@ -139,18 +136,25 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
             declined = self._uncertain(member, drafted, terms)
-            if declined is None:
-                outcome = self._applying.write(member, plan, draft.base)
+            if declined is None and existing is None:
+                outcome = self._applying.write(member, plan, draft.base, is_stored=False)
                 if isinstance(outcome, Applied):
                     return outcome
                 refusal = outcome.refusal
-                declined = refusal.code
+        plan = self._reserved(plan, existing)
+        if terms.auto and declined is None and existing is not None:
+            outcome = self._applying.write(member, plan, draft.base)
+            if isinstance(outcome, Applied):
+                return outcome
+            refusal = outcome.refusal
+        if refusal is not None:
+            declined = refusal.code
+            plan = self._applying.await_person(plan, refusal)
         if not isinstance(plan.request, MoveFile | ChangeMode):
             is_block = isinstance(plan.request, BlockDiff)
             at = real(plan.request.path) if is_block else drafted.real
@@ -253,7 +257,7 @@ class FileDesk:
         Raises what `apply` raises, and InvalidArgs for no ids or one given twice; what a file
         refuses is returned as Withheld.
         """
-        return self._transactions.apply(member, tool, hunk_ids)
+        return self._applying.apply_all(member, tool, hunk_ids)
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit in the current file, even if other lines changed since.
@@ -336,8 +340,7 @@ class FileDesk:
         after = Snapshot(new, nothing.encoding)
         diff = unified(nothing, change, str(path), created=True)
         made = WholeRevision(nothing, change, after, diff)
-        job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
-        written = self._writer.write(job)
+        written = self._writer.create(self._job(member, tool, path), made)
         note_whole(self._set.bases, member, self._drafting.real(path), after)
         return Created(path, after, added, written.edit_id, diff)
 
@@ -359,16 +362,22 @@ class FileDesk:
         if not may_be_diff:
             check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
-
         real = self._drafting.real(path)
-        job = _OverwriteJob(
-            *(member, tool, path, (self._set.clock(), tool)),
-            known=known,
-            content=content + "\n" * added,
-            check=lambda: check_shown(self._set.bases, member, real),
-        )
+
+        def revise(now: Source) -> WholeRevision:
+            if (now.line_count, now.size) != known:
+                raise StatsMismatch(*known, now.line_count, now.size, now.version)
+            check_shown(self._set.bases, member, real)
+            base = now.whole()
+            text = whole_text(base, content + "\n" * added).replace("\r\n", "\n")
+            newline = base.dominant_newline
+            new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
+            change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
+            diff = unified(base, change, str(path))
+            return WholeRevision(base, change, base.edited(change), diff)
+
         try:
-            written = self._writer.write(job)
+            written = self._writer.edit(self._job(member, tool, path), revise)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
@@ -382,9 +391,19 @@ class FileDesk:
         old = base if base is not None else Snapshot.of(b"")
         diff = unified(old, change, str(path), created=base is None)
         made = WholeRevision(old, change, old.edited(change), diff)
-        caller = (member, tool, path, (self._set.clock(), tool))
-        job = CreateJob(*caller, revision=made) if base is None else _SameJob(*caller, made=made)
-        return self._writer.write(job).edit_id
+        job = self._job(member, tool, path)
+        if base is None:
+            return self._writer.create(job, made).edit_id
+
+        def same(now: Source) -> WholeRevision:
+            if now.digest != old.digest:
+                raise ContentChanged("the file or the plan changed since it was shown")
+            return made
+
+        return self._writer.edit(job, same).edit_id
+
+    def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
+        return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
         """New findings of checks in the text that the plan would write."""
@@ -445,39 +464,6 @@ class FileDesk:
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
-
-
-@dataclass(frozen=True, kw_only=True)
-class _OverwriteJob(Job[WholeRevision]):
-    """The write of a whole file that has `known` lines and bytes, if `check` does not raise."""
-
-    known: tuple[int, int]
-    content: str
-    check: Callable[[], None]
-
-    def revise(self, now: Source) -> WholeRevision:
-        if (now.line_count, now.size) != self.known:
-            raise StatsMismatch(*self.known, now.line_count, now.size, now.version)
-        self.check()
-        base = now.whole()
-        text = whole_text(base, self.content).replace("\r\n", "\n")
-        newline = base.dominant_newline
-        new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
-        change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
-        diff = unified(base, change, str(self.path))
-        return WholeRevision(base, change, base.edited(change), diff)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _SameJob(Job[WholeRevision]):
-    """The write of a change that was made beforehand, if the file is still the same."""
-
-    made: WholeRevision
-
-    def revise(self, now: Source) -> WholeRevision:
-        if now.digest != self.made.base.digest:
-            raise ContentChanged("the file or the plan changed since it was shown")
-        return self.made
 
 
 def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:

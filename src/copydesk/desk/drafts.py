@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from copydesk.desk.backends.api import Decisions, Journal, PlanStats, Registry
 from copydesk.desk.backends.snapshots import Note, Snapshots
-from copydesk.desk.checks import Checks
+from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Recovery, Turns
-from copydesk.desk.transaction import ATTEMPTS
+from copydesk.desk.transaction import attempted
 from copydesk.edit.draft import (
     Draft,
     Place,
@@ -51,7 +51,6 @@ from copydesk.edit.request import (
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
-    Failed,
     FileExists,
     FileNotFound,
     FileTooLarge,
@@ -62,7 +61,7 @@ from copydesk.errors import (
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import Named, OpenText, TargetMoved
+from copydesk.store.protocol import Named, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
@@ -94,6 +93,7 @@ class Setting:
     tally: PlanStats
     foreign: ForeignWrites
     members: Callable[[str, str], Member]
+    approving: Approving
     checks: Checks
     clock: Callable[[], int]
     ids: Callable[[], str]
@@ -223,14 +223,13 @@ class Drafting:
         check: Callable[[RelPath], None] = lambda real: None,
     ) -> T:
         """Like `at_hand`, without a member; `check` gets the real path."""
-        for _ in range(ATTEMPTS):
-            try:
-                with self.opened(request.path, request) as opened:
-                    check(opened.real)
-                    return make(opened.source)
-            except TargetMoved:
-                continue
-        raise Failed("read", "the file is changed by another program again and again")
+
+        def attempt() -> T:
+            with self.opened(request.path, request) as opened:
+                check(opened.real)
+                return make(opened.source)
+
+        return attempted(attempt, operation="read")
 
     def opened(self, path: RelPath, request: Request) -> AbstractContextManager[OpenText]:
         """Open the file, as far as the request needs it read."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, Kind, State, linked
-from copydesk.desk.checks import Approving
+from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, State, linked
 from copydesk.desk.drafts import Drafting, Setting
 from copydesk.desk.member import (
     Member,
@@ -25,7 +25,8 @@ from copydesk.desk.member import (
 )
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.transaction import ATTEMPTS, Job, Rewriting, Stopped, Writer, WriteRequest
+from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
+from copydesk.desk.transaction import Stopped, Writer, attempted
 from copydesk.edit.draft import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -38,7 +39,7 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
-from copydesk.store.protocol import ModeChanged, OpenText, Removed, TargetMoved
+from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
@@ -266,6 +267,25 @@ _SHOWN = 8
 """The most lines read to show the current text at the place of an edit."""
 
 
+@dataclass(frozen=True, slots=True)
+class _TakenBack:
+    """An edit and its inverse in the current file; `step` writes it, None if nothing is left."""
+
+    entry: Entry
+    back: _Back
+    at: RelPath
+    step: Step | None
+
+    @property
+    def created(self) -> bool:
+        """Whether there is no file, as after a deletion."""
+        return self.entry.kind == "remove"
+
+
+_Place = tuple[Text, tuple[int, int]]
+"""The current text at the place of an edit, and its lines."""
+
+
 class Undoing:
     """Undoes the edits of one workspace."""
 
@@ -276,63 +296,31 @@ class Undoing:
         history: History,
         writer: Writer,
         notes: LazyNotes,
-        approving: Approving,
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._history, self._writer = history, writer
-        self._notes, self._approving = notes, approving
+        self._notes = notes
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit, keeping later ones; EditNotFound, AccessDenied, else NotUndone."""
-        entry = self._set.journal.get(edit_id)
+        journal = self._set.journal
+        entry = journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
         member.permission.check("read", entry.path)  # the old text is restored, and shown
-        source = 0
         if entry.moved is not None:
             ends = {entry.path, entry.moved.other}
-            both = [one for one in self._set.journal.of_group(entry.group) if one.path in ends]
+            both = [one for one in journal.of_group(entry.group) if one.path in ends]
             entry = next((one for one in both if one.moved and not one.moved.is_source), entry)
-            source = next((one.edit_id for one in both if one.moved and one.moved.is_source), 0)
-        now_at = located(self._set.journal, entry).path
-        authorized(self._set.files, member, now_at, "write", "read")
-        seen: list[Text] = []
-        lines: list[tuple[int, int]] = []
-        job = _UndoJob(
-            *(member, tool, now_at, (self._set.clock(), tool)),
-            undoes=entry.edit_id,
-            undoes_source=source,
-            undoing=self,
-            entry=entry,
-            seen=seen,
-            lines=lines,
-        )
         if entry.kind == "notes":
-            return self._notes.desk.undo(job, entry, job.precondition)
-        try:
-            written = self._writer.write(job)
-        except FileNotFound:
-            return NotUndone(entry, self._drafting.missing(member, now_at))
-        except Refusal as refusal:
-            if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
-                raise
-            return NotUndone(entry, refusal, seen[0] if seen else None, *lines[:1])
-        made = written.made
-        after = made.after
-        if isinstance(after, Excerpt):
-            after = after.known_as(written.digest)
-        if entry.kind == "edit" and not entry.mode_changed:
-            change = line_change(made.base, made.change, own=False)
-            note = note_of_change(member.name, now_at, made.base, after, written.digest, change)
-            self._drafting.remember(after, now_at, [note])
-        elif entry.moved is not None:
-            back = MoveFile(now_at, entry.moved.other)
-            self._drafting.note_moved(member.name, now_at, back, made.base)
-        self._remove_directories(entry, now_at)
-        return Undone(
-            *(entry, made.base, made.change, after, made.diff, made.context, written.edit_id),
-            at=now_at,
-        )
+            at = located(journal, entry).path
+            authorized(self._set.files, member, at, "write", "read")
+            ticket = self._set.clock(), tool
+            job = WriteRequest(member, tool, at, ticket, undoes=entry.edit_id)
+            stands = partial(self.check_stands, member, entry, at)
+            return self._notes.desk.undo(job, entry, stands)
+        outcome = self._run(member, tool, entry, [entry])
+        return outcome if isinstance(outcome, NotUndone) else outcome[0]
 
     def undo_together(
         self, member: Member, tool: str, edit_id: int
@@ -344,12 +332,14 @@ class Undoing:
         if len(edits) < 2 or entry.kind == "notes":
             outcome = self.undo(member, tool, edit_id)
             return outcome if isinstance(outcome, NotUndone) else (outcome,)
-        for _ in range(ATTEMPTS):
-            with suppress(TargetMoved):
-                return self._together(member, tool, entry, edits)
-        raise Failed("write", "the files are changed by another program again and again")
+        return self._run(member, tool, entry, edits)
 
-    def _together(
+    def _run(
+        self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
+    ) -> tuple[Undone, ...] | NotUndone:
+        return attempted(lambda: self._attempt(member, tool, entry, edits), "files are")
+
+    def _attempt(
         self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
     ) -> tuple[Undone, ...] | NotUndone:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
@@ -367,31 +357,20 @@ class Undoing:
             undo = by.get(entry.edit_id) or max(by.values())
             return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
         paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_turn]
-        caller = member.name, tool
-        made: list[tuple[Entry, _Back, Rewriting]] = []
-        with self._set.turns.of_all(dict.fromkeys(paths, ticket), caller), ExitStack() as held:
+        made: list[_TakenBack] = []
+        seen: list[_Place] = []
+        with (
+            self._set.turns.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
+            ExitStack() as held,
+        ):
             at_work = entry
             try:
                 for at, own in files.items():
                     for at_work in own:
                         self.check_stands(member, at_work, at)
                         self.check_there(at_work)
-                    job = WriteRequest(member, tool, at, ticket)
-                    made += self._file_back(job, own, held)
-                together = [(file.real, back) for _, back, file in made]
-                for _, back, file in made:
-                    self._approving.check(
-                        *(member, None, file.real, back),
-                        created=file.opened is None,
-                        together=together,
-                        to=file.to,
-                        undoes=by,
-                    )
-                if not made:
-                    return ()
-                wanted = {file.key: file for *_, file in made}
-                group = self._set.ids() + self._set.ids()
-                entries = self._writer.write_all(group, tuple(wanted.values()))
+                    made += self._file_back(WriteRequest(member, tool, at, ticket), own, held, seen)
+                entries = self._written(member, made, by)
             except FileNotFound:
                 path = located(journal, at_work).path
                 return NotUndone(at_work, self._drafting.missing(member, path))
@@ -400,49 +379,69 @@ class Undoing:
             except Refusal as refusal:
                 if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                     raise
-                return NotUndone(at_work, refusal)
+                return NotUndone(at_work, refusal, *(seen[0] if seen else ()))
         written = {one.undoes: one for one in entries if not (one.moved and one.moved.is_source)}
-        for one, _, file in made:
-            if file.to is not None:
-                written[one.edit_id] = written[file.steps[0][0].undoes_source]
-        return tuple(self._noted(member, one, back, file.real, written) for one, back, file in made)
+        for each in made:
+            if isinstance(each.step, Move):
+                source = each.step.parts[0].job.undoes_source
+                written[each.entry.edit_id] = written[source]
+        told = [each for each in made if each.step is not None or len(edits) == 1]
+        return tuple(self._noted(member, each, written.get(each.entry.edit_id)) for each in told)
+
+    def _written(
+        self, member: Member, made: Sequence[_TakenBack], by: Mapping[int, int]
+    ) -> tuple[Entry, ...]:
+        """Pass the gate and write; nothing is checked but who may do it: the text was there."""
+        there = [each for each in made if each.step is not None]
+        together = [(each.at, each.back) for each in there]
+        for each in there:
+            self._set.approving.check(
+                *(member, None, each.at, each.back),
+                created=each.created,
+                together=together,
+                to=each.step.to if each.step else None,
+                undoes=by,
+            )
+        steps = tuple(dict.fromkeys(each.step for each in there if each.step is not None))
+        if not steps:
+            return ()
+        is_one = len(there) == 1 and not isinstance(steps[0], Move)
+        return self._writer.write(steps, "" if is_one else self._set.ids() + self._set.ids())
 
     def _file_back(
-        self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack
-    ) -> list[tuple[Entry, _Back, Rewriting]]:
+        self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack, seen: list[_Place]
+    ) -> list[_TakenBack]:
         """The inverses of the edits of one file, newest first, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
         first = texts[-1] if texts else None
+
+        def part(entry: Entry, back: _Back, source: int = 0) -> Part:
+            return Part(replace(job, undoes=entry.edit_id, undoes_source=source), back)
+
         if first is not None and first.kind == "remove":
             self._set.files.check_new(at)
             back = self.created_again(first)
-            step = replace(job, undoes=first.edit_id), back
-            return [(first, back, Rewriting(at, None, (step,), restores=first.removed))]
-        opened = self._opened(job, texts, held)
+            return [_TakenBack(first, back, at, Create(at, [part(first, back)], first.removed))]
+        opened = self._writer.opened_one(at, lambda: self._opening(at, texts), job, held)
         now = opened.source
         if first is not None and first.kind == "create":
             back = self.removed(replace(first, after=texts[0].after), at, now)
-            step = replace(job, undoes=first.edit_id), back
-            return [(first, back, Rewriting(at, opened, (step,), removes=True))]
-        found: list[tuple[Entry, _Back, Rewriting]] = []
-        steps: list[tuple[WriteRequest, _Back]] = []
+            return [_TakenBack(first, back, at, Remove(at, [part(first, back)], opened))]
+        backs: list[tuple[Entry, _Back]] = []
         text = now if len(texts) < 2 else Whole(now.whole())
         for one in texts:
-            back = self.back(one, at, text, [])
-            if back.change:
-                steps.append((replace(job, undoes=one.edit_id), back))
+            back = self._seen_back(one, at, text, seen)
+            backs.append((one, back))
             if isinstance(back.after, Snapshot):
                 text = Whole(back.after)
-        if steps:
-            whole = Rewriting(at, opened, tuple(steps))
-            backs = {step.undoes: back for step, back in steps}
-            found += [(one, backs[one.edit_id], whole) for one in texts if one.edit_id in backs]
+        parts = [part(one, back) for one, back in backs if back.change]
+        whole = edit(at, parts, opened) if parts else None
+        found = [_TakenBack(one, back, at, whole if back.change else None) for one, back in backs]
         for one in edits:
             if one.mode_changed is not None:
                 back = self.mode_back(one.mode_changed, at, now)
-                step = replace(job, undoes=one.edit_id), back
-                file = Rewriting(at, opened, (step,), mode=one.mode_changed.before)
-                found.append((one, back, file))
+                chmod = Chmod(at, part(one, back), opened, one.mode_changed.before)
+                found.append(_TakenBack(one, back, at, chmod))
         for one in edits:
             if one.moved is not None:
                 back, to = self.moved_back(one, now), one.moved.other
@@ -452,46 +451,47 @@ class Undoing:
                     for each in self._set.journal.of_group(one.group)
                     if each.path == to and each.moved and each.moved.is_source
                 )
-                step = replace(job, undoes=one.edit_id, undoes_source=source), back
-                found.append((one, back, Rewriting(at, opened, (step,), to=to)))
+                move = Move(at, part(one, back, source), opened, to)
+                found.append(_TakenBack(one, back, at, move))
         return found
 
-    def _opened(self, job: WriteRequest, texts: Sequence[Entry], held: ExitStack) -> OpenText:
-        """Open the file as far as its edits need; with hard links, take the inode lock too."""
+    def _opening(self, at: RelPath, texts: Sequence[Entry]) -> AbstractContextManager[OpenText]:
+        """Open the file as far as its edits need."""
         files, named = self._set.files, self._set.named
+        if not texts:
+            return files.unread(at)
+        if texts[-1].kind == "create":
+            return files.any_content(at, named)
+        return files.text(at, named)
 
-        def opening() -> AbstractContextManager[OpenText]:
-            if not texts:
-                return files.unread(job.path)
-            if texts[-1].kind == "create":
-                return files.any_content(job.path, named)
-            return files.text(job.path, named)
+    def _seen_back(self, entry: Entry, at: RelPath, now: Source, seen: list[_Place]) -> _Back:
+        """Like `back`; if that is refused, `seen` gets the current text at the place."""
+        lines: list[tuple[int, int]] = []
+        try:
+            return self.back(entry, at, now, lines)
+        except (ContentChanged, AmbiguousMatch):
+            start, stop = lines[0] if lines else (0, 0)
+            first = min(start, now.line_count)
+            last = min(max(first, stop), first + _SHOWN, now.line_count)
+            seen[:] = [(now.around(first, last), (first, last))]
+            raise
 
-        opened = held.enter_context(opening())
-        inode = opened.stamp.dev, opened.stamp.ino
-        if opened.stamp.nlink > 1:
-            held.enter_context(self._set.turns.of_inode(inode, job.ticket, job.caller))
-            opened = held.enter_context(opening())
-        if opened.real != job.path or (opened.stamp.dev, opened.stamp.ino) != inode:
-            raise TargetMoved()
-        return opened
-
-    def _noted(
-        self, member: Member, entry: Entry, back: _Back, at: RelPath, by: Mapping[int, Entry]
-    ) -> Undone:
+    def _noted(self, member: Member, each: _TakenBack, written: Entry | None) -> Undone:
         """Return the undone edit, and record its lines as shown to the member."""
-        written, after = by[entry.edit_id], back.after
-        if isinstance(after, Excerpt):
-            after = after.known_as(written.after)
+        entry, back, at, after = each.entry, each.back, each.at, each.back.after
+        digest = written.after if written is not None else ""
+        if isinstance(after, Excerpt) and digest:
+            after = after.known_as(digest)
         self._remove_directories(entry, at)
         if entry.moved is not None:
             self._drafting.note_moved(member.name, at, MoveFile(at, entry.moved.other), back.base)
         elif entry.kind == "edit" and not entry.mode_changed:
             change = line_change(back.base, back.change, own=False)
-            note = note_of_change(member.name, at, back.base, after, written.after, change)
+            digest = digest or after.digest
+            note = note_of_change(member.name, at, back.base, after, digest, change)
             self._drafting.remember(after, at, [note])
         told = entry, back.base, back.change, after, back.diff, back.context
-        return Undone(*told, written.edit_id, at=at)
+        return Undone(*told, written.edit_id if written is not None else 0, at=at)
 
     def _remove_directories(self, entry: Entry, at: RelPath) -> None:
         """Remove empty directories that were made for a file that is gone again."""
@@ -637,72 +637,6 @@ def _as_text(data: bytes, named: str | None) -> Snapshot:
         return Snapshot.of(data, named)
     except BinaryFile:
         return Snapshot(data, BYTES)
-
-
-_BACK: dict[Kind, Kind] = {"create": "remove", "remove": "create"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _UndoJob(Job["_Back"]):
-    """The write of an undo; if it is refused, `seen` and `lines` get the current text."""
-
-    undoing: Undoing
-    entry: Entry
-    seen: list[Text]
-    lines: list[tuple[int, int]]
-
-    @property
-    def kind(self) -> Kind:
-        """The opposite operation."""
-        return "edit" if self.entry.moved else _BACK.get(self.entry.kind, "edit")
-
-    @property
-    def to(self) -> RelPath | None:
-        return self.entry.moved.other if self.entry.moved else None
-
-    @property
-    def keeps_text(self) -> bool:
-        return bool(self.entry.moved or self.entry.mode_changed)
-
-    def mode_after(self, now: int) -> int | None:
-        change = self.entry.mode_changed
-        return None if change is None else change.before
-
-    @property
-    def is_whole_file(self) -> bool:
-        return self.entry.kind in _BACK
-
-    @property
-    def restores(self) -> Removed | None:
-        return self.entry.removed
-
-    def precondition(self) -> None:
-        self.undoing.check_stands(self.member, self.entry, self.path)
-
-    def revise(self, now: Source) -> _Back:
-        self.undoing.check_there(self.entry)
-        if self.entry.moved:
-            return self.undoing.moved_back(self.entry, now)
-        if self.entry.mode_changed:
-            return self.undoing.mode_back(self.entry.mode_changed, self.path, now)
-        if self.entry.kind == "create":
-            return self.undoing.removed(self.entry, self.path, now)
-        try:
-            return self.undoing.back(self.entry, self.path, now, self.lines)
-        except (ContentChanged, AmbiguousMatch):
-            start, stop = self.lines[0] if self.lines else (0, 0)
-            first = min(start, now.line_count)
-            last = min(max(first, stop), first + _SHOWN, now.line_count)
-            self.seen[:] = [now.around(first, last)]
-            self.lines[:] = [(first, last)]
-            raise
-
-    def create(self) -> _Back:
-        return (
-            self.undoing.created_again(self.entry)
-            if self.entry.kind == "remove"
-            else super().create()
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,251 +11,25 @@ overwritten. Locks are taken in the order of their keys, inodes after paths.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import reduce
-from itertools import zip_longest
 from threading import local
 from types import TracebackType
-from typing import Literal
 
 from copydesk.desk.backends.api import Entry, Journal, State
-from copydesk.errors import Busy, Failed, FileNotFound, Refusal
+from copydesk.desk.steps import Found, step_of
+from copydesk.errors import Busy, Failed, Refusal
 from copydesk.store.files import Files
 from copydesk.store.locks import Lanes, Ticket, inode_key
-from copydesk.store.protocol import (
-    NOBODY,
-    Caller,
-    Deadline,
-    Document,
-    Kept,
-    NotPutBack,
-    Piece,
-    Stamp,
-    TargetMoved,
-)
-from copydesk.text.change import ChangeSet
+from copydesk.store.protocol import NOBODY, Caller, Deadline, NotPutBack, TargetMoved
 from copydesk.text.relpath import RelPath
-
-
-def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
-    """Yield the new content; the store copies the unchanged parts of the old one."""
-    at = 0
-    for edit in change.edits:
-        yield Kept(at, edit.start)
-        yield edit.new
-        at = edit.stop
-    yield Kept(at, change.length)
-
 
 Inode = tuple[int, int]
 """A file's identity, whatever its name: device and inode."""
 
-How = Literal["written", "not written", "torn", "unknown"]
-"""What became of a file: it is as after the writes, or as before them; a write in place was
-interrupted; another program wrote to it, so that nobody can tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What became of the entries' file; `before` is its content without our writes."""
-
-    entries: tuple[Entry, ...]
-    how: How
-    stamp: Stamp | None = None
-    digest: str = ""
-    before: tuple[Piece, ...] = ()
-
-
-class Rollback:
-    """Rolls back writes in one workspace. Call its methods under the file's lock."""
-
-    def __init__(self, files: Files, lanes: Lanes, journal: Journal) -> None:
-        self._files, self._lanes, self._journal = files, lanes, journal
-
-    def look(self, entries: tuple[Entry, ...]) -> Found:
-        """Return the current state of the file that the entries wrote, oldest first.
-
-        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
-        for what may pass.
-        """
-        first, last = entries[0], entries[-1]
-        if first.kind == "notes":
-            return Found(entries, "unknown")
-        if first.moved is not None:
-            return self._look_at_move(entries)
-        path = first.path
-        try:
-            real, stamp, digest = self._at(path)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        if real != path:  # a link points to another file now
-            return Found(entries, "unknown")
-        if first.mode_changed is not None:
-            mode = None if stamp is None else stamp.mode & 0o7777
-            change = first.mode_changed
-            hows: dict[int | None, How] = {change.before: "not written", change.after: "written"}
-            return Found(entries, hows.get(mode, "unknown"), stamp, digest)
-        if digest == last.after:
-            back = tuple(kept_and_new(_inverse(entries)))
-            return Found(entries, "written", stamp, digest, back)
-        if digest == first.before:
-            return Found(entries, "not written", stamp, digest)
-        if stamp is None or self._journal.whole_of(first.edit_id) is None:
-            return Found(entries, "unknown", stamp, digest)
-        try:
-            document = self._files.read(path)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        if document.stamp != stamp:
-            raise TargetMoved()
-        before = self._torn(entries, document)
-        return Found(entries, "torn" if before else "unknown", stamp, digest, before or ())
-
-    def _at(self, path: RelPath) -> tuple[RelPath, Stamp | None, str]:
-        """The real path, the stamp and the digest of a file; None and empty if it is missing."""
-        try:
-            return self._files.digest(path)
-        except FileNotFound:
-            return path, None, ""
-
-    def _look_at_move(self, entries: tuple[Entry, ...]) -> Found:
-        """Tell which end of a move the file is at; `stamp` and `digest` are of the new end."""
-        source, target = entries
-        inode = source.moved.inode if source.moved else (0, 0)
-        try:
-            old_real, old, _ = self._at(source.path)
-            new_real, new, digest = self._at(target.path)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        if (old_real, new_real) != (source.path, target.path):
-            return Found(entries, "unknown")
-        stands_there = new is not None and (new.dev, new.ino) == inode
-        if old is not None and (new is None or (old.dev, old.ino) == inode):
-            linked = new if stands_there else None  # a move that links and unlinks was interrupted
-            return Found(entries, "not written", linked, digest)
-        if new is not None and (stands_there or (old is None and digest == target.after)):
-            return Found(entries, "written", new, digest)
-        return Found(entries, "unknown", new, digest)
-
-    def _move_back(self, found: Found) -> None:
-        """Move the file back to its old name, and remove the directories made for it."""
-        source, target = found.entries
-        assert found.stamp is not None, "only a file that stands there is moved back"
-        with self._files.stage_move(
-            *(target.path, source.path, found.stamp, found.digest),
-            expected_real=target.path,
-            expected_to=source.path,
-        ) as staged:
-            staged.commit()
-        self._files.remove_parents(target.path, target.made_directories)
-
-    def put_back(self, found: Found, inodes: Collection[Inode] = ()) -> None:
-        """Restore the content before, if known; TargetMoved, Refusal, NotPutBack leave it so."""
-        first, stamp = found.entries[0], found.stamp
-        if first.moved is not None:
-            if found.how == "written":
-                self._move_back(found)
-                return
-            target = found.entries[1]
-            if found.how == "not written" and stamp is not None:
-                self._files.remove(target.path, stamp, found.digest)
-            if found.how == "not written":
-                self._files.remove_parents(target.path, target.made_directories)
-            return
-        if first.mode_changed is not None:
-            if found.how == "written" and stamp is not None:
-                known = first.mode_changed.before, stamp, found.digest
-                with self._files.stage_chmod(first.path, *known) as staged:
-                    staged.commit()
-            return
-        if found.how == "written" and first.kind == "remove":
-            self._files.restore(
-                first.path, first.before, lambda: first.inverse.apply(b""), first.removed
-            )
-            return
-        if found.how in ("not written", "unknown") or stamp is None:
-            return
-        lane: AbstractContextManager[None] = nullcontext()
-        if stamp.nlink > 1 and (stamp.dev, stamp.ino) not in inodes:
-            lane = self._lanes.turn(inode_key(stamp.dev, stamp.ino), (first.time_ms, first.hunk_id))
-        with lane:
-            if first.kind == "create":
-                self._files.remove(first.path, stamp, found.digest, expected_real=first.path)
-                return
-            self._files.replace(
-                first.path,
-                stamp,
-                found.digest,
-                found.before,
-                before_in_place=lambda now: None,  # the journal has the content before our write
-                expected_real=first.path,
-            )
-
-    def _torn(self, entries: tuple[Entry, ...], document: Document) -> tuple[Piece, ...] | None:
-        """The old bytes of a file whose write in place was interrupted; None if it was not ours."""
-        whole = self._journal.whole_of(entries[0].edit_id)
-        age_ms = document.stamp.mtime_ns // 1_000_000 - entries[0].time_ms
-        if whole is None or not -CLOCKS_MS <= age_ms <= TORN_MS:
-            return None
-        return (whole,) if is_torn(document.data, whole, _inverse(entries)) else None
-
-
-_PASSING = ("EIO", "ENOMEM", "EMFILE", "ENFILE", "EBUSY", "EINTR", "EAGAIN", "ESTALE", "ETIMEDOUT")
-"""What the system says of faults that may be gone at the next look."""
-
-
-def _unknown(entries: tuple[Entry, ...], refusal: Refusal) -> Found:
-    """The state of a file that cannot be read; raises Failed if that may pass."""
-    if isinstance(refusal, Failed) and refusal.reason.startswith(_PASSING):
-        raise refusal
-    return Found(entries, "unknown")
-
-
-CLOCKS_MS = 2_000
-"""The largest difference allowed between the clocks of the file system and of this process."""
-
-
-def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
-    """Whether an interrupted write of `old`, with this `inverse`, can have left `data`.
-
-    Each byte is an old or a new one, and the size is between both.
-    """
-    if not min(len(old), inverse.length) <= len(data) <= max(len(old), inverse.length):
-        return False
-    at = was = 0
-    for edit in inverse.edits:
-        if not _mixed(data, old, at, was, edit.start - at):
-            return False
-        was += edit.start - at + len(edit.new)
-        at = edit.stop
-    return _mixed(data, old, at, was, inverse.length - at) and (
-        data[inverse.length :] == old[inverse.length : len(data)]
-    )
-
-
-def _mixed(data: bytes, old: bytes, at: int, was: int, count: int) -> bool:
-    """Whether each byte at `at` is one from `was` or one that was there before."""
-    found = data[at : at + count]
-    moved, stood = old[was : was + len(found)], old[at : at + len(found)]
-    return found in (moved, stood) or all(
-        byte in pair for byte, *pair in zip_longest(found, moved, stood)
-    )
-
-
-def _inverse(entries: tuple[Entry, ...]) -> ChangeSet:
-    """The change from the text after all entries to the one before them."""
-    return reduce(
-        lambda back, entry: back.then(entry.inverse), entries[-2::-1], entries[-1].inverse
-    )
-
-
 LEFT_OVER_MS = 60_000
 """From this age on, a temporary file belongs to no running write."""
-
-TORN_MS = 60_000
-"""The longest time after making its entries that a group may begin to write in place."""
 
 LIVING_SECONDS = 0.5
 """How long a start waits in all for locks of others; who still holds one then is alive."""
@@ -288,9 +62,8 @@ class Settled:
 class Recovery:
     """Settles the open entries of one workspace."""
 
-    def __init__(self, files: Files, lanes: Lanes, journal: Journal, rollback: Rollback) -> None:
+    def __init__(self, files: Files, lanes: Lanes, journal: Journal) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
-        self._rollback = rollback
 
     def run(self) -> tuple[Settled, ...]:
         """Recover all open entries and return their outcomes; running writes stay open."""
@@ -372,15 +145,15 @@ class Recovery:
     ) -> tuple[Settled, ...]:
         """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
         chains = _by_path(entries)
-        moves = [self._rollback.look(one) for one in chains if one[0].moved]
-        found = [self._rollback.look(one) for one in chains if not one[0].moved] + moves
+        moves = [self._look(one) for one in chains if one[0].moved]
+        found = [self._look(one) for one in chains if not one[0].moved] + moves
         if not begun_back and all(each.how == "written" for each in found):
             for each in found:
                 self._sweep(each.entries)
             self._close(entries, "done")
             return tuple(Settled(entry, "done") for entry in entries)
         for each in reversed(found):
-            self._rollback.put_back(each, inodes)
+            self._put_back(each, inodes)
             self._sweep(each.entries)
             first = each.entries[0]
             self._files.remove_parents(first.path, first.made_directories)
@@ -390,6 +163,18 @@ class Recovery:
         self._close(unsure, "unsure")
         self._close([entry for entry in entries if entry not in unsure], "failed")
         return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
+
+    def _look(self, entries: tuple[Entry, ...]) -> Found:
+        return step_of(entries[0]).look(self._files, self._journal, entries)
+
+    def _put_back(self, found: Found, inodes: Collection[Inode]) -> None:
+        """Restore a file, with the lock of its inode if it has several names."""
+        first, stamp = found.entries[0], found.stamp
+        lane: AbstractContextManager[None] = nullcontext()
+        if stamp is not None and stamp.nlink > 1 and (stamp.dev, stamp.ino) not in inodes:
+            lane = self._lanes.turn(inode_key(stamp.dev, stamp.ino), (first.time_ms, first.hunk_id))
+        with lane:
+            step_of(first).put_back(self._files, found)
 
     def _close(self, entries: Sequence[Entry], state: State) -> None:
         if entries:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Literal, NamedTuple, TypeVar
 
-from copydesk.desk.applying import Applying, Transactions
+from copydesk.desk.applying import Applying
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
 from copydesk.desk.checks import Edited, after_of, before_of, lapse, needs_person
 from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of
@@ -392,11 +392,8 @@ class Rights(NamedTuple):
 class Review:
     """The reviewers' operations in one workspace. Thread-safe."""
 
-    def __init__(
-        self, setting: Setting, drafting: Drafting, applying: Applying, transactions: Transactions
-    ) -> None:
-        self._set, self._drafting = setting, drafting
-        self._applying, self._transactions = applying, transactions
+    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
+        self._set, self._drafting, self._applying = setting, drafting, applying
         self._standing = Standing(setting, drafting, applying)
         self._amending = Amending(setting, drafting, applying)
 
@@ -650,7 +647,7 @@ class Review:
     def _written(self, plans: tuple[Plan, ...]) -> Applied | Rejected | Transacted | Withheld:
         if len(plans) == 1:
             return self._applying.write(self._owner(plans[0]), plans[0])
-        return self._transactions.write(plans, self._owner)
+        return self._applying.write_all(plans, self._owner)
 
     def _owner(self, plan: Plan) -> Member:
         return self._set.members(plan.owner, plan.toolset)

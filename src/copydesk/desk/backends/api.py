@@ -351,6 +351,9 @@ Run = tuple[int, int]
 Version = tuple[str, int]
 """A version of a plan: its id, and when it was prepared (ms since 1970)."""
 
+Tied = tuple[str, int, int]
+"""A version of a plan, and when the decision on it was taken (ms since 1970), 0 for none."""
+
 Missing = Literal["unknown", "pruned", "replaced"]
 """Why an entry is missing: the id was never given, is too old, or its journal was lost."""
 
@@ -420,11 +423,12 @@ class Journal(Protocol):
         """Record an intended or finished write durably; return its id."""
         ...
 
-    def open_all(self, entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
         """Record several intended writes durably, all or none; return their ids.
 
         The `plans` that are written are tied to their entries, so that they end with them. Raises
-        HunkNotFound if one has ended, was prepared anew, or is being written already.
+        HunkNotFound if one has ended, was prepared anew, or is being written already, and
+        TargetMoved if it was decided on in another way meanwhile.
         """
         ...
 

@@ -29,6 +29,7 @@ from copydesk.desk.backends.api import (
     PlanOutcome,
     Run,
     State,
+    Tied,
     UnknownRecord,
     Verdict,
     Version,
@@ -349,14 +350,17 @@ class SqliteJournal:
     def open(self, entry: Entry) -> int:
         return self.open_all((entry,))[0]
 
-    def open_all(self, entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
         rows = [_row(entry) for entry in entries]
         with self._db.writing(flushed=True) as db:
             first = self._last_id(db) + 1
             for at, row in enumerate(rows):
                 db.execute(_INSERT, (first + at, *row))
             ids = {entry.hunk_id: first + at for at, entry in enumerate(entries)}
-            for hunk_id, created_ms in plans:
+            for hunk_id, created_ms, decided_ms in plans:
+                decision = (hunk_id, created_ms)
+                if (db.execute(_DECIDED_MS, decision).get or 0) != decided_ms:
+                    raise TargetMoved
                 db.execute(_TIE, (ids[hunk_id], hunk_id, created_ms))
                 if not db.changes():
                     raise HunkNotFound(hunk_id, _how_ended(db, hunk_id))
@@ -643,6 +647,7 @@ def _how_ended(db: Connection, hunk_id: str) -> str:
     return "unknown" if found is None else found[0] or "expired"
 
 
+_DECIDED_MS = "SELECT time_ms FROM decisions WHERE hunk_id = ? AND prepared_ms = ?"
 _TIE = "UPDATE plans SET tx = ? WHERE id = ? AND created_ms = ? AND ended IS NULL AND tx IS NULL"
 _UNTIE = "UPDATE plans SET tx = NULL WHERE tx = ?"
 _END = (

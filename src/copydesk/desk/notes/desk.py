@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
-from copydesk.desk.backends.api import Entry, State
-from copydesk.desk.checks import Approving
+from copydesk.desk.backends.api import Entry
+from copydesk.desk.checks import Passed
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.desk.outcome import NotUndone, Undone, WholeRevision
 from copydesk.desk.recovery import Settled
-from copydesk.desk.transaction import ATTEMPTS, Rewriting, Stopped, Writer, WriteRequest
+from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
+from copydesk.desk.transaction import ATTEMPTS, Stopped, Writer
 from copydesk.edit.draft import Plan
 from copydesk.edit.notes.grammar import BlockHunk, is_address, parse_block_diff, select
 from copydesk.edit.notes.plan import (
@@ -38,7 +40,6 @@ from copydesk.errors import (
     Failed,
     InvalidArgs,
     Refusal,
-    check_cancelled,
 )
 from copydesk.store.notes.protocol import (
     CONTAINERS,
@@ -51,7 +52,6 @@ from copydesk.store.notes.protocol import (
     NoteBlock,
     Notebook,
     NoteStore,
-    NotesTorn,
     Prepared,
     Update,
     WrongBlockKind,
@@ -146,6 +146,10 @@ class BlocksWritten:
 
 def _nothing() -> None:
     """Do nothing, as the default of a hook."""
+
+
+def _nothing_of(path: RelPath) -> FileEdit:
+    return FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
 
 
 class _Moved(Exception):
@@ -289,7 +293,6 @@ class NotesDesk:
 
     def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
         self._set, self._writer, self._notes = setting, writer, notes
-        self._approving = Approving(setting.decisions, setting.journal, setting.clock)
         self.reading = NoteReader(notes)
 
     def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
@@ -307,6 +310,8 @@ class NotesDesk:
         plan: Plan,
         precondition: Callable[[], None],
         after_commit: Callable[[], None],
+        *,
+        is_stored: bool = True,
     ) -> BlockDraft:
         """Apply a plan once; `precondition` and `after_commit` as in `_write`.
 
@@ -314,7 +319,8 @@ class NotesDesk:
         """
         path = plan.request.path
         ticket = plan.created_ms, plan.id
-        job = WriteRequest(member, plan.tool, path, ticket, plan.id, edited_by=plan.edited_by)
+        by, place = plan.edited_by, (member, plan.tool, path, ticket, plan.id)
+        job = WriteRequest(*place, edited_by=by, is_stored=is_stored)
         return _done(
             self._write(job, lambda: self._planned(member, plan), precondition, after_commit)
         )
@@ -341,8 +347,7 @@ class NotesDesk:
                 raise
             return NotUndone(entry, refusal)
         documents = made.ready.documents
-        nothing = FileEdit(entry.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
-        first = joined(documents) if documents else nothing
+        first = joined(documents) if documents else _nothing_of(entry.path)
         found = texts_digest(made.ready.prepared.before)
         return Undone(
             entry,
@@ -484,7 +489,10 @@ class NotesDesk:
         precondition: Callable[[], None] = _nothing,
         after_commit: Callable[[], None] = _nothing,
     ) -> BlocksWritten:
-        """Write the result of `make`, retried if notes change; both hooks run locked."""
+        """Write the result of `make`, retried if notes change; both hooks run locked.
+
+        `after_commit` runs if there was nothing to write.
+        """
         changed: ContentChanged | None = None
         for _ in range(ATTEMPTS):
             ready = make()
@@ -545,26 +553,31 @@ class NotesDesk:
         ):
             precondition()
             self._notes.check(job.member.now(), "write", paths)
-            self._approve(job, ready)
+            passed = self._approved(job, ready)
             home = self._notes.home(job.member)
             changes_nothing = ready.draft is not None and not ready.draft.plan.operations
-            if ready.documents and home.in_files:
-                made = self._in_files(job, ready, held)
-            elif changes_nothing or home.in_files:
-                made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
-            else:
-                made = self._in_store(job, ready)
+            try:
+                if ready.documents and home.in_files:
+                    made = self._in_files(job, ready, passed, held)
+                elif changes_nothing or home.in_files:
+                    made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
+                else:
+                    made = self._in_store(job, ready, passed)
+            except Stopped as stopped:
+                if isinstance(stopped.refusal, ContentChanged) and not home.in_files:
+                    raise _Moved(stopped.refusal) from None
+                raise stopped.refusal from None
             if not made.edit_ids:
                 after_commit()
             return made
 
-    def _approve(self, job: WriteRequest, ready: Ready) -> None:
+    def _approved(self, job: WriteRequest, ready: Ready) -> Passed:
         """Raise if the policy wants a person's approval and these texts have none."""
         if not ready.documents:
-            return
+            return Passed(None, None, 0)
         reals = [self._set.files.resolve(one.path) for one in ready.documents]
         whole = joined(ready.documents)
-        self._approving.check(
+        return self._set.approving.check(
             job.member,
             job.plan,
             reals[0],
@@ -572,21 +585,24 @@ class NotesDesk:
             created=whole.created,
             others=reals[1:],
             undoes=(job.undoes,),
+            edited_by=job.edited_by,
         )
 
-    def _in_files(self, job: WriteRequest, ready: Ready, held: ExitStack) -> BlocksWritten:
+    def _in_files(
+        self, job: WriteRequest, ready: Ready, passed: Passed, held: ExitStack
+    ) -> BlocksWritten:
         documents = {self._set.files.resolve(one.path): one for one in ready.documents}
         opened = self._opened(job, documents, held)
-        rewritings: list[Rewriting] = []
+        steps: list[Step] = []
         for real, one in sorted(documents.items(), key=lambda pair: str(pair[0])):
             revision = WholeRevision(one.base, one.change, one.after, one.diff)
             self._set.bases.keep(one.after, real)
-            each = replace(job, path=one.path), revision
-            rewritings.append(Rewriting(real, opened.get(real), (each,)))
-        try:
-            entries = self._writer.write_all(self._set.ids() + self._set.ids(), rewritings)
-        except Stopped as stopped:
-            raise stopped.refusal from None
+            is_first = not steps  # one plan is tied once
+            own = replace(job, path=one.path, is_stored=job.is_stored and is_first)
+            parts = (Part(own, revision, passed.approval, passed.decided_ms),)
+            there = opened.get(real)
+            steps.append(Create(real, parts) if there is None else edit(real, parts, there))
+        entries = self._writer.write(steps, self._set.ids() + self._set.ids())
         edit_ids = tuple(entry.edit_id for entry in entries)
         try:
             done = self._notes.store(job.member).execute(ready.prepared)
@@ -597,57 +613,39 @@ class NotesDesk:
     def _opened(
         self, job: WriteRequest, documents: dict[RelPath, FileEdit], held: ExitStack
     ) -> dict[RelPath, OpenText]:
-        there = [real for real, document in documents.items() if not document.created]
-        opened = {real: self._open(real, held) for real in there}
+        files, named = self._set.files, self._set.named
+        there = {
+            real: partial(files.text, real, named)
+            for real, document in documents.items()
+            if not document.created
+        }
+        found: dict[RelPath, OpenText] = {}
         inodes: dict[tuple[int, int], RelPath] = {}
-        for real, text in opened.items():
-            inode = (text.stamp.dev, text.stamp.ino)
+        for real, one in self._writer.opened(there, job.ticket, job.caller, held).items():
+            if isinstance(one, Refusal):
+                raise one
+            inode = (one.stamp.dev, one.stamp.ino)
             if inodes.setdefault(inode, real) != real:
                 raise Failed("write several documents", f"{real} and {inodes[inode]} are one file")
-        linked = sorted(i for i, real in inodes.items() if opened[real].stamp.nlink > 1)
-        for inode in linked:
-            held.enter_context(self._set.turns.of_inode(inode, job.ticket, job.caller))
-        for inode in linked:
-            real = inodes[inode]
-            opened[real] = self._open(real, held)
-            if (opened[real].stamp.dev, opened[real].stamp.ino) != inode:
+            if one.source.digest != documents[real].base.digest:
                 raise TargetMoved()
-        if any(opened[real].source.digest != documents[real].base.digest for real in there):
-            raise TargetMoved()
-        return opened
+            found[real] = one
+        return found
 
-    def _open(self, real: RelPath, held: ExitStack) -> OpenText:
-        opened = held.enter_context(self._set.files.text(real, self._set.named))
-        if opened.real != real:
-            raise TargetMoved()
-        return opened
-
-    def _in_store(self, job: WriteRequest, ready: Ready) -> BlocksWritten:
+    def _in_store(self, job: WriteRequest, ready: Ready, passed: Passed) -> BlocksWritten:
         """Let the store write; journal the entry before, and its undo after."""
-        journal = self._set.journal
-        check_cancelled()
-        plans = [] if job.plan is None else [job.plan]
-        (edit_id,) = journal.open_all([self._entry(job, ready)], plans)
-        try:
-            done = self._notes.store(job.member).execute(
-                ready.prepared, lambda undo: journal.keep_undo(edit_id, undo)
-            )
-        except NotesTorn:
-            self._close(edit_id, "unsure")
-            raise
-        except ContentChanged as changed:
-            self._close(edit_id, "failed")
-            raise _Moved(changed) from None
-        except Refusal:
-            self._close(edit_id, "failed")
-            raise
-        journal.keep_undo(edit_id, done.undo)
-        self._close(edit_id, "done")
-        return BlocksWritten(ready, done, (edit_id,))
+        journal, done = self._set.journal, list[ChangesDone]()
 
-    def _close(self, edit_id: int, state: State) -> None:
-        with suppress(Refusal):  # recovery cannot ask the store: it says that nobody can tell
-            self._set.journal.close_all([edit_id], state)
+        def write(edit_id: int) -> None:
+            keep = partial(journal.keep_undo, edit_id)
+            done.append(self._notes.store(job.member).execute(ready.prepared, keep))
+            with suppress(Refusal):  # the last of what was recorded while it wrote stays
+                keep(done[0].undo)
+
+        made = joined(ready.documents) if ready.documents else _nothing_of(ready.path)
+        part = Part(job, made, passed.approval, passed.decided_ms)
+        (entry,) = self._writer.write((InStore(self._entry(job, ready), part, write),))
+        return BlocksWritten(ready, done[0], (entry.edit_id,))
 
     def _entry(self, job: WriteRequest, ready: Ready) -> Entry:
         """The journal entry of a write by a store; recovery has no file to compare."""
@@ -666,7 +664,6 @@ class NotesDesk:
             hunk_id=job.hunk_id,
             undoes=job.undoes,
             why=job.member.why,
-            approval=self._approving.approval(job.plan, job.edited_by),
         )
 
     def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:

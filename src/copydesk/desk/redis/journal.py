@@ -29,7 +29,7 @@ from copydesk.desk.backends.api import (
     Outlook,
     Run,
     State,
-    Version,
+    Tied,
     compress,
     days_left,
     decode,
@@ -43,6 +43,7 @@ from copydesk.desk.backends.api import (
 from copydesk.desk.redis.leases import Leases, Script, Server, script
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.locks import held_at_fork
+from copydesk.store.protocol import TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -88,8 +89,9 @@ class RedisJournal:
         """Record an intended write; return its id. Raises TurnLost, ServerFailed."""
         return self.open_all((entry,))[0]
 
-    def open_all(self, entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
-        return self._open(entries, self._leases.fenced, OPEN, dict(plans))
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
+        tied = {hunk_id: (created_ms, decided_ms) for hunk_id, created_ms, decided_ms in plans}
+        return self._open(entries, self._leases.fenced, OPEN, tied)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record again entries that the server lost, without checking leases."""
@@ -100,20 +102,22 @@ class RedisJournal:
         entries: Sequence[Entry],
         send: Callable[..., list[Any]],
         script: Script,
-        plans: dict[str, int],
+        plans: dict[str, tuple[int, int]],
     ) -> tuple[int, ...]:
         self._send()
         marks = [token_hex(8) for _ in entries]
         arguments = [
             part
             for entry, mark in zip(entries, marks, strict=True)
-            for part in (*_arguments(entry), plans.pop(entry.hunk_id, ""), mark)
+            for part in (*_arguments(entry), *plans.pop(entry.hunk_id, ("", 0)), mark)
         ]
         with self._lock:
             highest = self._highest
         minutes = minutes_since_2020(entries[0].time_ms) if entries else 0
         reply = send(script, highest, minutes, *arguments)
         if reply and isinstance(reply[0], bytes):
+            if not reply[1]:
+                raise TargetMoved
             raise HunkNotFound(reply[0].decode(), reply[1].decode())
         found = tuple(reply)
         day = entries[0].time_ms // DAY_MS if entries else self._day

@@ -133,12 +133,15 @@ end
 
 ---- record
 -- The highest id that the caller knows, the minutes since 2020, and of each entry fixed, inverse,
--- diff, path, hunk, group, undoes, time, member, when its plan was prepared or nothing, mark: their
--- ids; or the id of a plan that may not be written, and why.
+-- diff, path, hunk, group, undoes, time, member, when its plan was prepared or nothing and when that
+-- was decided on, mark: their ids; or the id of a plan that may not be written, and why, nothing if
+-- it was decided on meanwhile.
 -- Ids begin at the minutes: nobody knows which ids were given before by a server that lost them.
-for at = A + 3, #ARGV, 11 do
+for at = A + 3, #ARGV, 12 do
   local hunk, created = ARGV[at + 4], ARGV[at + 9]
   if created ~= '' then
+    local decided = redis.call('HGET', p .. 'decision:' .. hunk .. ' ' .. created, 'time') or '0'
+    if decided ~= ARGV[at + 10] then return {hunk, ''} end
     local ended, tx = unpack(redis.call('HMGET', p .. 'plan:' .. hunk, 'ended', 'tx'))
     if ended or tx or tonumber(redis.call('ZSCORE', p .. 'waiting', hunk) or 0) ~= tonumber(created)
     then
@@ -153,9 +156,9 @@ if given < highest or given < 0 then
   redis.call('SET', p .. 'edit', given)
   redis.call('SET', p .. 'first', given + 1)
 end
-for at = A + 3, #ARGV, 11 do
-  local fixed, inverse, diff, path, hunk, group, undoes, time, member, created, mark =
-    unpack(ARGV, at, at + 10)
+for at = A + 3, #ARGV, 12 do
+  local fixed, inverse, diff, path, hunk, group, undoes, time, member, created, decided, mark =
+    unpack(ARGV, at, at + 11)
   local id = redis.call('INCR', p .. 'edit')
   redis.call('HSET', p .. 'e:' .. id, 'fixed', fixed, 'inverse', inverse, 'diff', diff,
     'state', 'open', 'path', path, 'hunk', hunk, 'group', group, 'undoes', undoes,
