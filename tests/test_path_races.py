@@ -393,7 +393,7 @@ def test_a_link_that_turns_while_the_file_is_read_is_checked_again(
         text = opened.files.text
 
         @contextmanager
-        def turning(path: RelPath, named: Named) -> Generator[OpenText]:
+        def turning(path: RelPath, named: Named, *_: object) -> Generator[OpenText]:
             with text(path, named) as found:
                 (tmp_path / "link").unlink()
                 (tmp_path / "link").symlink_to("private/f")
@@ -424,7 +424,7 @@ def test_what_a_link_leads_to_after_it_was_allowed_is_not_shown(
         text = opened.files.text
 
         @contextmanager
-        def turned(path: RelPath, named: Named) -> Generator[OpenText]:
+        def turned(path: RelPath, named: Named, *_: object) -> Generator[OpenText]:
             monkeypatch.undo()
             link.unlink()
             link.symlink_to("private/f")

@@ -248,7 +248,7 @@ def test_of_the_plans_of_two_members_each_knows_the_lines_of_its_own(room: Room)
         arguments = {"path": "a", "range": str(line), "content": f"{member}\n"}
         hunks.append(opened.call(member, "prepare_file_range_edit", arguments).fields["hunk_id"])
     plans = tuple(opened.registry.get(str(hunk), 0) for hunk in hunks)
-    opened.desk._transactions.write(plans, lambda plan: opened.member(plan.owner))
+    opened.desk._applying.write_all(plans, lambda plan: opened.member(plan.owner))
     assert room.read("a") == BASE.replace("line 2\n", "local\n").replace("line 9\n", "eve\n")
     assert unshown(room, "a") == [(8, 9)]
     assert unshown(room, "a", "eve") == [(1, 2)]

@@ -52,7 +52,7 @@ from copydesk.desk.steps import (
     WriteRequest,
     edit,
 )
-from copydesk.desk.transaction import Stopped, Writer, attempted
+from copydesk.desk.transaction import Stopped, Writer, attempted, directory_moves, files_move
 from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
 from copydesk.edit.request import (
     BlockDiff,
@@ -274,7 +274,7 @@ class Applying:
         for plan in plans:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        outcome = self._run(plans, owner)
+        outcome = self._run(plans, owner, is_group=True)
         if not outcome.refused:
             return outcome.transacted(plans)
         contexts = {hunk_id: how for one in outcome.files for hunk_id, how in one.contexts.items()}
@@ -417,11 +417,17 @@ class Applying:
         base: Text | None = None,
         *,
         is_stored: bool = True,
+        is_group: bool = False,
     ) -> _Outcome:
-        """Write the plans, all or none; `base` is the base text of the only one, if loaded."""
-        what = "file is" if len(plans) == 1 else "files are"
-        work = partial(self._attempt, plans, owner, base, is_stored=is_stored)
-        outcome = attempted(work, what)
+        """Write the plans, all or none; `base` is the base text of the only one, if loaded.
+
+        `is_group`: they get the id of a transaction even if there is only one.
+        """
+        over = None if len(plans) == 1 else files_move
+        if isinstance(plans[0].request, MoveFile) and len(plans) == 1:
+            over = partial(directory_moves, "write")
+        work = partial(self._attempt, plans, owner, base, is_stored=is_stored, is_group=is_group)
+        outcome = attempted(work, over)
         for one in outcome.files:
             for plan in one.plans:
                 if not outcome.refused and one.contexts[plan.id] == "fuzz":
@@ -429,7 +435,13 @@ class Applying:
         return outcome
 
     def _attempt(
-        self, plans: tuple[Plan, ...], owner: Owner, base: Text | None, *, is_stored: bool
+        self,
+        plans: tuple[Plan, ...],
+        owner: Owner,
+        base: Text | None,
+        *,
+        is_stored: bool,
+        is_group: bool,
     ) -> _Outcome:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
@@ -464,10 +476,10 @@ class Applying:
             if refused:
                 return outcome
             steps = [step for file in opened for step in file.steps(owner, is_stored=is_stored)]
-            several = len(plans) > 1 or any(isinstance(step, Move) for step in steps)
+            is_group = is_group or any(isinstance(step, Move) for step in steps)
             try:
                 if steps:
-                    outcome.group = self._set.ids() + self._set.ids() if several else ""
+                    outcome.group = self._set.ids() + self._set.ids() if is_group else ""
                     outcome.entries = self._writer.write(steps, outcome.group)
             except Stopped as stopped:
                 outcome.stopped = stopped.refusal
@@ -510,7 +522,7 @@ class Applying:
     ) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
         wanted = {
-            real: partial(self._drafting.opened, real, file.plans[0].request)
+            real: partial(self._drafting.opened, real, file.plans[0].request, ())
             for real, file in sorted(files.items(), key=lambda pair: str(pair[0]))
         }  # not a move or change of mode, if there is another plan
         caller = first.owner, first.tool
@@ -672,7 +684,7 @@ class Applying:
                 for plan, draft in zip(plans, drafts, strict=True)
             ]
             note = note_of_change(name, file.real, base, after, digest, *changes)
-            self._set.bases.note_shown(note)
+            self._drafting.remember(after, file.real, [note])
 
 
 def _nothing() -> None:

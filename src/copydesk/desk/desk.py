@@ -60,6 +60,7 @@ from copydesk.errors import (
     BinaryFile,
     ContentChanged,
     FileNotFound,
+    HunkNotFound,
     InvalidArgs,
     Refusal,
     StatsMismatch,
@@ -142,6 +143,8 @@ class FileDesk:
         if terms.auto:
             declined = self._uncertain(member, drafted, terms)
             if declined is None and existing is None:
+                while self._is_taken(plan.id):
+                    plan = replace(plan, id=self._set.ids())
                 outcome = self._applying.write(member, plan, draft.base, is_stored=False)
                 if isinstance(outcome, Applied):
                     return outcome
@@ -453,6 +456,14 @@ class FileDesk:
         if (plan.tool, plan.toolset) != (tool, member.toolset):
             raise WrongMode(hunk_id, plan.tool, tool)
         return plan
+
+    def _is_taken(self, hunk_id: str) -> bool:
+        """Whether a plan has, or had, this id."""
+        try:
+            self._set.registry.get(hunk_id, self._set.clock())
+        except HunkNotFound as gone:
+            return gone.reason != "unknown"
+        return True
 
     def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
         """Store the plan under a new id, or in place of `existing`."""

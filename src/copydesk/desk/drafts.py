@@ -51,6 +51,7 @@ from copydesk.edit.request import (
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
+    Failed,
     FileExists,
     FileNotFound,
     FileTooLarge,
@@ -66,6 +67,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
+from copydesk.text.search import Sought
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
 from copydesk.text.unified import renamed, unified
@@ -229,16 +231,19 @@ class Drafting:
                 check(opened.real)
                 return make(opened.source)
 
-        return attempted(attempt, operation="read")
+        why = "the file is changed by another program again and again"
+        return attempted(attempt, lambda: Failed("read", why))
 
-    def opened(self, path: RelPath, request: Request) -> AbstractContextManager[OpenText]:
-        """Open the file, as far as the request needs it read."""
+    def opened(
+        self, path: RelPath, request: Request, sought: Sequence[Sought] | None = None
+    ) -> AbstractContextManager[OpenText]:
+        """Open the file, as far as the request needs it read; `sought` is found on the way."""
         files, named = self._set.files, self._set.named
         if isinstance(request, MoveFile | ChangeMode):
             return files.unread(path)
         if isinstance(request, DeleteFile):
             return files.any_content(path, named)
-        return files.text(path, named, sought_by(request))
+        return files.text(path, named, sought_by(request) if sought is None else sought)
 
     def nothing_at(self, path: RelPath) -> Snapshot:
         """The empty text of a file that does not exist yet."""

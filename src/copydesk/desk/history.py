@@ -26,7 +26,7 @@ from copydesk.desk.member import (
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, attempted
+from copydesk.desk.transaction import Stopped, Writer, attempted, files_move
 from copydesk.edit.draft import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -337,7 +337,8 @@ class Undoing:
     def _run(
         self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
     ) -> tuple[Undone, ...] | NotUndone:
-        return attempted(lambda: self._attempt(member, tool, entry, edits), "files are")
+        over = files_move if len(edits) > 1 else None
+        return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
     def _attempt(
         self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
@@ -345,14 +346,18 @@ class Undoing:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         journal, ticket = self._set.journal, (self._set.clock(), tool)
         files: dict[RelPath, list[Entry]] = {}
+        places: dict[int, RelPath] = {}
         by = {one.edit_id: taken_back_by(journal, one.edit_id) for one in edits}
         gone = {one.path for one in edits if one.kind == "create" and by[one.edit_id]}
         for one in reversed(edits):
             if not by[one.edit_id] and one.path not in gone:
-                at = located(journal, one).path
+                at = places[one.edit_id] = located(journal, one).path
                 member.permission.check("read", one.path)
-                authorized(self._set.files, member, at, "write", "read")
-                files.setdefault(at, []).append(one)
+                real = authorized(self._set.files, member, at, "write", "read")
+                if real != at and one.kind == "create":
+                    why = "the file was changed since it was created"
+                    return NotUndone(one, ContentChanged(why))
+                files.setdefault(real, []).append(one)
         if not files:
             undo = by.get(entry.edit_id) or max(by.values())
             return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
@@ -367,7 +372,7 @@ class Undoing:
             try:
                 for at, own in files.items():
                     for at_work in own:
-                        self.check_stands(member, at_work, at)
+                        self.check_stands(member, at_work, places[at_work.edit_id])
                         self.check_there(at_work)
                     made += self._file_back(WriteRequest(member, tool, at, ticket), own, held, seen)
                 entries = self._written(member, made, by)

@@ -139,8 +139,11 @@ class Step(ABC):
 
     @property
     def path(self) -> RelPath:
-        """The path as the caller named it, which has to lead to the same file until the end."""
-        return self.parts[0].job.path
+        """The path as the caller named it, which has to lead to the same file until the end.
+
+        Several edits may have named it in several ways.
+        """
+        return self.parts[0].job.path if len(self.parts) == 1 else self.real
 
     @property
     def to(self) -> RelPath | None:

@@ -64,12 +64,25 @@ class Stopped(Exception):
 Opener = Callable[[], AbstractContextManager[OpenText]]
 
 
-def attempted(attempt: Callable[[], T], what: str = "file is", operation: str = "write") -> T:
-    """The result of an attempt that another program did not disturb; raises Failed after some."""
+def attempted(attempt: Callable[[], T], over: Callable[[], Refusal] | None = None) -> T:
+    """The result of an attempt that another program did not disturb; after some, raises `over`."""
     for _ in range(ATTEMPTS):
         with suppress(TargetMoved):
             return attempt()
-    raise Failed(operation, f"the {what} changed by another program again and again")
+    raise over() if over else Failed("write", _AGAIN)
+
+
+_AGAIN = "the file is changed by another program again and again"
+
+
+def directory_moves(operation: str) -> Refusal:
+    """The refusal of a write whose directory another program changes."""
+    return Failed(operation, "the directory is changed by another program again and again")
+
+
+def files_move() -> Refusal:
+    """The refusal of a write of several files that another program changes."""
+    return Failed("write", "the files are changed by another program again and again")
 
 
 class Writer:
@@ -98,8 +111,9 @@ class Writer:
             self._files.check_new(job.path)
             return made
 
-        what = "directory is"
-        return attempted(lambda: self._attempt(job, None, create), what, "create")
+        return attempted(
+            lambda: self._attempt(job, None, create), lambda: directory_moves("create")
+        )
 
     def edit(self, job: WriteRequest, revise: Callable[[Source], R]) -> Written[R]:
         """Write what `revise` makes of the current file; raises its refusals, Failed, Unsettled."""
