@@ -203,6 +203,7 @@ class Writer:
                 except BaseException as error:  # Ctrl-C between two files too: all or none
                     work.take_back(at, error)
                     raise
+                work.is_written = True  # whatever fails from here on
         except BaseException as error:
             if not self._is_written(work, group, error):
                 raise work.translated(error) from None
