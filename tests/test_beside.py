@@ -7,7 +7,7 @@ import gc
 import os
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,13 +15,14 @@ import apsw
 import pytest
 
 from copydesk.desk.backends import database as database_module
-from copydesk.desk.backends.database import Database, _shape_of
+from copydesk.desk.backends.database import Connection, Database, _shape_of
 from copydesk.desk.backends.snapshots import (
     MOST_WAITING,
     BackgroundSnapshots,
     Note,
     SqliteSnapshots,
 )
+from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit
@@ -36,6 +37,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Whole
 from copydesk.tools.batch import put_off
+from test_journal import entry
 
 SOON = 20.0
 HERE = RelPath(("a.txt",))
@@ -128,25 +130,35 @@ class Counting:
 
 
 @pytest.mark.parametrize("bounded", [False, True])
-def test_each_use_of_a_database_is_one_lock_and_who_reads_the_log_needs_none(
+def test_a_lock_of_ours_is_held_while_a_database_is_opened_and_never_else(
     tmp_path: Path, bounded: bool
 ) -> None:
-    turns = Counting()
+    """Who writes waits for SQLite's own lock, so who holds ours never waits for a transaction."""
+    turns, held = Counting(), list[int]()
     path = str(tmp_path / "x.sqlite")
     most = 1 << 20 if bounded else None
     database = Database(StateFile(path), exclusion=turns, most_bytes=most)
-    database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
-    turns.times = 0
-    with database.writing() as db:
-        db.execute("INSERT INTO t VALUES (1)")
-        with database.reading() as inner:
-            assert inner.execute("SELECT n FROM t").fetchall() == [(1,)]
-    with suppress(ZeroDivisionError), database.writing() as db:
-        db.execute("INSERT INTO t VALUES (2)")
-        raise ZeroDivisionError
-    with database.reading() as db:
-        assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
-    assert (turns.times, turns.most, turns.held) == (2 + bounded, 1, [])
+
+    def begin(*_: object) -> None:
+        held.append(len(turns.held))
+
+    database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)", begin=begin)
+    for times in (1, 2):
+        with database.writing() as db:
+            db.execute("INSERT INTO t VALUES (1)")
+            with database.reading() as inner:
+                assert inner.execute("SELECT n FROM t").fetchall() == [(1,)]
+            assert turns.held == []
+        with suppress(ZeroDivisionError), database.writing(flushed=True) as db:
+            db.execute("INSERT INTO t VALUES (2)")
+            raise ZeroDivisionError
+        with database.reading() as db:
+            assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
+            assert turns.held == []
+        assert (turns.times, turns.most, turns.held) == (times, 1, [])
+        for name in os.listdir(tmp_path):  # then it is opened once more
+            os.unlink(tmp_path / name)
+    assert held == [1, 1], "its tables are made under the lock"
     database.close()
 
 
@@ -197,13 +209,50 @@ def test_a_file_has_a_log_and_a_bounded_one_a_rollback_journal_that_stays(
     with database.writing() as db:
         db.execute("INSERT INTO t VALUES (1)")
         mode = db.execute("PRAGMA journal_mode").fetchone()[0]
-        assert db.execute("PRAGMA synchronous").fetchone()[0] == (2 if synchronous == "FULL" else 0)
     assert mode == ("persist" if bounded else "wal")
     ends = ("", "-journal") if bounded else ("", "-shm", "-wal")
     assert sorted(os.listdir(tmp_path)) == [f"x.sqlite{end}" for end in ends]
     database.close()
     assert os.path.exists(f"{path}-journal") is bounded
     assert not os.path.exists(f"{path}-wal"), "all of it is in the file"
+
+
+def test_a_transaction_is_flushed_if_it_is_an_intent_and_the_file_is_to_survive_a_power_cut(
+    tmp_path: Path,
+) -> None:
+    """SQLite's levels: 2 flushes each commit, 1 tears nothing, 0 leaves it to the system."""
+    full, off = (
+        Database(StateFile(str(tmp_path / f"{level}.sqlite")), level) for level in ("FULL", "OFF")
+    )
+    for database, levels in ((full, [1, 2, 2, 1, 1, 2]), (off, [0] * 6)):
+        database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
+        found = []
+        for flushed in (False, True, True, False, False, True):
+            with database.writing(flushed=flushed) as db:
+                found.append(db.execute("PRAGMA synchronous").get)
+        assert found == levels
+        database.close()
+
+
+def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path) -> None:
+    """A power cut may take back how a write ended, which recovery finds out, never its intent."""
+    levels: list[int] = []
+
+    class Watched(Database):
+        @contextmanager
+        def writing(self, *, flushed: bool = False) -> Generator[Connection]:
+            with super().writing(flushed=flushed) as db:
+                levels.append(db.execute("PRAGMA synchronous").get)
+                yield db
+
+    journal = SqliteJournal(Watched(StateFile(str(tmp_path / "state.sqlite")), "FULL"))
+    edit_id = journal.open(entry())
+    journal.keep_whole(edit_id, b"old")
+    journal.keep_undo(edit_id, ())
+    assert levels == [2, 2, 2]
+    journal.close_all([edit_id], "done")
+    assert levels == [2, 2, 2, 1]
+    journal.close()
 
 
 # Texts that are kept in a thread

@@ -8,10 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -20,11 +20,13 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Entry, Journal, State, linked
+from copydesk.desk.backends.api import Entry, Journal, Registry, State, linked
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqliteJournal
+from copydesk.desk.backends.sqlite import SqliteJournal, SqliteRegistry
 from copydesk.desk.redis.journal import RedisJournal
-from copydesk.edit.draft import Approval
+from copydesk.desk.redis.stores import RedisRegistry
+from copydesk.edit.draft import Approval, Ended, Plan
+from copydesk.errors import HunkNotFound
 from copydesk.store.notes.protocol import Delete
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
@@ -32,6 +34,7 @@ from copydesk.text.relpath import RelPath
 from support.cost import sqlite_steps
 from support.redis_calls import connections
 from support.redis_servers import RedisServer
+from test_plan_registry import plan
 
 Open = Callable[[], Journal]
 
@@ -208,27 +211,24 @@ def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
     assert whole(tmp_path, edit_id) is None
 
 
-@pytest.mark.parametrize("opener", ["memory", "sqlite"], indirect=True)
-def test_how_a_write_ended_is_not_held_once_it_is_recorded(opener: Open) -> None:
-    journal = opener()
-    assert isinstance(journal, SqliteJournal)
-    for _ in range(3):
-        journal.close_all([journal.open(entry())], "done")
-    assert len(journal._ended) <= 1  # it is recorded with the next entry, or soon
-    check(journal, (3, "done"), (2, "done"), (1, "done"))
-    assert not journal._ended
-
-
 @KEPT
-def test_how_a_write_ended_is_soon_known_to_others(opener: Open) -> None:
-    """Without another entry: the process may be killed, or idle for hours."""
+def test_how_a_write_ended_is_known_to_others_at_once(opener: Open) -> None:
+    """The lock of the file goes next: who has it then must not find the entry open."""
     one, other = opener(), opener()
     edit_id = one.open(entry())
     one.close_all([edit_id], "done")
-    until = time.monotonic() + 60
-    while other.in_doubt() and time.monotonic() < until:
-        time.sleep(0.01)
+    assert other.in_doubt() == ()
+    assert other.open_at([RelPath.parse("a.txt")]) == ()
     check(other, (edit_id, "done"))
+
+
+def test_how_a_write_ended_is_in_the_file_at_once(on_disk: SqliteJournal, tmp_path: Path) -> None:
+    """Nothing is held back in memory: the process may be killed at any time."""
+    ids = [on_disk.open(entry()) for _ in range(3)]
+    on_disk.close_all(ids[:2], "done")
+    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as db:
+        found = db.execute("SELECT edit_id, state FROM edits").fetchall()
+    assert found == [(1, "done"), (2, "done"), (3, "open")]
 
 
 @pytest.mark.parametrize(
@@ -412,21 +412,188 @@ def grouped(name: str, group: str, undoes: int = 0) -> Entry:
     return replace(entry(name), group=group, undoes=undoes)
 
 
-def test_a_group_is_recorded_whole_and_found_by_its_files(opener: Open) -> None:
+def test_a_group_is_recorded_whole(opener: Open) -> None:
     one, other = opener(), opener()
     ids = one.open_all([grouped("a.txt", "g1"), grouped("b.txt", "g1")])
     one.open(entry("a.txt"))
-    late = one.open_all([grouped("a.txt", "g2")])
     assert [e.edit_id for e in other.of_group("g1")] == list(ids)
     assert [str(e.path) for e in other.of_group("g1")] == ["a.txt", "b.txt"]
-    assert other.open_groups(RelPath.parse("a.txt")) == ("g1", "g2")
     one.close_all(ids, "done")
-    assert other.open_groups(RelPath.parse("a.txt")) == ("g2",)
     assert [e.state for e in other.of_group("g1")] == ["done", "done"]
-    assert other.open_groups(RelPath.parse("b.txt")) == ()
     assert other.of_group("") == ()
-    one.close_all(late, "failed")
-    assert one.open_groups(RelPath.parse("a.txt")) == ()
+
+
+def test_what_is_open_is_found_by_its_files(opener: Open) -> None:
+    """Entries of groups and single ones alike, until they are closed."""
+    one, other = opener(), opener()
+    a, b, ab = ([RelPath.parse(name) for name in names.split()] for names in ("a", "b", "a b"))
+    assert other.open_at(ab) == ()
+    in_a, in_b = one.open_all([grouped("a", "g1"), grouped("b", "g1")])
+    single = one.open(entry("a"))
+    one.open(entry("a/b"))
+    assert set(other.open_at(a)) == {in_a, single}
+    assert other.open_at(b) == (in_b,)
+    assert set(other.open_at(iter(ab))) == {in_a, in_b, single}
+    assert other.open_at([]) == other.open_at([RelPath.parse("c")]) == ()
+    one.close_all([in_a, in_b], "done")
+    assert other.open_at(ab) == (single,)
+    one.close_all([single], "unsure")
+    assert other.open_at(ab) == one.open_at(ab) == ()
+
+
+# Plans that are written
+
+
+@dataclass(frozen=True)
+class Stores:
+    """A journal and the plans that it ends."""
+
+    journal: Journal
+    registry: Registry
+
+
+OpenStores = Callable[[], Stores]
+P = plan("aaaaaaaa", 1_000)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStores]:
+    """What opens one more connection to a journal and plans; the memory has only the first."""
+    opened: list[Stores] = []
+    connection = connections(request) if request.param == "redis" else None
+
+    def connect() -> Stores:
+        if connection is not None:
+            server, leases = connection()
+            opened.append(Stores(RedisJournal(server, leases), RedisRegistry(server, leases)))
+        elif request.param == "sqlite" or not opened:
+            path = str(tmp_path / "state.sqlite")
+            db = Database(StateFile(path) if request.param == "sqlite" else None)
+            opened.append(Stores(SqliteJournal(db), SqliteRegistry(db)))
+        return opened[-1]
+
+    yield connect
+    for each in opened:
+        each.journal.close()
+        each.registry.close()
+
+
+def of_plan(plan: Plan, name: str = "a.txt") -> Entry:
+    """The entry of a write of the plan, which began later than that was prepared."""
+    return replace(entry(name, time=plan.created_ms + 5), hunk_id=plan.id)
+
+
+def tied(stores: Stores, *plans: Plan) -> tuple[int, ...]:
+    """The entries of the write of some plans."""
+    versions = [(each.id, each.created_ms) for each in plans]
+    return stores.journal.open_all([of_plan(each) for each in plans], versions)
+
+
+def waits(stores: Stores, plan: Plan = P) -> str:
+    """`pending`, or how it ended."""
+    try:
+        assert stores.registry.get(plan.id, plan.created_ms + 10) == plan
+    except HunkNotFound as refusal:
+        assert plan not in stores.registry.waiting(plan.created_ms + 10)
+        return refusal.reason
+    assert plan in stores.registry.waiting(plan.created_ms + 10)
+    return "pending"
+
+
+def refusal_of(stores: Stores, *plans: Plan) -> str:
+    """Why plans may not be written; nothing is recorded of any then."""
+    before = stores.journal.entries()
+    with pytest.raises(HunkNotFound) as caught:
+        tied(stores, *plans)
+    assert stores.journal.entries() == before
+    return f"{caught.value.hunk_id} {caught.value.reason}"
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"), [("done", "applied"), ("unsure", "applied"), ("failed", "pending")]
+)
+def test_a_plan_ends_with_the_write_of_it(stores: OpenStores, state: State, expected: str) -> None:
+    """If it was written, or may have been; else it can be written."""
+    one, other = stores(), stores()
+    one.registry.add(P)
+    (edit_id,) = tied(one, P)
+    assert waits(other) == "pending", "until it is known how it ended"
+    one.journal.close_all([edit_id], state)
+    assert waits(one) == waits(other) == expected
+    if state == "failed":
+        (again,) = tied(other, P)
+        other.journal.close_all([again], "done")
+    assert waits(one) == "applied"
+    assert refusal_of(other, P) == f"{P.id} applied"
+
+
+def test_another_process_may_end_the_plan_of_a_write(stores: OpenStores) -> None:
+    """As who recovers a write whose process died."""
+    one, other = stores(), stores()
+    one.registry.add(P)
+    (edit_id,) = tied(one, P)
+    (found,) = other.journal.open_at([RelPath.parse("a.txt")])
+    assert other.journal.get(found) == one.journal.get(edit_id)
+    other.journal.close_all([edit_id], "done")
+    assert waits(one) == waits(other) == "applied"
+
+
+def test_a_plan_that_is_being_written_is_not_written_again(stores: OpenStores) -> None:
+    one, other = stores(), stores()
+    one.registry.add(P)
+    (edit_id,) = tied(one, P)
+    assert refusal_of(one, P) == refusal_of(other, P) == f"{P.id} expired"
+    one.journal.close_all([edit_id], "failed")
+    assert tied(other, P)
+
+
+@pytest.mark.parametrize("how", ["applied", "discarded", "expired"])
+def test_a_plan_that_ended_is_not_written(stores: OpenStores, how: Ended) -> None:
+    one = stores()
+    assert refusal_of(one, P) == f"{P.id} unknown"
+    one.registry.add(P)
+    one.registry.end(P.id, how, 1_001)
+    assert refusal_of(one, P) == f"{P.id} {how}"
+
+
+def test_a_plan_that_was_prepared_anew_is_not_written_as_it_was(stores: OpenStores) -> None:
+    one, anew = stores(), replace(P, created_ms=1_002)
+    one.registry.add(P)
+    one.registry.put(anew)
+    assert refusal_of(one, P).startswith(P.id)
+    (edit_id,) = tied(one, anew)
+    one.journal.close_all([edit_id], "failed")
+    assert waits(one, anew) == "pending"
+
+
+def test_plans_are_tied_all_or_none_and_end_each_with_its_entry(stores: OpenStores) -> None:
+    one, other = stores(), stores()
+    plans = [replace(P, id=letter * 8) for letter in "abc"]
+    for each in plans:
+        one.registry.add(each)
+    one.registry.end(plans[1].id, "discarded", 1_001)
+    assert refusal_of(one, *plans) == f"{plans[1].id} discarded"
+    first, *_, last = one.journal.open_all(
+        [of_plan(each, f"{each.id}.txt") for each in plans],
+        [(each.id, each.created_ms) for each in (plans[0], plans[2])],
+    )
+    one.journal.close_all([last], "failed")
+    assert [waits(other, each) for each in plans] == ["pending", "discarded", "pending"]
+    one.journal.close_all([first], "done")
+    assert [waits(other, each) for each in plans] == ["applied", "discarded", "pending"]
+
+
+def test_an_entry_that_no_plan_is_tied_to_ends_none(stores: OpenStores) -> None:
+    """As of an undo, which bears the id of a plan."""
+    one = stores()
+    one.registry.add(P)
+    one.journal.close_all([one.journal.open(of_plan(P))], "done")
+    assert waits(one) == "pending"
+    (edit_id,) = tied(one, P)
+    one.journal.close_all([one.journal.open(of_plan(P))], "failed")
+    assert refusal_of(one, P) == f"{P.id} expired"
+    one.journal.close_all([edit_id], "done")
+    assert waits(one) == "applied"
 
 
 def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Journal) -> None:
@@ -486,7 +653,7 @@ def test_edits_elsewhere_cost_nothing() -> None:
             "undone by": lambda: journal.undone_by(ids[0]),
             "of the hunk": lambda: journal.of_hunk("aaaaaaaa"),
             "the chain": lambda: journal.chain(first.path, "0" * 64, "1" * 64),
-            "open groups": lambda: journal.open_groups(first.path),
+            "what is open": lambda: journal.open_at([first.path]),
             "one more": lambda: journal.open(entry("a/b.txt")),
         }
         found = {name: sqlite_steps(db, call) for name, call in calls.items()}
@@ -521,10 +688,10 @@ def _use(database: Database) -> None:
 
 
 def _count(database: Database) -> int:
-    # One that still counts as in use, or as locked, is not looked at again when it is replaced.
+    # One that still counts as in use is not looked at again when it is replaced.
     assert database._lock.acquire(timeout=1)
     database._lock.release()
-    assert (database._inside, database._depth) == (False, 0)
+    assert not database._inside
     return len(database.rows("SELECT * FROM t"))
 
 
