@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +14,14 @@ import pytest
 from copydesk.app.backends import in_process
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
-from copydesk.app.workspace import open_workspace
-from copydesk.desk.backends.api import DAY_MS, Day, Journal, days_left, due
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.backends.api import DAY_MS, Day, Journal, days_left, due, minutes_since_2020
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, SqliteJournal, SqliteRegistry
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.desk.redis.stores import RedisRegistry
 from copydesk.store.locks import FileLocks
-from copydesk.store.state import EditIds, StateFile
+from copydesk.store.state import StateFile
 from support.redis_calls import connections
 from support.redis_servers import RedisServer
 from test_journal import entry
@@ -230,8 +229,13 @@ def test_a_plan_outlives_a_jump_of_the_clock(
 # Ids
 
 
+def minutes() -> int:
+    """Those since 2020, at which ids begin where nobody knows which were given before."""
+    return minutes_since_2020(time.time_ns() // 1_000_000)
+
+
 class Room:
-    """A workspace whose state folder is tampered with between two starts."""
+    """A workspace whose state folder is tampered with, and a first start after it."""
 
     def __init__(self, root: Path, config: Config) -> None:
         self.root, self.config, self.given = root, config, list[int]()
@@ -240,17 +244,26 @@ class Room:
     def edit(self, times: int = 1) -> list[int]:
         """Some edits, each by a new start: their ids, which are above all that were given."""
         for _ in range(times):
-            with open_workspace(str(self.root), self.config) as desk:
-                arguments = {"path": "a.txt", "content": f"{len(self.given)}\n", "apply": "auto"}
-                made = desk.call("me", "prepare_file_append", {**arguments, "create": True}).fields
-            assert isinstance(made["edit_id"], int)
-            assert made["edit_id"] > max(self.given, default=0)
-            self.given.append(made["edit_id"])
+            with self.open() as desk:
+                self.edit_in(desk)
         return self.given[-times:]
+
+    def open(self) -> OpenWorkspace:
+        return open_workspace(str(self.root), self.config)
+
+    def edit_in(self, desk: OpenWorkspace) -> int:
+        """The id of an edit by a process that runs."""
+        arguments = {"path": "a.txt", "content": f"{len(self.given)}\n", "apply": "auto"}
+        made = desk.call("me", "prepare_file_append", {**arguments, "create": True}).fields
+        edit_id = made["edit_id"]
+        assert isinstance(edit_id, int)
+        assert edit_id > max(self.given, default=0)
+        self.given.append(edit_id)
+        return edit_id
 
     def undo(self, edit_id: int) -> object:
         """The reason for which it was refused; None when it was taken back."""
-        with open_workspace(str(self.root), self.config) as desk:
+        with self.open() as desk:
             answer = desk.call("me", "undo_file_modification", {"edit_id": edit_id}).fields
         return answer.get("reason") if answer.get("error") == "EDIT_NOT_FOUND" else None
 
@@ -262,7 +275,7 @@ class Room:
 
 @pytest.fixture
 def room(tmp_path: Path) -> Room:
-    """A workspace with edits 1, 2, 3."""
+    """A workspace with edits 1, 2, 3: in a new folder ids begin at 1."""
     made = Room(tmp_path, Config(durability="fast"))
     assert made.edit(3) == [1, 2, 3]
     return made
@@ -273,6 +286,16 @@ def removed(room: Room) -> None:
         path.unlink()
 
 
+def all_removed(room: Room) -> None:
+    for path in room.state.glob("*.sqlite*"):
+        path.unlink()
+
+
+def locks_removed(room: Room) -> None:
+    removed(room)
+    shutil.rmtree(room.state / "locks")
+
+
 def cut(room: Room) -> None:
     (room.state / "state.sqlite").write_bytes(b"")
 
@@ -281,121 +304,152 @@ def moved_aside(room: Room) -> None:
     (room.state / "state.sqlite").rename(room.state / "state.sqlite.damaged")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lose", [removed, cut, moved_aside])
+@pytest.mark.parametrize("lose", [removed, all_removed, locks_removed, cut, moved_aside])
 @pytest.mark.parametrize("first", ["undo", "edit"])
-def test_ids_go_on_when_the_journal_was_lost(
+def test_where_a_journal_was_ids_begin_far_above_those_that_it_may_have_given(
     room: Room, lose: Callable[[Room], None], first: str
 ) -> None:
+    """Other databases, or locks, or the bytes that are gone, tell that there was one."""
     lose(room)
+    least = minutes() + 1
     if first == "undo":
         room.check_refused(1, 2, 3)
-    assert room.edit(2) == [4, 5]
-    room.check_refused(1, 2, 3)
-    room.check_refused(6, reason="unknown")
-    assert room.undo(5) is None
+    one, two = room.edit(2)
+    assert least <= one <= minutes() + 1
+    assert two == one + 1
+    room.check_refused(1, 2, 3, one - 1)
+    room.check_refused(two + 1, 0, reason="unknown")
+    assert room.undo(two) is None
 
 
-def test_ids_go_on_after_a_backup_of_the_journal_was_put_back(room: Room) -> None:
+def test_where_a_journal_was_no_id_is_named_that_nobody_was_given(room: Room) -> None:
+    removed(room)
+    with room.open() as desk:
+        check_listed(desk, [], {1, 2, 3})
+        made = room.edit_in(desk)
+        check_listed(desk, [made], {1, 2, 3})
+
+
+def test_a_folder_that_is_new_again_begins_at_one_again(room: Room) -> None:
+    """Nothing tells that there was another one."""
+    shutil.rmtree(room.state)
+    room.given.clear()
+    room.check_refused(1, reason="unknown")
+    assert room.edit(2) == [1, 2]
+
+
+def test_a_backup_that_is_put_back_while_nobody_runs_goes_on_where_it_was(room: Room) -> None:
+    """Nobody knows which ids were given since: it is the history now."""
     backup = room.root / "backup"
     shutil.copy(room.state / "state.sqlite", backup)
     room.edit(4)
     removed(room)
     shutil.copy(backup, room.state / "state.sqlite")
-    room.check_refused(4, 7)
-    assert room.edit(2) == [8, 9]
-    room.check_refused(4, 5, 6, 7)
-    assert room.undo(9) is None
-    shutil.copy(backup, room.state / "state.sqlite")
-    room.check_refused(8, 9, 10)
-    assert room.edit() == [11]
+    room.check_refused(4, 7, reason="unknown")
+    del room.given[3:]
+    assert room.edit(2) == [4, 5]
+    assert room.undo(5) is None
 
 
-def test_the_journal_of_another_workspace_gives_its_ids_to_nobody(
-    room: Room, tmp_path: Path
-) -> None:
-    (tmp_path / "other").mkdir()
-    other = Room(tmp_path / "other", room.config)
+def folder_removed(room: Room) -> None:
+    while room.state.exists():  # texts are remembered in it beside the work
+        shutil.rmtree(room.state, ignore_errors=True)
+
+
+def another_put(room: Room) -> None:
+    """The journal of another workspace, with ids up to 5."""
+    (room.root / "other").mkdir()
+    other = Room(room.root / "other", room.config)
     other.edit(5)
     removed(room)
     shutil.copy(other.state / "state.sqlite", room.state / "state.sqlite")
-    room.check_refused(1, 2, 3)
-    assert room.edit() == [11]
-    room.check_refused(1, 5)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no number\n", b"\xff" * 40, b"9" * 60])
-def test_the_journal_alone_knows_the_ids_too(room: Room, content: bytes | None) -> None:
-    path = room.state / "edit-ids"
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
-    assert room.edit() == [4]
-    assert room.undo(4) is None
-    assert room.edit() == [6]
-
-
-def test_the_journal_that_was_begun_anew_knows_the_ids_too(room: Room) -> None:
+def backup_put(room: Room) -> None:
+    """The journal as it was before edit 4."""
     removed(room)
-    room.check_refused(1)
-    (room.state / "edit-ids").unlink()
-    assert room.edit() == [4]
+    shutil.copy(room.root / "backup", room.state / "state.sqlite")
 
 
-def test_when_nobody_knows_which_were_given_new_ids_are_far_above(room: Room) -> None:
-    removed(room)
-    (room.state / "edit-ids").write_bytes(b"no number\n")
-    (made,) = room.edit()
-    assert 1 << 40 < made < 1 << 53
-    room.check_refused(1, 3)
-    assert room.edit() == [made + 1]
+@pytest.mark.parametrize(
+    ("lose", "there", "lost"),
+    [
+        (removed, [], {1, 2, 3, 4}),
+        (folder_removed, [], {1, 2, 3, 4}),
+        (another_put, [5, 4, 3, 2, 1], set()),
+        (backup_put, [3, 2, 1], {4}),
+    ],
+)
+def test_a_process_that_runs_gives_no_id_again_whatever_becomes_of_its_journal(
+    room: Room, lose: Callable[[Room], None], there: list[int], lost: set[int]
+) -> None:
+    """What it gave and is lost is named, and nothing that nobody was given, also later."""
+    shutil.copy(room.state / "state.sqlite", room.root / "backup")
+    least = minutes() + 1
+    with room.open() as desk:
+        assert room.edit_in(desk) == 4
+        lose(room)
+        made = room.edit_in(desk)
+        assert least <= made <= minutes() + 1
+        check_listed(desk, [made, *there], lost)
+        assert room.edit_in(desk) == made + 1
+        check_listed(desk, [made + 1, made, *there], lost)
+    with room.open() as desk:
+        check_listed(desk, [made + 1, made, *there], lost)
+        assert desk.call("me", "undo_file_modification", {"edit_id": made + 1}).fields["edit_id"]
+    room.check_refused(*lost, made - 1)
 
 
-def test_a_link_in_place_of_the_file_is_not_followed(room: Room, tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"mine")
-    (room.state / "edit-ids").unlink()
-    (room.state / "edit-ids").symlink_to(victim)
-    assert room.edit(2) == [4, 5]
-    assert victim.read_bytes() == b"mine"
+def check_listed(desk: OpenWorkspace, edits: list[int], lost: set[int]) -> None:
+    """What the history shows; it names the edit of its process that is lost, and no other id."""
+    answer = desk.call("me", "list_edits", {"max_results": 100}).fields
+    rows, runs = answer["edits"], answer.get("lost_edits", [])
+    assert isinstance(rows, list)
+    assert isinstance(runs, list)
+    assert [row["edit_id"] for row in rows] == edits
+    ends = [[int(end) for end in run.split("~")] for run in runs]
+    named = {id_ for run in ends for id_ in range(run[0], run[-1] + 1)}
+    assert lost & {4} <= named <= lost
 
 
-def test_an_empty_journal_gives_no_id_again(room: Room) -> None:
-    with closing(sqlite3.connect(room.state / "state.sqlite")) as db:
-        db.execute("DELETE FROM edits")
-        db.execute("DELETE FROM sqlite_sequence")
-        db.commit()
-    assert room.edit() == [4]
-    room.check_refused(1)
-
-
-def test_ids_go_on_when_the_state_folder_goes_under_a_running_server(room: Room) -> None:
-    arguments = {"path": "a.txt", "content": "x\n", "apply": "auto"}
-    with open_workspace(str(room.root), room.config) as desk:
-        desk.call("me", "prepare_file_append", arguments)
-        while room.state.exists():  # texts are remembered in it beside the work
-            shutil.rmtree(room.state, ignore_errors=True)
-        assert desk.call("me", "prepare_file_append", arguments).fields["edit_id"] == 5
-    room.given += [4, 5]
-    room.check_refused(1, 4)
-    assert room.edit() == [6]
+def test_a_journal_that_is_lost_again_and_again_gives_no_id_again(room: Room) -> None:
+    """More often than once a minute: who runs knows the highest that it gave."""
+    with room.open() as desk:
+        for _ in range(4):
+            first = room.edit_in(desk)
+            assert room.edit_in(desk) == first + 1
+            removed(room)
+        last = room.edit_in(desk)
+        assert last >= minutes() + 7
+    room.check_refused(*room.given[:-1])
+    assert room.edit() == [last + 1]
 
 
 def test_a_flushed_server_gives_no_id_again(
     redis_server: RedisServer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    """Its ids begin at the minutes since 2020 each time, or above those that who writes knows."""
     name = redis_server.fresh_name()
     config = Config(registry="redis", redis_url=redis_server.url, registry_name=name)
-    room = Room(tmp_path, replace(config, durability="fast"))
-    assert room.edit(3) == [1, 2, 3]
-    flush(redis_server, name)
-    room.check_refused(1, 3)
-    room.edit(2)
-    room.check_refused(1, 2, 3)
-    flush(redis_server, name)
-    room.edit(2)
-    assert room.undo(room.given[-1]) is None
-    room.check_refused(*room.given[:-2])
+    room, least = Room(tmp_path, replace(config, durability="fast")), minutes() + 1
+    first, *more = room.edit(3)
+    assert least <= first <= minutes() + 1
+    assert more == [first + 1, first + 2]
+    room.check_refused(first - 1, 1)
+    room.check_refused(first + 3, 0, reason="unknown")
+    with room.open() as desk:
+        for _ in range(2):
+            last = room.edit_in(desk)
+            flush(redis_server, name)
+            room.check_refused(last, reason="unknown")  # a new process, and nothing written since
+            undo = desk.call("me", "undo_file_modification", {"edit_id": last})
+            assert undo.fields["reason"] == "replaced", "it gave that itself"
+            room.edit_in(desk)
+            assert room.edit_in(desk) == room.given[-2] + 1
+            kept = room.given[-2:]
+            room.check_refused(*room.given[:-2])
+            room.check_refused(kept[-1] + 1, reason="unknown")
+    assert room.undo(kept[-1]) is None
 
 
 def flush(server: RedisServer, name: str) -> None:
@@ -409,21 +463,25 @@ def flush(server: RedisServer, name: str) -> None:
     client.close()
 
 
-def test_processes_that_write_at_once_give_no_id_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_processes_that_write_at_once_give_no_id_twice(tmp_path: Path, is_lost: bool) -> None:
+    """Where the file is lost, each goes on above its own ids, and above those given since."""
     path = str(tmp_path / "state.sqlite")
     os.mkdir(tmp_path / "locks")
-    found = []
-    for _ in range(3):
-        one, other = (
-            SqliteJournal(
-                Database(StateFile(path), exclusion=FileLocks(str(tmp_path / "locks"))),
-                EditIds(str(tmp_path / "edit-ids")),
-            )
-            for _ in range(2)
-        )
-        for _ in range(10):
-            found += [one.open(entry()), *other.open_all([entry(), entry()])]
-        one.close()
-        other.close()
-        os.unlink(path)
-    assert found == list(range(1, 91))
+    (tmp_path / "texts.sqlite").touch()  # as in a folder that is in use
+    one, other = (
+        SqliteJournal(Database(StateFile(path), exclusion=FileLocks(str(tmp_path / "locks"))))
+        for _ in range(2)
+    )
+    found: list[list[int]] = []
+    for turn in range(20):
+        if is_lost and turn == 10:
+            os.unlink(path)
+        found += [[one.open(entry())], [*other.open_all([entry(), entry()])]]
+    runs = [found[:20], found[20:], found[::2], found[1::2]] if is_lost else [found]
+    for run in runs:
+        given = [edit_id for each in run for edit_id in each]
+        assert given == sorted(set(given))
+        assert given[0] > minutes() - 5
+    one.close()
+    other.close()
