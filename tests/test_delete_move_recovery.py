@@ -102,7 +102,7 @@ def run(root: Path, numbers: range) -> list[bool]:
         before, ids = tree(root), plans(root)
         died = forked(root, ids, dies_at_call(number))
         with open_workspace(str(root), FAST) as opened:
-            opened.recovery.run(1)
+            opened.recovery.run()
             written = check(root, opened, before)
             ended.append(written)
             again = outcome(opened, ALL, hunk_ids=ids)
@@ -129,7 +129,7 @@ def test_all_was_written_and_nothing_recorded(
         assert code(outcome(opened, ALL, hunk_ids=ids)) == "ok"
         monkeypatch.undo()
         assert opened.journal.in_doubt()
-        opened.recovery.run(1)
+        opened.recovery.run()
         assert check(tmp_path, opened, before)
         assert {entry.state for entry in opened.journal.entries()} == {"done"}
 

@@ -163,16 +163,10 @@ def test_no_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_fault(tmp_path, "ripgrep", "COPYDESK_RG")
 
 
-FILES = {
-    "registry": "state.sqlite",
-    "journal": "state.sqlite",
-}
-
-
-@pytest.mark.parametrize("what", FILES)
+@pytest.mark.parametrize("what", ["state", "texts"])
 def test_a_damaged_file_is_set_aside_and_never_deleted(tmp_path: Path, what: str) -> None:
     use(tmp_path)
-    file = tmp_path / ".copydesk" / FILES[what]
+    file = tmp_path / ".copydesk" / f"{what}.sqlite"
     for number in (1, 2):
         file.write_bytes(b"no database" * 100)
         check_fault(tmp_path, what, str(file), "not a database")
@@ -193,7 +187,7 @@ def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> N
     file = tmp_path / ".copydesk" / "state.sqlite"
     with closing(sqlite3.connect(file)) as db:
         db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
-    check_fault(tmp_path, "journal", str(file), f"schema {SCHEMA + 1}", f"reads {SCHEMA}")
+    check_fault(tmp_path, "state", str(file), f"schema {SCHEMA + 1}", f"reads {SCHEMA}")
     assert repair(str(tmp_path)) == []
     with pytest.raises(SchemaMismatch) as refused:
         open_workspace(str(tmp_path), FAST)
@@ -202,17 +196,94 @@ def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> N
     assert main(["history", "--root", str(tmp_path)]) == 1
 
 
-def test_an_older_build_is_told_and_its_files_are_set_aside(tmp_path: Path) -> None:
+def test_an_older_build_is_told_and_its_file_is_set_aside(tmp_path: Path) -> None:
     """A build before the first release gave its files no schema number."""
     use(tmp_path)
-    for name in FILES.values():
-        with closing(sqlite3.connect(tmp_path / ".copydesk" / name)) as db:
-            db.execute("PRAGMA user_version = 0")
+    with closing(sqlite3.connect(tmp_path / ".copydesk" / "state.sqlite")) as db:
+        db.execute("PRAGMA user_version = 0")
     with pytest.raises(SchemaMismatch):
         open_workspace(str(tmp_path), FAST)
-    assert len(repair(str(tmp_path))) == len(FILES)
+    assert [finding.what for finding in repair(str(tmp_path))] == ["state"]
     with open_workspace(str(tmp_path), FAST) as opened:
         assert opened.history("local") == ()
+
+
+OLDER = ("journal.sqlite", "plans.sqlite", "snapshots.sqlite")
+"""What a build before schema 5 kept plans, journal and texts in."""
+
+
+def older_state(root: Path, *names: str) -> Path:
+    """A state folder of that build, and what this one keeps as it is."""
+    state = root / ".copydesk"
+    state.mkdir()
+    for name in names:
+        with closing(sqlite3.connect(state / name)) as db:
+            db.execute("CREATE TABLE edits (edit_id INTEGER)")
+            db.execute("PRAGMA user_version = 4")
+        (state / f"{name}-wal").write_text(f"the log of {name}")
+    for name in ("init.json", "notes-cache.json", "edit-ids"):
+        (state / name).write_text(name)
+    return state
+
+
+@pytest.mark.parametrize("names", [OLDER, *((name,) for name in OLDER)], ids="+".join)
+def test_state_of_an_older_build_is_refused_until_it_is_set_aside(
+    tmp_path: Path, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files are not read, nor are new ones begun beside them: that build may still run."""
+    state = older_state(tmp_path, *names)
+    contents = {path.name: path.read_bytes() for path in state.iterdir()}
+    with pytest.raises(SchemaMismatch) as refused:
+        open_workspace(str(tmp_path), FAST)
+    refusal = refused.value
+    assert (refusal.found_schema, refusal.own_schema) == (4, SCHEMA)
+    assert refusal.file in {str(state / name) for name in names}
+    words = refusal_words(refusal, "en")
+    assert all(part in words for part in (refusal.file, "schema 4", f"schema {SCHEMA}", "--repair"))
+    assert main(["history", "--root", str(tmp_path)]) == 1
+    assert refusal.file in capsys.readouterr().err
+    check_fault(tmp_path, "state", refusal.file, "schema 4", f"reads {SCHEMA}")
+    assert not (state / "state.sqlite").exists()
+    (done,) = repair(str(tmp_path))
+    assert (done.what, done.ok) == ("state", True)
+    assert f"{state}/" in done.found
+    assert "lost" in done.found
+    for name, content in contents.items():
+        base = name.removesuffix("-wal")
+        end = name.removeprefix(base)
+        now = f"{base}.damaged-1{end}" if base in names else name
+        assert (state / now).read_bytes() == content, "renamed, never deleted"
+        assert (state / name).exists() is (base not in names)
+    assert all(finding.ok for finding in examine(str(tmp_path)))
+    assert repair(str(tmp_path)) == []
+    use(tmp_path)
+    with open_workspace(str(tmp_path), FAST) as opened:
+        assert len(opened.pending("local")) == len(opened.history("local")) == 1
+
+
+def test_files_of_an_older_build_beside_state_of_this_one_are_no_matter(tmp_path: Path) -> None:
+    """As those of a copy that somebody put there."""
+    use(tmp_path)
+    (tmp_path / ".copydesk" / "plans.sqlite").write_text("a copy")
+    assert all(finding.ok for finding in examine(str(tmp_path)))
+    with open_workspace(str(tmp_path), FAST) as opened:
+        assert len(opened.pending("local")) == 1
+    assert (tmp_path / ".copydesk" / "plans.sqlite").read_text() == "a copy"
+
+
+def test_who_runs_begins_nothing_beside_state_of_an_older_build(tmp_path: Path) -> None:
+    """The folder is put in the place of one in use, as a backup is."""
+    with open_workspace(str(tmp_path), FAST) as opened:
+        create = {"path": "a.txt", "content": "one\n"}
+        assert opened.call("local", "create_new_file", create).fields["edit_id"] == 1
+        (tmp_path / ".copydesk").rename(tmp_path / "aside")
+        state = older_state(tmp_path, *OLDER)
+        append = {"path": "a.txt", "content": "two\n", "apply": "auto"}
+        answer = opened.call("local", "prepare_file_append", append).fields
+        assert (answer["status"], answer["error"]) == ("error", "FAILED")
+        assert str(answer["file"]).startswith(str(state))
+        assert not (state / "state.sqlite").exists()
+    assert (tmp_path / "a.txt").read_text() == "one\n"
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "inner link", "inner folder"])
@@ -232,7 +303,7 @@ def test_a_state_folder_that_is_none(tmp_path: Path, kind: str) -> None:
     else:
         (state / "state.sqlite").mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
-    check_fault(root, "registry" if kind == "inner folder" else "state folder", ".copydesk")
+    check_fault(root, "state" if kind == "inner folder" else "state folder", ".copydesk")
     made = set(tmp_path.rglob("*")) - set(before)
     assert all(path.is_relative_to(state) for path in made)
 

@@ -55,7 +55,7 @@ def check(
         assert report["error"] == "FAILED", report
         assert str(report["reason"]).startswith(errno.errorcode[number]), report
         if "paths" in report:  # the way back was refused too: recovery finds it now
-            recovered = opened.recovery.run(1)
+            recovered = opened.recovery.run()
             (state,) = {each.state for each in recovered}
             done = state == "done"
     entries = opened.journal.entries(most=100)
@@ -303,7 +303,7 @@ def test_who_was_ended_at_a_commit_is_recovered(
             before = tree(tmp_path)
             if not dies(commits, opened, (tool, arguments), turn, after=after):
                 break
-            (state,) = {each.state for each in opened.recovery.run(1)}
+            (state,) = {each.state for each in opened.recovery.run()}
             states.append(state)
             now = tree(tmp_path)
             assert now == before if state == "failed" else set(deed.after.items()) <= now.items()
@@ -440,7 +440,7 @@ def test_what_another_program_did_since_a_writer_was_ended_stays(
         assert dies(commits, opened, call, at, after=after)
         opened.desk._set.bases.find("0" * 64, None, None)  # the texts are kept, beside the work
         meanwhile(tmp_path)
-        found = opened.recovery.run(1)
+        found = opened.recovery.run()
         now = tree(tmp_path)
     assert " ".join(sorted({each.state for each in found})) == states
     assert {path: now.get(path) for path in left} == left
@@ -493,14 +493,14 @@ def test_a_mode_is_changed_with_what_is_written_or_not_at_all(
             done = code(outcome(opened, tool, **arguments)) == "ok"
             assert done == (at == 2 and after and lasting)  # all is there, and nothing goes back
             commits.stop()
-            opened.recovery.run(1)
+            opened.recovery.run()
             assert (tmp_path / "a.txt").stat().st_mode & 0o777 == (0o755 if done else 0o644)
             assert (tmp_path / "d/b.txt").read_bytes() == (B2 if done else START["d/b.txt"])
         make(tmp_path)
         (tmp_path / "a.txt").chmod(0o644)
         assert dies(commits, opened, runnable(opened), at, after=after)
         meanwhile(tmp_path)
-        found = opened.recovery.run(1)
+        found = opened.recovery.run()
         assert " ".join(sorted({each.state for each in found})) == states
         assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
         left = {True: B2, False: START["d/b.txt"], None: FOREIGN}[edited]
@@ -540,7 +540,7 @@ def test_what_the_journal_lost_meanwhile_is_recorded_anew_and_brought_back(
         assert (code(report), report["paths"]) == ("FAILED", ["a.txt"])
         assert tree(tmp_path) == {**before, "a.txt": A2}
         (tmp_path / "a.txt").write_bytes(theirs + A2)
-        found = opened.recovery.run(1)
+        found = opened.recovery.run()
         assert [(str(each.entry.path), each.state) for each in found] == [("a.txt", "failed")]
         assert tree(tmp_path) == {**before, "a.txt": theirs + A}
         assert code(outcome(opened, tool, **arguments)) == again
@@ -583,7 +583,7 @@ def test_a_way_back_that_was_begun_is_gone_to_its_end(
         put("a.txt", A)(tmp_path)
         (back,) = (one for one in opened.journal.in_doubt() if str(one.path) == "a.txt")
         opened.journal.close_all([back.edit_id], "failed")
-        assert {each.state for each in opened.recovery.run(1)} == {"failed"}
+        assert {each.state for each in opened.recovery.run()} == {"failed"}
         assert tree(tmp_path) == before
         assert code(outcome(opened, call[0], **call[1])) == "ok"
 
@@ -599,7 +599,7 @@ def test_each_plan_of_what_was_written_is_ended_by_who_recovers_it(
         assert dies(commits, opened, (tool, arguments), 3, after=True)
         opened.registry.end(arguments["hunk_ids"][0], "discarded", 1)
         assert len(opened.registry.waiting(0)) == 2
-        assert {each.state for each in opened.recovery.run(1)} == {"done"}
+        assert {each.state for each in opened.recovery.run()} == {"done"}
         assert not opened.registry.waiting(0)
 
 
@@ -608,11 +608,11 @@ def test_each_plan_of_what_was_written_is_ended_by_who_recovers_it(
     [
         (False, b"", "failed"),
         (True, b"", "done"),
-        (True, b"0\n", "done"),
+        (True, b"0\n", "unsure"),
         (False, b"0\n", "unsure"),
     ],
 )
-def test_what_was_written_next_tells_how_the_write_before_ended(
+def test_how_a_write_ended_is_settled_before_the_next(
     tmp_path: Path, after: bool, theirs: bytes, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan that may have been written is not written again, and one that was not waits."""
@@ -621,12 +621,14 @@ def test_what_was_written_next_tells_how_the_write_before_ended(
         make(tmp_path)
         tool, arguments = DEEDS["replace"].ready(opened)
         assert dies(commits, opened, (tool, arguments), 1, after=after)
+        (dead,) = opened.journal.in_doubt()
         with (tmp_path / "a.txt").open("ab") as file:
             file.write(theirs)
         edit = {"path": "a.txt", "old_string": "a3", "new_string": "A3"}
         assert outcome(opened, "Edit", **edit)["status"] == "success"
-        assert len(opened.recovery.doubts()) == (state == "unsure")
-        (found,) = opened.recovery.run(1)
+        assert not opened.recovery.doubts()
+        found = opened.journal.get(dead.edit_id)
+        assert found is not None
         assert found.state == state
         again = outcome(opened, tool, **arguments)
         assert code(again) == ("ok" if state == "failed" else "HUNK_NOT_FOUND applied")
@@ -652,14 +654,14 @@ def test_each_transaction_of_the_database_fails_in_turn(
             raise apsw.FullError("database or disk is full")
 
     @contextmanager
-    def failing(self: Database) -> Generator[apsw.Connection]:
+    def failing(self: Database, *, flushed: bool = False) -> Generator[apsw.Connection]:
         nonlocal count
         if self.path.endswith("texts.sqlite"):  # written beside the work, by another thread
             with writing(self) as connection:
                 yield connection
             return
         count += 1
-        with writing(self) as connection:
+        with writing(self, flushed=flushed) as connection:
             turn_of("begin")
             yield connection
             turn_of("commit")
@@ -683,7 +685,7 @@ def test_each_transaction_of_the_database_fails_in_turn(
                 assert "full" in report["reason"]
                 assert tree(tmp_path) == before
                 assert code(outcome(opened, tool, **arguments)) == "ok"
-            found = opened.recovery.run(1)
+            found = opened.recovery.run()
             assert {each.state for each in found} <= {"done"}
             if not failed:
                 break
@@ -961,7 +963,7 @@ def test_each_statement_of_the_database_fails_in_turn(
             else:
                 written = False  # a plan that waits
             assert (tree(tmp_path) != before) == written, (failed, report)
-            opened.recovery.run(1)  # a commit that was done though it was refused is settled
+            opened.recovery.run()  # a commit that was done though it was refused is settled
             assert not opened.journal.in_doubt(), (failed, report)
             assert (tree(tmp_path) != before) == written, (failed, report)
             edit_id = report.get("data", report).get("edit_id")

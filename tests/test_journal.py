@@ -485,7 +485,7 @@ def of_plan(plan: Plan, name: str = "a.txt") -> Entry:
 
 def tied(stores: Stores, *plans: Plan) -> tuple[int, ...]:
     """The entries of the write of some plans."""
-    versions = [(each.id, each.created_ms) for each in plans]
+    versions = [(each.id, each.created_ms, 0) for each in plans]
     return stores.journal.open_all([of_plan(each) for each in plans], versions)
 
 
@@ -575,7 +575,7 @@ def test_plans_are_tied_all_or_none_and_end_each_with_its_entry(stores: OpenStor
     assert refusal_of(one, *plans) == f"{plans[1].id} discarded"
     first, *_, last = one.journal.open_all(
         [of_plan(each, f"{each.id}.txt") for each in plans],
-        [(each.id, each.created_ms) for each in (plans[0], plans[2])],
+        [(each.id, each.created_ms, 0) for each in (plans[0], plans[2])],
     )
     one.journal.close_all([last], "failed")
     assert [waits(other, each) for each in plans] == ["pending", "discarded", "pending"]
@@ -676,7 +676,7 @@ def test_ctrl_c_anywhere_leaves_the_database_to_others() -> None:
         with ThreadPoolExecutor() as pool:
             rows = pool.submit(_count, database).result(10)
         assert rows in (1, 2, 3), point
-    assert point > 30
+    assert point > 10
 
 
 def _use(database: Database) -> None:

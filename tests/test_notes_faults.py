@@ -210,7 +210,7 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     with pytest.raises(KeyboardInterrupt):
         stage.call("apply_file_modification", hunk_id=plan)
     home.store.execute = execute  # type: ignore[method-assign]
-    (settled,) = stage.opened.recovery.run(0)
+    (settled,) = stage.opened.recovery.run()
     assert settled.state == "unsure"
     assert stage.texts(document) == ["A"]
     again = stage.call("apply_file_modification", hunk_id=plan)

@@ -247,25 +247,8 @@ def test_what_its_living_writer_has_recorded_meanwhile_is_left_alone(tmp_path: P
         (entry,) = opened.journal.entries()
         assert entry.state == "done"
         seen = replace(entry, state="open")
-        assert opened.recovery._settle_alone(seen, 1, Deadline(1)) == ()
+        assert opened.recovery.settle(seen, Deadline(1)) == ()
         assert opened.journal.get(entry.edit_id) == entry
-
-
-@pytest.mark.parametrize(("later_ms", "waits"), [(-1, True), (0, False), (1, False)])
-@pytest.mark.parametrize("state", ["done", "unsure", "failed"])
-def test_a_plan_is_ended_by_an_entry_that_is_as_old_and_was_written(
-    tmp_path: Path, state: State, later_ms: int, waits: bool
-) -> None:
-    (tmp_path / "a").write_text(BEFORE)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        opened.call("local", "Edit", {"path": "a", "old_string": "b\n", "new_string": "B\n"})
-        fields = {"path": "a", "range": "1", "content": "A"}
-        hunk = opened.call("local", "prepare_file_range_edit", fields).fields["hunk_id"]
-        (plan,) = opened.registry.waiting(0)
-        (entry,) = opened.journal.entries()
-        entry = replace(entry, hunk_id=str(hunk), time_ms=plan.created_ms + later_ms)
-        opened.recovery._end([entry], state, plan.created_ms + 2)
-        assert bool(opened.registry.waiting(0)) is (waits or state == "failed")
 
 
 def test_when_the_plan_cannot_be_ended_the_edit_is_still_reported(
@@ -357,7 +340,7 @@ def test_what_a_killed_write_left_next_to_its_file_goes_with_its_recovery(
         folder = os.open(tmp_path, os.O_RDONLY)
         left = tmp_path / os.fsdecode(link_temp(folder, b"f.txt", folder, b"f.txt"))
         os.close(folder)
-        assert [each.state for each in opened.recovery.run(1)] == ["done"]
+        assert [each.state for each in opened.recovery.run()] == ["done"]
         assert not left.exists()
     assert (tmp_path / "f.txt").read_text() == "a\nx\nc\n"
 

@@ -83,9 +83,9 @@ SABOTAGES: Final = (
         "journal",
         "one journal entry of forty is dropped",
         "desk/backends/sqlite.py",
+        "                db.execute(_INSERT, (first + at, *row))\n",
+        "                if (first + at) % 40:\n"
         "                    db.execute(_INSERT, (first + at, *row))\n",
-        "                    if (first + at) % 40:\n"
-        "                        db.execute(_INSERT, (first + at, *row))\n",
         ("tests/test_journal.py",),
         ("changed unsaid", "lost"),
     ),

@@ -99,7 +99,9 @@ CREATE TABLE IF NOT EXISTS edits (
     why TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS lost (
+    first INTEGER PRIMARY KEY, last INTEGER NOT NULL, next INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_member ON edits (member, edit_id);
@@ -447,7 +449,11 @@ class SqliteJournal:
             return tuple(_entry(row) for row in rows[:most])
 
     def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
-        ids = self._last_ids(first, before)
+        with self._db.reading() as db:
+            known = db.execute("SELECT first, last, next FROM lost ORDER BY first").fetchall()
+        # Ids that were passed over after a loss were never given.
+        begin = max((next_ for *_, next_ in known if next_ < (before or _MOST_ID)), default=first)
+        ids = self._last_ids(max(first, begin), before)
         find = "SELECT edit_id FROM edits WHERE edit_id BETWEEN ? AND ?"
         try:
             there = {id_ for (id_,) in self._db.rows(find, (ids.start, ids.stop - 1))}
@@ -456,7 +462,9 @@ class SqliteJournal:
         marks = sorted({ids.start - 1, ids.stop} | there - self._unreadable)
         gaps = [(one + 1, two - 1) for one, two in pairwise(marks) if two - one > 1]
         damaged = self._unreadable
-        return tuple(g for g in gaps if g[1] in damaged or self.why_missing(g[1]) != "pruned")
+        found = [g for g in gaps if g[1] in damaged or self.why_missing(g[1]) != "pruned"]
+        runs = [(max(a, first), min(b, ids.stop - 1)) for a, b, _ in known]
+        return (*(run for run in runs if run[0] <= run[1]), *found)
 
     def _last_ids(self, first: int, before: int | None) -> range:
         """The last ids that were given from the first on, at most as many as are read singly."""
@@ -625,10 +633,11 @@ class SqliteJournal:
         """The highest id that was given; far above it if a file was lost in use."""
         given = _last_id(db)
         if self._is_lost:
+            last = max(given, self._highest, db.execute(_MINUTES).get)
             if self._highest > given:
-                db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (given + 1, self._highest))
-            given = max(given, self._highest, db.execute(_MINUTES).get)
-            self._is_lost = False
+                lost = given + 1, self._highest, last + 1
+                db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", lost)
+            given, self._is_lost = last, False
         return given
 
 
