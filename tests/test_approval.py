@@ -14,9 +14,8 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk import checks as gates
 from copydesk.desk.backends.api import Decision, Decisions, Journal, Verdict, Version
-from copydesk.desk.checks import Approving, after_of, before_of, needs_person
+from copydesk.desk.checks import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval, Draft, Normalized, Place
@@ -377,7 +376,7 @@ def test_rights_and_policy_of_the_moment_of_the_write_count(
     approving = Approving(desk.desk._set.decisions, desk.journal, desk.clock)
 
     def check() -> object:
-        return approving.check(member, None, a, made, created=created, others=[b], to=c)
+        return approving.check(member, None, a, made, created=created, others=[b], to=c).why
 
     if error is None:
         assert check() is None
@@ -436,7 +435,7 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
         decisions.by_plan[plan] = decision
 
     def check() -> object:
-        return approving.check(ann, plan, A, MADE, created=created, to=to)
+        return approving.check(ann, plan, A, MADE, created=created, to=to).why
 
     is_same = verdict == "approved" and not field
     assert approving.is_approved(plan, A, MADE, created=created) is (is_same and not to)
@@ -499,34 +498,24 @@ def test_a_change_that_is_written_by_itself_needs_a_person_at_either_end_of_a_mo
     assert needs_person(Member("ann", Rules(), policy=policy), made, A) is is_asked
 
 
-def test_an_edit_is_recorded_with_the_approval_that_let_it_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gates, "_MOST_PASSED", 2)
+def test_an_edit_is_recorded_with_the_approval_that_let_it_pass() -> None:
+    """That which the gate saw, whoever decides while it is written."""
     decisions, ann = Kept(), Member("ann", Rules())
     approving = Approving(cast(Decisions, decisions), cast(Journal, None), lambda: 99)
-    plans = [("hunk", number) for number in range(1, 5)]
+    plan = ("hunk", 1)
     bound = before_of(MADE, created=False), after_of(MADE, None)
 
-    def decide(plan: Version, by: str) -> None:
-        decisions.by_plan[plan] = Decision(plan, "ann", "a.txt", "approved", by, 5, *bound)
+    def passed(plan: Version | None, edited_by: str = "") -> Passed:
+        return approving.check(ann, plan, A, MADE, created=False, edited_by=edited_by)
 
-    for plan in plans[:3]:
-        decide(plan, "eve")
-        assert approving.check(ann, plan, A, MADE, created=False) is None
-        decide(plan, "bob")  # after it has passed
-    for plan, by in zip(plans, ("bob", "eve", "eve"), strict=False):
-        assert approving.approval(plan, "") == Approval(by, 5, *bound), (
-            "of the last two, who let it"
-        )
-        assert approving.approval(plan, "cat") == Approval("bob", 5, *bound, "cat", plan[1])
-    assert approving.approval(plans[3], "") is None
-    assert approving.approval(plans[3], "cat") == Approval("", 0, "", "", "cat", 4)
-    assert approving.approval(None, "cat") is None
-    decisions.by_plan[plans[3]] = replace(decisions.by_plan[plans[2]], verdict="amended")
-    assert approving.approval(plans[3], "") is None
-    approving.check(ann, None, A, MADE, created=False)
-    assert not approving._passed, "nothing is kept of what was asked for, or of no plan"
+    assert passed(plan) == Passed(None, None, 0)
+    assert passed(plan, "cat") == Passed(None, Approval("", 0, "", "", "cat", 1), 0)
+    assert passed(None, "cat").approval == Approval("", 0, "", "")
+    decisions.by_plan[plan] = Decision(plan, "ann", "a.txt", "approved", "eve", 5, *bound)
+    assert passed(plan) == Passed(None, Approval("eve", 5, *bound), 5)
+    assert passed(plan, "cat") == Passed(None, Approval("eve", 5, *bound, "cat", 1), 5)
+    decisions.by_plan[plan] = replace(decisions.by_plan[plan], verdict="amended")
+    assert passed(plan) == Passed(None, None, 5)
 
 
 @pytest.mark.parametrize(("by", "status"), [("eve", "ok"), ("ann", "error")])

@@ -201,7 +201,7 @@ def test_the_state_folder_is_private_and_ignored(tmp_path: Path) -> None:
     assert state.stat().st_mode & 0o777 == 0o700
     assert (state / ".gitignore").read_text() == "*\n"
     names = {path.name for path in state.iterdir()}
-    assert names >= {".gitignore", "locks", "state.sqlite", "state.sqlite", "texts.sqlite"}
+    assert names >= {".gitignore", "locks", "state.sqlite", "texts.sqlite"}
 
 
 @pytest.mark.slow

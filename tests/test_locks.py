@@ -101,6 +101,7 @@ def test_a_workspace_opens_though_a_file_is_held(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("old\n")
     with opened(tmp_path, None) as one:
         with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(one.journal, "close_all", lambda *_: None)
             assert outcome(one, "prepare_file_append", **APPEND)["changed"]
         assert len(one.journal.in_doubt()) == 1
         with one.lanes.turn("f", (0, "")), opened(tmp_path, None) as other:

@@ -18,7 +18,6 @@ import pytest
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.backends.api import State
 from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
 from copydesk.store.files import Files

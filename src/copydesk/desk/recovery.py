@@ -145,14 +145,16 @@ class Recovery:
     ) -> tuple[Settled, ...]:
         """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
         chains = _by_path(entries)
-        moves = [self._look(one) for one in chains if one[0].moved]
-        found = [self._look(one) for one in chains if not one[0].moved] + moves
+        moves = [self._look(one, one[0].path) for one in chains if one[0].moved]
+        now_at = {one.entries[0].path: one.entries[1].path for one in moves if one.how == "written"}
+        texts = [one for one in chains if not one[0].moved]
+        found = [self._look(one, now_at.get(one[0].path, one[0].path)) for one in texts] + moves
         if not begun_back and all(each.how == "written" for each in found):
             for each in found:
                 self._sweep(each.entries)
             self._close(entries, "done")
             return tuple(Settled(entry, "done") for entry in entries)
-        for each in reversed(found):
+        for each in reversed(found):  # moves first: what is restored then is at its old name
             self._put_back(each, inodes)
             self._sweep(each.entries)
             first = each.entries[0]
@@ -164,8 +166,8 @@ class Recovery:
         self._close([entry for entry in entries if entry not in unsure], "failed")
         return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
 
-    def _look(self, entries: tuple[Entry, ...]) -> Found:
-        return step_of(entries[0]).look(self._files, self._journal, entries)
+    def _look(self, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        return step_of(entries[0]).look(self._files, self._journal, entries, at)
 
     def _put_back(self, found: Found, inodes: Collection[Inode]) -> None:
         """Restore a file, with the lock of its inode if it has several names."""

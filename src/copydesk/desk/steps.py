@@ -191,22 +191,22 @@ class Step(ABC):
         if isinstance(error, Refusal) and not isinstance(error, Failed):
             return "not written"
         with suppress(Refusal, TargetMoved):
-            return self.look(at.files, at.journal, self.entries).how
+            return self.look(at.files, at.journal, self.entries, self.real).how
         return "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...]) -> Found:
-        """Tell what became of the file that the entries wrote, oldest first.
+    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        """Tell what became of the file that the entries wrote, oldest first; it is at `at` now.
 
         `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
         for what may pass.
         """
         first, last = entries[0], entries[-1]
         try:
-            real, stamp, digest = digest_at(files, first.path)
+            real, stamp, digest = digest_at(files, at)
         except Refusal as refusal:
             return _unknown(entries, refusal)
-        if real != first.path:  # a link points to another file now
+        if real != at:  # a link points to another file now
             return Found(entries, "unknown")
         if digest == last.after:
             back = tuple(kept_and_new(inverse_of(entries)))
@@ -406,15 +406,15 @@ class Chmod(Step):
         return (replace(entry, before=digest, after=digest, file=(change,)),)
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...]) -> Found:
+    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
         (entry,) = entries
         change = entry.mode_changed
         assert change is not None, "it is of a change of mode"
         try:
-            real, stamp, digest = digest_at(files, entry.path)
+            real, stamp, digest = digest_at(files, at)
         except Refusal as refusal:
             return _unknown(entries, refusal)
-        mode = stamp.mode & 0o7777 if stamp is not None and real == entry.path else None
+        mode = stamp.mode & 0o7777 if stamp is not None and real == at else None
         hows: dict[int | None, How] = {change.before: "not written", change.after: "written"}
         return Found(entries, hows.get(mode, "unknown"), stamp, digest)
 
@@ -466,7 +466,7 @@ class Move(Step):
         return (replace(source, file=(gone,)), target)
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...]) -> Found:
+    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
         """Tell which end the file is at; `stamp` and `digest` are of the new end."""
         source, target = entries
         inode = source.moved.inode if source.moved else (0, 0)
@@ -531,7 +531,7 @@ class InStore(Step):
         return "not written" if is_known else "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...]) -> Found:
+    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
         return Found(entries, "unknown")
 
     @classmethod

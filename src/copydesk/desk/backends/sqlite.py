@@ -338,7 +338,8 @@ class SqliteJournal:
 
     def __init__(self, db: Database, most_bytes: int = 1 << 62) -> None:
         self._db = db
-        self._highest, self._is_lost = 0, False
+        self._lowest = self._highest = 0
+        self._is_lost = False
         self._unreadable: set[int] = set()
         self._day, self._written, self._most_bytes = -1, 0, most_bytes
         db.define(STATE, on_new=self._begin_anew, begin=_begin_ids)
@@ -356,6 +357,7 @@ class SqliteJournal:
         rows = [_row(entry) for entry in entries]
         with self._db.writing(flushed=True) as db:
             first = self._last_id(db) + 1
+            self._lowest = self._lowest or _first_id(db)
             for at, row in enumerate(rows):
                 db.execute(_INSERT, (first + at, *row))
             ids = {entry.hunk_id: first + at for at, entry in enumerate(entries)}
@@ -451,8 +453,9 @@ class SqliteJournal:
     def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
         with self._db.reading() as db:
             known = db.execute("SELECT first, last, next FROM lost ORDER BY first").fetchall()
+            begin = _first_id(db)
         # Ids that were passed over after a loss were never given.
-        begin = max((next_ for *_, next_ in known if next_ < (before or _MOST_ID)), default=first)
+        begin = max((next_ for *_, next_ in known if next_ < (before or _MOST_ID)), default=begin)
         ids = self._last_ids(max(first, begin), before)
         find = "SELECT edit_id FROM edits WHERE edit_id BETWEEN ? AND ?"
         try:
@@ -608,7 +611,7 @@ class SqliteJournal:
     def why_missing(self, edit_id: int) -> Missing:
         id_ = min(edit_id, _MOST_ID)
         with self._db.reading() as db:
-            lost = "SELECT 1 FROM lost WHERE ? BETWEEN first AND last"
+            lost = "SELECT 1 FROM lost WHERE ? BETWEEN first AND next - 1"
             is_lost = id_ < _first_id(db) or db.execute(lost, (id_,)).fetchone() is not None
             given = _last_id(db)
             older = db.execute(  # the oldest are pruned first
@@ -634,15 +637,25 @@ class SqliteJournal:
         given = _last_id(db)
         if self._is_lost:
             last = max(given, self._highest, db.execute(_MINUTES).get)
-            if self._highest > given:
-                lost = given + 1, self._highest, last + 1
-                db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", lost)
+            around = db.execute(_AROUND, (self._highest,)).fetchone()
+            below, is_there, above = cast("tuple[int | None, int | None, int | None]", around)
+            gone = (below or self._lowest - 1) + 1, self._highest, above or last + 1
+            if is_there:  # of another journal: only the ids that are passed over
+                gone = given + 1, given, last + 1
+            db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", gone)
             given, self._is_lost = last, False
         return given
 
 
 _MINUTES = "SELECT (unixepoch() - 1577836800) / 60"
 """Those since 2020: few workspaces see an edit a minute for years."""
+
+
+_AROUND = (
+    "SELECT (SELECT max(edit_id) FROM edits WHERE edit_id < ?1),"
+    " (SELECT edit_id FROM edits WHERE edit_id = ?1),"
+    " (SELECT min(edit_id) FROM edits WHERE edit_id > ?1)"
+)
 
 
 def _begin_ids(db: Connection, is_used: bool) -> None:
