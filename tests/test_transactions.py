@@ -630,18 +630,18 @@ def test_another_program_writes_at_the_last_moment(
 def test_what_is_written_is_not_written_again_though_the_plan_still_waits(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the journal knows: the end of the plan could not be recorded."""
+    """The end of the write could not be recorded: who comes next finds it out, and ends the plan."""
     ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "x\n")]
 
     def full(*_: object) -> None:
         raise Failed("write", "ENOSPC: No space left on device")
 
-    monkeypatch.setattr(room.opened.registry, "end", full)
+    monkeypatch.setattr(room.opened.journal, "close_all", full)
     assert code(room.call("apply_file_modification", hunk_id=ids[0])) == "ok"
     assert code(room.together(*ids[1:])) == "ok"
     monkeypatch.undo()
     written = room.read("a"), room.read("b")
-    assert room.waiting() == set(ids)
+    assert len(room.opened.journal.in_doubt()) == 3
     assert code(room.together(*ids[:2])) == "HUNK_NOT_FOUND applied"
     for one in ids:
         assert code(room.call("apply_file_modification", hunk_id=one)) == "HUNK_NOT_FOUND applied"

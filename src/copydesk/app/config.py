@@ -214,8 +214,8 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     return replace(config, notes=notes, reload=partial(load, root, environ))
 
 
-_SETTLED_NS = 3_000_000_000
-"""A file unchanged for longer cannot change with the same times; some disks count in seconds."""
+_SETTLED_NS = 50_000_000
+"""A file whose ctime is older cannot change and keep its stamp: clocks tick some milliseconds."""
 
 _Stamp = tuple[int, int, int, int, int]
 
@@ -233,6 +233,7 @@ class LiveConfig:
         """The last valid configuration."""
         self._loaded: Config | None = None
         self._stamps: tuple[_Stamp | None, ...] = ()
+        self._settled = False
         self._digest = b""
         self._error = ""
         self._gone: dict[str, MemberConfig] = {}
@@ -249,10 +250,10 @@ class LiveConfig:
 
     def _look(self) -> None:
         stamps = tuple(map(_stamp, self._paths))  # before the file is read, so later writes differ
-        now = time.time_ns()  # two writes may get the same time
-        settled = all(one is None or now - max(one[3:]) > _SETTLED_NS for one in stamps)
-        if settled and stamps == self._stamps:
+        if stamps == self._stamps and self._settled:
             return
+        changed_ns = max((one[4] for one in stamps if one is not None), default=0)
+        self._settled = time.time_ns() - changed_ns > _SETTLED_NS
         digest = b"".join(map(_digest, self._paths))
         self._stamps = stamps
         if digest == self._digest and not self._error:

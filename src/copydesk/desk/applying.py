@@ -67,6 +67,7 @@ from copydesk.errors import (
     ContentChanged,
     FileExists,
     FileNotFound,
+    HunkNotFound,
     InvalidArgs,
     Refusal,
     WrongMode,
@@ -384,6 +385,15 @@ class Applying:
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )
 
+    def _ended(self, plan: Plan, *, is_stored: bool) -> Refusal | None:
+        """Why the plan is not pending any more, which explains why it does not fit."""
+        try:
+            if is_stored:
+                self.check_waits(plan)
+        except Refusal as ended:
+            return ended
+        return None
+
     def real(self, plan: Plan) -> RelPath:
         """The real path of the plan's file."""
         return self._drafting.real(plan.request.path)
@@ -482,6 +492,10 @@ class Applying:
                     outcome.group = self._set.ids() + self._set.ids() if is_group else ""
                     outcome.entries = self._writer.write(steps, outcome.group)
             except Stopped as stopped:
+                ended = {one.id: self._ended(one, is_stored=is_stored) for one in plans}
+                if isinstance(stopped.refusal, HunkNotFound) and any(ended.values()):
+                    refused |= {hunk_id: why for hunk_id, why in ended.items() if why is not None}
+                    return outcome
                 outcome.stopped = stopped.refusal
                 at = [file for file in opened if file.real == stopped.real] or opened
                 refused |= {one.id: stopped.refusal for file in at for one in file.plans}
@@ -565,8 +579,6 @@ class Applying:
         inverses: list[ChangeSet] = []
         for plan in file.plans:
             try:
-                if is_stored:
-                    self.check_waits(plan)
                 if now is None and plan.base_digest is not None:
                     raise FileNotFound()
                 if now is None:
@@ -577,7 +589,7 @@ class Applying:
                     ahead = Ahead(read, tuple(inverses)) if inverses else NOTHING_AHEAD
                     draft = shown or self.draft(plan, file.real, now, known, ahead)
             except Refusal as refusal:
-                refused[plan.id] = refusal
+                refused[plan.id] = self._ended(plan, is_stored=is_stored) or refusal
                 if now is not None and len(outcome.files) == len(file.plans) == 1:
                     last = now.line_count
                     start, stop = min(plan.place.start, last), min(plan.place.stop, last)

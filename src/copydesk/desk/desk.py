@@ -245,7 +245,11 @@ class FileDesk:
         Raises InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied; what the file
         refuses is returned as Rejected.
         """
-        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        try:
+            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        except HunkNotFound as gone:  # what was written at once was no plan, but has an id
+            is_written = gone.reason == "unknown" and self._set.journal.of_hunk(hunk_id)
+            raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
         if plan.toolset != member.toolset:

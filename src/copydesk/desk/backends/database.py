@@ -199,11 +199,11 @@ class Database:
                     connection.execute("BEGIN IMMEDIATE")
                     self._used.file = self._count
                     yield connection
-                    if self._file and self._file.identity() != self._identity:
-                        raise StateFailed(_OPERATION, _MOVED, self.path)
                     connection.execute("COMMIT")
                     if self._file:
-                        self._written = self._file.identities()[2]
+                        path, _, self._written = self._file.identities()
+                        if path != self._identity:
+                            raise StateFailed(_OPERATION, _MOVED, self.path)
                 except BaseException:
                     if connection.in_transaction:  # SQLite may have rolled back on its own
                         connection.execute("ROLLBACK")

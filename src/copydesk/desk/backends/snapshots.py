@@ -384,6 +384,9 @@ _ROW_BYTES = 256
 _PRUNED_AFTER = MOST_SHOWN // 8
 """After this many notes, from all processes, the oldest beyond the limit are dropped."""
 
+_LOOKS = 64
+"""The size is checked after writing one part in this many of the limit."""
+
 _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
 
@@ -395,7 +398,7 @@ class SqliteSnapshots:
     ) -> None:
         self._db = db
         self._most, self._largest = most_bytes, largest
-        self._noted = 0
+        self._noted, self._inserted = 0, most_bytes
         db.define(_SCHEMA)
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
@@ -507,13 +510,16 @@ class SqliteSnapshots:
         if known is None:
             if content is None:
                 return False
-            _insert(db, whole, content)
+            self._note(db, _insert(db, whole, content), path)
+            self._inserted += len(content)
+            if self._inserted * _LOOKS > self._most:
+                self._inserted = 0
+                self._evict(db)
+                self._cut(db)
+            return True
         id_ = _touch(db, whole)
         if id_ is not None:
             self._note(db, id_, path)
-        if known is None:
-            self._evict(db)
-            self._cut(db)
         return True
 
     def _found(
@@ -627,12 +633,14 @@ def _note_shown(db: Connection, notes: Sequence[Note]) -> None:
             )
 
 
-def _insert(db: Connection, digest: bytes, packed: bytes) -> None:
+def _insert(db: Connection, digest: bytes, packed: bytes) -> int:
+    """Store a text that is not stored yet, as the one used last; return its id."""
     row = (digest, len(packed))
-    db.execute("INSERT OR IGNORE INTO texts (digest, used, size) VALUES (?, 0, ?)", row)
-    if db.changes():
-        id_ = db.last_insert_rowid()
-        db.execute("INSERT INTO content (id, packed) VALUES (?, ?)", (id_, packed))
+    new = f"INSERT INTO texts (digest, used, size) VALUES (?, ({_NEWEST}) + 1, ?)"
+    db.execute(new, row)
+    id_ = db.last_insert_rowid()
+    db.execute("INSERT INTO content (id, packed) VALUES (?, ?)", (id_, packed))
+    return id_
 
 
 def _touch(db: Connection, digest: bytes) -> int | None:
