@@ -48,8 +48,8 @@ if where == "after the rename":
             yield staged
         die()
     opened.files.stage = stage
-if where == "before the plan ends":
-    opened.registry.end = die
+if where == "before the end is recorded":
+    opened.journal.close_all = die
 if where == "in the middle of a write in place":
     from copydesk.store import _os
     def write(fd, data):
@@ -94,7 +94,7 @@ def check(root: Path, hunk: str, left: str, code: str | None, after: str) -> Non
         ("before the journal", BEFORE, None),
         ("before the rename", BEFORE, None),
         ("after the rename", AFTER, "HUNK_NOT_FOUND"),
-        ("before the plan ends", AFTER, "HUNK_NOT_FOUND"),
+        ("before the end is recorded", AFTER, "HUNK_NOT_FOUND"),
     ],
 )
 def test_killed(tmp_path: Path, where: str, left: str, code: str | None) -> None:
@@ -136,37 +136,48 @@ def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
     [
         ("before the rename", "", "failed"),
         ("after the rename", "", "done"),
-        ("after the rename", "x\n", "done"),
+        ("after the rename", "x\n", "unsure"),
         ("before the rename", "x\n", "unsure"),
     ],
 )
-def test_what_was_written_next_tells_how_a_write_ended(
-    tmp_path: Path, where: str, theirs: str, state: str
+@pytest.mark.parametrize("next_one", ["reads", "prepares", "writes", "lists"])
+def test_how_a_write_ended_is_settled_by_who_comes_next(
+    tmp_path: Path, where: str, theirs: str, state: str, next_one: str
 ) -> None:
-    """By another process, on top of what the killed one left, or of what another program made."""
+    """Another process, which was there before; what another program wrote is told and stays."""
     (tmp_path / "f.txt").write_text(BEFORE)
     hunk = plan(tmp_path)
     with open_workspace(str(tmp_path)) as opened:
         kill_at(tmp_path, where, hunk)
         with (tmp_path / "f.txt").open("a") as file:
             file.write(theirs)
-        arguments = {"path": "f.txt", "content": "end\n", "apply": "auto"}
-        assert opened.call("local", "prepare_file_append", arguments).fields["changed"] is True
+        left = (tmp_path / "f.txt").read_text()
+        arguments = {"path": "f.txt", "content": "end\n"}
+        if next_one == "reads":
+            opened.call("local", "read_file", {"path": "f.txt"})
+        elif next_one == "lists":
+            assert len(opened.pending("local")) == (state == "failed")
+        else:
+            arguments |= {"apply": "auto"} if next_one == "writes" else {}
+            assert not opened.call("local", "prepare_file_append", arguments).is_error
+        entry = opened.journal.of_hunk(hunk)
+        assert entry is not None
+        assert (entry.hunk_id, entry.state) == (hunk, state)
     with open_workspace(str(tmp_path)) as opened:
-        (settled,) = opened.recovered
-        assert (settled.entry.hunk_id, settled.state) == (hunk, state)
+        assert opened.recovered == ()
+    assert (tmp_path / "f.txt").read_text() == left + "end\n" * (next_one == "writes")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "theirs", "state"),
     [
-        ("after the rename", AFTER + "x\n", "done"),
+        ("after the rename", AFTER + "x\n", "unsure"),
         ("after the rename", "x\n" + AFTER, "unsure"),
         ("before the rename", BEFORE + "x\n", "unsure"),
     ],
 )
-def test_what_others_appended_does_not_hide_how_a_write_ended(
+def test_what_others_wrote_after_a_death_is_told_and_stays(
     tmp_path: Path, where: str, theirs: str, state: str
 ) -> None:
     """The process was killed before it had stored the text that it wrote."""

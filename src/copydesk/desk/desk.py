@@ -183,6 +183,7 @@ class FileDesk:
         try:
             real, stamp = self._set.files.stat(path)
             member.permission.check("read", real)  # the path may point to another file by now
+            self._set.turns.settle(real)
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
                 limits = range_text, most_lines, most_tokens
@@ -294,7 +295,7 @@ class FileDesk:
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
         """All members' plans on files this one may read (there or below), oldest first."""
         files = self._set.files
-        plans = self._set.registry.waiting(self._set.clock())
+        plans = self._drafting.waiting()
         seen = (
             plan
             for plan in plans

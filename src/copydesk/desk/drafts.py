@@ -144,6 +144,7 @@ class Drafting:
     def of(self, member: Member, request: Request, terms: Terms) -> Drafted:
         """Draft the edit on the current file; its place is in the version that was read."""
         real = authorized(self._set.files, member, request.path, "write", "read")
+        self._set.turns.settle(real)  # a plan made on half of a dead transaction would drift
         if isinstance(request, FileOperation):
             return self._of_operation(member, request, terms, real)
 
@@ -311,6 +312,11 @@ class Drafting:
         if size <= sizes.COMPARED and line_count <= sizes.LINES:
             with suppress(Refusal):  # it was removed meanwhile
                 self._set.bases.keep_content(digest, self._set.files.content(real), real)
+
+    def waiting(self) -> tuple[Plan, ...]:
+        """All pending plans, oldest first; those of a dead process are settled before."""
+        self._set.turns.settle()
+        return self._set.registry.waiting(self._set.clock())
 
     def real(self, path: RelPath) -> RelPath:
         """The real path; the path itself if it leads nowhere, since then nobody can write there."""

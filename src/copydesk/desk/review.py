@@ -399,7 +399,7 @@ class Review:
 
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, oldest first."""
-        waiting = self._set.registry.waiting(self._set.clock())
+        waiting = self._drafting.waiting()
         paths = {path for plan in waiting for path in paths_of(plan.request)}
         seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
         plans = [plan for plan in waiting if seen.issuperset(paths_of(plan.request))]
