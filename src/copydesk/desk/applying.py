@@ -278,7 +278,9 @@ class Applying:
         outcome = self._run(plans, owner, is_group=True)
         if not outcome.refused:
             return outcome.transacted(plans)
-        contexts = {hunk_id: how for one in outcome.files for hunk_id, how in one.contexts.items()}
+        contexts: dict[str, ContextMatch] = {}
+        for one in outcome.files:
+            contexts |= one.contexts
         withheld = Withheld.of(plans, contexts, outcome.refused, outcome.stopped)
         ids = "".join(sorted(plan.id for plan in plans))
         transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]

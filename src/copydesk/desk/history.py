@@ -384,7 +384,9 @@ class Undoing:
             except Refusal as refusal:
                 if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                     raise
-                return NotUndone(at_work, refusal, *(seen[0] if seen else ()))
+                if not seen:
+                    return NotUndone(at_work, refusal)
+                return NotUndone(at_work, refusal, *seen[0])
         written = {one.undoes: one for one in entries if not (one.moved and one.moved.is_source)}
         for each in made:
             if isinstance(each.step, Move):
