@@ -229,14 +229,15 @@ class Turns:
     def settle(self, *paths: RelPath) -> None:
         """Recover what a dead process left open at real paths, or anywhere without any.
 
-        One that lives is not waited for.
+        One that lives is not waited for, and who only reads needs no journal.
         """
-        found = self._journal.open_at(paths) if paths else None
-        if found is None:
-            found = tuple(entry.edit_id for entry in self._journal.in_doubt())
-        for edit_id in found:
-            if (entry := self._journal.get(edit_id)) is not None and entry.state == "open":
-                self._recovery.settle(entry, Deadline(0.0))
+        with suppress(Refusal):
+            found = self._journal.open_at(paths) if paths else None
+            if found is None:
+                found = tuple(entry.edit_id for entry in self._journal.in_doubt())
+            for edit_id in found:
+                if (entry := self._journal.get(edit_id)) is not None and entry.state == "open":
+                    self._recovery.settle(entry, Deadline(0.0))
 
     def of(
         self, real: RelPath, ticket: Ticket, caller: Caller = NOBODY

@@ -384,8 +384,8 @@ _ROW_BYTES = 256
 _PRUNED_AFTER = MOST_SHOWN // 8
 """After this many notes, from all processes, the oldest beyond the limit are dropped."""
 
-_LOOKS = 64
-"""The size is checked after writing one part in this many of the limit."""
+_PAGE_BYTES = 4_096
+"""SQLite's default, which nothing changes."""
 
 _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
@@ -398,7 +398,7 @@ class SqliteSnapshots:
     ) -> None:
         self._db = db
         self._most, self._largest = most_bytes, largest
-        self._noted, self._inserted = 0, most_bytes
+        self._noted = 0
         db.define(_SCHEMA)
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
@@ -511,9 +511,7 @@ class SqliteSnapshots:
             if content is None:
                 return False
             self._note(db, _insert(db, whole, content), path)
-            self._inserted += len(content)
-            if self._inserted * _LOOKS > self._most:
-                self._inserted = 0
+            if _pragma(db, "page_count") > self._most_pages():
                 self._evict(db)
                 self._cut(db)
             return True
@@ -555,17 +553,17 @@ class SqliteSnapshots:
                 (MOST_SEEN * 3 // 4,),
             )
 
-    def _most_pages(self, db: Connection) -> int:
+    def _most_pages(self) -> int:
         """How many pages the file may have; the rest of the limit is for SQLite's own journal."""
-        return self._most * 7 // 8 // _pragma(db, "page_size")
+        return self._most * 7 // 8 // _PAGE_BYTES
 
     def _evict(self, db: Connection) -> None:
         """Drop the least recently used texts until the used pages are within the limit."""
-        most = self._most_pages(db)
+        most = self._most_pages()
         excess = _pragma(db, "page_count") - _pragma(db, "freelist_count") - most
         if excess <= 0:
             return
-        excess = (excess + most // 16) * _pragma(db, "page_size")
+        excess = (excess + most // 16) * _PAGE_BYTES
         gone: list[int] = []
         for id_, size in db.execute("SELECT id, size FROM texts ORDER BY used"):
             gone.append(id_)
@@ -576,7 +574,7 @@ class SqliteSnapshots:
 
     def _cut(self, db: Connection) -> None:
         """Release the pages beyond the limit; none of them is in use."""
-        unused = _pragma(db, "page_count") - self._most_pages(db)
+        unused = _pragma(db, "page_count") - self._most_pages()
         if unused > 0:
             db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # one row per page
 
