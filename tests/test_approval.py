@@ -709,7 +709,7 @@ def test_who_looks_while_a_plan_is_written_lets_no_approval_lapse(
     approve(desk, hunk)
     has_read = threading.Event()
     look = threading.Thread(target=lambda: _refused(lambda: review.show(eve, hunk)))
-    end = desk.registry.end
+    end = desk.journal.close_all
 
     def before(*given: Any, **named: Any) -> str:
         has_read.set()
@@ -721,7 +721,7 @@ def test_who_looks_while_a_plan_is_written_lets_no_approval_lapse(
         end(*given)
 
     monkeypatch.setattr("copydesk.desk.review.before_of", before)
-    monkeypatch.setattr(desk.registry, "end", ends)
+    monkeypatch.setattr(desk.journal, "close_all", ends)
     assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
     look.join()
     assert desk.decisions.comments(hunk) == ()

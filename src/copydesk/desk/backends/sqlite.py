@@ -70,7 +70,6 @@ CREATE TABLE IF NOT EXISTS plans (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
 CREATE INDEX IF NOT EXISTS plans_waiting ON plans (created_ms, id) WHERE ended IS NULL;
-CREATE INDEX IF NOT EXISTS plans_writing ON plans (tx) WHERE tx IS NOT NULL;
 CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
 BEGIN UPDATE changes SET count = count + 1; END;
 CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
@@ -671,10 +670,11 @@ def _how_ended(db: Connection, hunk_id: str) -> str:
 
 _DECIDED_MS = "SELECT time_ms FROM decisions WHERE hunk_id = ? AND prepared_ms = ?"
 _TIE = "UPDATE plans SET tx = ? WHERE id = ? AND created_ms = ? AND ended IS NULL AND tx IS NULL"
-_UNTIE = "UPDATE plans SET tx = NULL WHERE tx = ?"
+_OF_ENTRY = "WHERE tx = ?1 AND id = (SELECT hunk_id FROM edits WHERE edit_id = ?1)"
+_UNTIE = f"UPDATE plans SET tx = NULL {_OF_ENTRY}"
 _END = (
     "UPDATE plans SET ended = 'applied', plan = NULL, tx = NULL,"
-    " ended_ms = (SELECT time_ms FROM edits WHERE edit_id = tx) WHERE tx = ?"
+    f" ended_ms = (SELECT time_ms FROM edits WHERE edit_id = ?1) {_OF_ENTRY}"
 )
 _INSERT = (
     "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
