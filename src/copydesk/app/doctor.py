@@ -186,7 +186,7 @@ def _state(root: str) -> Iterator[Finding]:
 
     try:
         with open_workspace(root, config, recover=False) as opened:
-            waiting = len(opened.pending(config.member))
+            waiting = len(opened.registry.waiting(opened.clock()))
             outlook = opened.journal.outlook(config.journal_days, config.journal_bytes)
             doubts = opened.recovery.doubts()
     except ServerFailed:
