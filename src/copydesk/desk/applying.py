@@ -247,7 +247,7 @@ class Applying:
                 return self._write_blocks(member, plan, is_stored=is_stored)
             outcome = self._run((plan,), lambda _: member, base, is_stored=is_stored)
             current = outcome.current
-            refusal = outcome.refused.get(plan.id)
+            refusal = outcome.refused.get(plan.id) or outcome.stopped
         except Refusal as refused:
             refusal = refused
         else:
@@ -276,7 +276,7 @@ class Applying:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         outcome = self._run(plans, owner, is_group=True)
-        if not outcome.refused:
+        if not outcome.refused and outcome.stopped is None:
             return outcome.transacted(plans)
         contexts: dict[str, ContextMatch] = {}
         for one in outcome.files:
@@ -442,7 +442,8 @@ class Applying:
         outcome = attempted(work, over)
         for one in outcome.files:
             for plan in one.plans:
-                if not outcome.refused and one.contexts[plan.id] == "fuzz":
+                is_written = not outcome.refused and outcome.stopped is None
+                if is_written and one.contexts[plan.id] == "fuzz":
                     self.note(plan, "fuzz")
         return outcome
 
@@ -499,7 +500,7 @@ class Applying:
                     refused |= {hunk_id: why for hunk_id, why in ended.items() if why is not None}
                     return outcome
                 outcome.stopped = stopped.refusal
-                at = [file for file in opened if file.real == stopped.real] or opened
+                at = [file for file in opened if file.real == stopped.real]
                 refused |= {one.id: stopped.refusal for file in at for one in file.plans}
                 return outcome
             for plan in plans:

@@ -441,9 +441,12 @@ class Undoing:
             backs.append((one, back))
             if isinstance(back.after, Snapshot):
                 text = Whole(back.after)
-        parts = [part(one, back) for one, back in backs if back.change]
+        left = {one.edit_id for one, back in backs if not back.base.unchanged_by(back.change)}
+        parts = [part(one, back) for one, back in backs if one.edit_id in left]
         whole = edit(at, parts, opened) if parts else None
-        found = [_TakenBack(one, back, at, whole if back.change else None) for one, back in backs]
+        found = [
+            _TakenBack(one, back, at, whole if one.edit_id in left else None) for one, back in backs
+        ]
         for one in edits:
             if one.mode_changed is not None:
                 back = self.mode_back(one.mode_changed, at, now)
