@@ -251,8 +251,8 @@ def dies_when_recorded(
     """The server dies when the plan is recorded, before anything is written."""
     recorded = opened.journal.open_all
 
-    def record(entries: object) -> tuple[int, ...]:
-        edit_ids = recorded(entries)  # type: ignore[arg-type]
+    def record(entries: object, plans: object) -> tuple[int, ...]:
+        edit_ids = recorded(entries, plans)  # type: ignore[arg-type]
         server.kill()
         return edit_ids
 

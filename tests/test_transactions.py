@@ -826,6 +826,17 @@ def test_a_plan_made_anew_meanwhile_is_not_written(
     check_untouched(room, room.together(*ids), ids, ids[1], "CONTENT_CHANGED")
 
 
+def test_a_plan_made_anew_has_a_later_time_though_the_clock_stands(tmp_path: Path) -> None:
+    """By it the two are told apart, in the transaction that records the intent as well."""
+    (tmp_path / "a").write_text(BASE)
+    with open_workspace(str(tmp_path), FAST, clock=lambda: 1_700_000_000_000) as opened:
+        mine = {"path": "a", "range": "2", "content": "TWO\n"}
+        hunk_id = outcome(opened, "prepare_file_range_edit", **mine)["hunk_id"]
+        first = opened.registry.get(hunk_id, 0)
+        outcome(opened, "prepare_file_range_edit", **mine, existing_hunk_id=hunk_id)
+        assert opened.registry.get(hunk_id, 0).created_ms > first.created_ms
+
+
 def test_too_many_open_files_is_a_refusal(room: Room) -> None:
     import resource
 
