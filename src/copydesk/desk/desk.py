@@ -249,14 +249,10 @@ class FileDesk:
         refuses is returned as Rejected.
         """
         try:
-            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+            plan = self._drafting.own_plan(member, hunk_id, tool)
         except HunkNotFound as gone:  # what was written at once was no plan, but has an id
             is_written = gone.reason == "unknown" and self._set.journal.of_hunk(hunk_id)
             raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
-        if plan.owner != member.name:
-            raise WrongOwner(hunk_id)
-        if plan.toolset != member.toolset:
-            raise WrongMode(hunk_id, plan.tool, tool)
         return self._applying.write(member, plan)
 
     def apply_all(
@@ -284,11 +280,7 @@ class FileDesk:
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
-        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        if plan.owner != member.name:
-            raise WrongOwner(hunk_id)
-        if tool is not None and plan.toolset != member.toolset:
-            raise WrongMode(hunk_id, plan.tool, tool)
+        plan = self._drafting.own_plan(member, hunk_id, tool)
         with self._applying.turn(plan):
             plan = self._set.registry.get(plan.id, self._set.clock())
             self._set.registry.end(plan.id, "discarded", self._set.clock())

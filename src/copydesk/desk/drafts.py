@@ -27,6 +27,7 @@ from copydesk.edit.draft import (
     Place,
     Plan,
     check_expected,
+    checked_id,
     compose,
     end_of,
     locate,
@@ -59,6 +60,8 @@ from copydesk.errors import (
     LineShown,
     Refusal,
     StaleRead,
+    WrongMode,
+    WrongOwner,
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
@@ -312,6 +315,15 @@ class Drafting:
         if size <= sizes.COMPARED and line_count <= sizes.LINES:
             with suppress(Refusal):  # it was removed meanwhile
                 self._set.bases.keep_content(digest, self._set.files.content(real), real)
+
+    def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
+        """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""
+        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        if plan.owner != member.name:
+            raise WrongOwner(hunk_id)
+        if tool is not None and plan.toolset != member.toolset:
+            raise WrongMode(hunk_id, plan.tool, tool)
+        return plan
 
     def waiting(self) -> tuple[Plan, ...]:
         """All pending plans, oldest first; those of a dead process are settled before."""
