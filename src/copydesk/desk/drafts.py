@@ -7,6 +7,8 @@ nor by what that pointed to when it was opened.
 from __future__ import annotations
 
 import hashlib
+import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -77,6 +79,16 @@ from copydesk.text.unified import renamed, unified
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, by the clock of this machine."""
+    return time.time_ns() // 1_000_000
+
+
+def hunk_id() -> str:
+    """A new id of eight hex characters; the first is a letter, so it never looks like a number."""
+    return f"{0xA0000000 + secrets.randbelow(0x60000000):08x}"
 
 
 @dataclass(frozen=True, slots=True)
