@@ -24,7 +24,7 @@ from copydesk.desk.backends.api import Journal
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.desk import FileDesk
-from copydesk.desk.drafts import Setting, hunk_id, now_ms
+from copydesk.desk.drafts import Setting, hunk_id
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes import LazyNotes
@@ -47,6 +47,7 @@ from copydesk.store.contents import Closing
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
+from copydesk.store.protocol import now_ms
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, refusals, reports

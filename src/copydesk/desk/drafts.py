@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -79,11 +78,6 @@ from copydesk.text.unified import renamed, unified
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970, by the clock of this machine."""
-    return time.time_ns() // 1_000_000
 
 
 def hunk_id() -> str:

@@ -313,16 +313,6 @@ class Revision(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class WholeRevision:
-    """A revision of a whole file without a request (an overwrite)."""
-
-    base: Snapshot
-    change: ChangeSet
-    after: Snapshot
-    diff: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Undone:
     """An edit was undone by another one, or nothing was left of it (`edit_id` 0).
 
