@@ -224,10 +224,7 @@ class _Outcome:
     @property
     def is_refused(self) -> bool:
         """Whether a plan was refused."""
-        for item in self.items:
-            if item.refusal is not None:
-                return True
-        return False
+        return bool([item for item in self.items if item.refusal is not None])
 
     @property
     def transacted(self) -> Transacted:
