@@ -79,19 +79,19 @@ def test_no_text_holds_a_nul_or_a_lone_surrogate(
     made: Callable[[str], Request], argument: str, bad: str | None
 ) -> None:
     request = made("x" if bad is None else bad)
-    check(lambda: check_request(request), None if bad is None else argument)
+    check(lambda: request.check(), None if bad is None else argument)
 
 
 @pytest.mark.parametrize(("occurrence", "argument"), [(None, None), (1, None), (0, "occurrence")])
 def test_occurrences_are_counted_from_one(occurrence: int | None, argument: str | None) -> None:
     for request in (insert(occurrence=occurrence), block(occurrence=occurrence)):
-        check(lambda request=request: check_request(request), argument)  # type: ignore[misc]  # bound
+        check(lambda request=request: request.check(), argument)  # type: ignore[misc]  # bound
 
 
 @pytest.mark.parametrize("request_", [DeleteFile(PATH), MoveFile(PATH, RelPath.parse("b"))])
 def test_a_file_operation_has_no_text(request_: Request) -> None:
-    check_request(request_)
-    assert text_of(request_) is None
+    request_.check()
+    assert request_.text is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_reason_is_one_short_line(text: str, argument: str | None) -> None:
     ],
 )
 def test_a_person_may_change_the_only_new_text(request_: Request, text: str | None) -> None:
-    assert text_of(request_) == text
+    assert request_.text == text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_person_may_change_the_only_new_text(request_: Request, text: str | No
     ],
 )
 def test_what_may_make_a_missing_file(request_: Request, may: bool) -> None:
-    assert creates(request_) is may
+    assert request_.may_create is may
 
 
 @pytest.mark.parametrize(

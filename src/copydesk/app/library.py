@@ -27,23 +27,11 @@ from copydesk.desk.outcome import (
 )
 from copydesk.edit.draft import Plan
 from copydesk.edit.request import (
-    Append,
     BatchEdit,
-    BlockDiff,
-    BlockReplace,
-    ChangeMode,
-    DeleteFile,
-    Insert,
-    MoveFile,
-    PatchEdit,
     Preconditions,
-    RangeEdit,
-    RangeEdits,
-    ReplaceText,
     Request,
     StringEdit,
     Terms,
-    check_request,
     check_text,
     check_why,
 )
@@ -120,10 +108,10 @@ class Desk(Closing):
         why: str = "",
     ) -> Planned:
         """Plan an edit; nothing is written. `why` is one line for reviewers."""
-        check_request(request)
+        request.check()
         terms = Terms(version, expected_old, existing_hunk_id)
         member = self._member.because(check_why("why", why))
-        outcome = self._opened.desk.prepare(member, _tool(request), request, terms)
+        outcome = self._opened.desk.prepare(member, request.tool, request, terms)
         assert isinstance(outcome, Planned), "without auto a preparation only plans"
         return outcome
 
@@ -148,10 +136,10 @@ class Desk(Closing):
         >>> type(first).__name__, first.plan.owner, first.declined is None
         ('Planned', 'local', False)
         """
-        check_request(request)
+        request.check()
         terms = Terms(version, expected_old, auto=True)
         member = self._member.because(check_why("why", why))
-        outcome = self._opened.desk.prepare(member, _tool(request), request, terms)
+        outcome = self._opened.desk.prepare(member, request.tool, request, terms)
         return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
 
     def batch(
@@ -194,7 +182,7 @@ class Desk(Closing):
         (3, 1, 'x = 10\\ny = x\\n')
         """
         request = BatchEdit.of(RelPath.parse(path), edits)
-        check_request(request)
+        request.check()
         expected = Preconditions(expected_mtime_ms, expected_size_bytes, expected_sha256)
         batches = self._opened.batches
         try:
@@ -328,29 +316,3 @@ class Desk(Closing):
         if isinstance(outcome, NotUndone):
             raise outcome.refusal
         return tuple(map(self._reporting, outcome))
-
-
-def _tool(request: Request) -> str:
-    match request:
-        case RangeEdit() | RangeEdits():
-            return "prepare_file_range_edit"
-        case Append():
-            return "prepare_file_append"
-        case Insert():
-            return f"prepare_file_insert_{request.position}"
-        case BlockReplace():
-            return "prepare_file_block_replace"
-        case ReplaceText():
-            return "replace_text"
-        case PatchEdit():
-            return "apply_diff"
-        case BatchEdit():
-            return "prepare_batch_edit"
-        case BlockDiff():
-            return "prepareBlockDiff"
-        case DeleteFile():
-            return "prepare_file_delete"
-        case ChangeMode():
-            return "apply_diff"
-        case MoveFile():
-            return "prepare_file_move"

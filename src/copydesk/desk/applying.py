@@ -54,14 +54,6 @@ from copydesk.desk.steps import (
 )
 from copydesk.desk.transaction import Stopped, Writer, attempted, directory_moves, files_move
 from copydesk.edit.draft import ContextMatch, Draft, Plan
-from copydesk.edit.request import (
-    BlockDiff,
-    ChangeMode,
-    DeleteFile,
-    FileOperation,
-    MoveFile,
-    PatchEdit,
-)
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
@@ -114,8 +106,7 @@ class _Item:
     @property
     def changes_text(self) -> bool:
         """Whether it changes the file's text."""
-        is_text = not isinstance(self.plan.request, FileOperation)
-        return is_text and not self.draft.replaces_nothing
+        return not self.plan.request.is_operation and not self.draft.replaces_nothing
 
     @property
     def part(self) -> Part:
@@ -158,7 +149,8 @@ class _File:
     def operation(self) -> _Item | None:
         """The plan that removes or moves the file, which is its last."""
         last = self.items[-1]
-        return last if isinstance(last.plan.request, DeleteFile | MoveFile) else None
+        request = last.plan.request
+        return last if request.deletes or request.target is not None else None
 
     @property
     def edited(self) -> Edited | None:
@@ -170,17 +162,15 @@ class _File:
     def put_in_order(self) -> None:
         """Sort the plans; InvalidArgs if one deletes the file besides others, or two move it."""
         for item in self.items:
-            hunk_id, request = item.plan.id, item.plan.request
-            others = [one.plan for one in self.items if one is not item]
-            if isinstance(request, DeleteFile) and others:
-                raise InvalidArgs(
-                    "hunk_ids", f"{hunk_id} deletes a file that {others[0].id} is for"
-                )
-            if isinstance(request, MoveFile | ChangeMode) and any(
-                isinstance(one.request, type(request)) for one in others
-            ):
-                raise InvalidArgs("hunk_ids", f"{hunk_id} does to a file what another one does too")
+            others = [one.plan.id for one in self.items if one is not item]
+            if item.plan.request.deletes and others:
+                why = f"{item.plan.id} deletes a file that {others[0]} is for"
+                raise InvalidArgs("hunk_ids", why)
         self.items.sort(key=_rank)
+        for item, other in pairwise(self.items):
+            if 0 < _rank(item) == _rank(other):
+                why = f"{item.plan.id} does to a file what another one does too"
+                raise InvalidArgs("hunk_ids", why)
 
     def refuse(self, refusal: Refusal) -> None:
         """Refuse all plans for the file."""
@@ -190,20 +180,17 @@ class _File:
     def steps(self) -> list[Step]:
         """The steps of the file; none if the drafts together change nothing."""
         texts = [item.part for item in self.items if item.changes_text]
-        first = self.items[0].plan.request
         if self.opened is None:
-            is_run = isinstance(first, PatchEdit) and first.executable
-            return [Create(self.real, texts, EXECUTABLE if is_run else None)] if texts else []
+            run = EXECUTABLE if self.items[0].plan.request.is_executable else None
+            return [Create(self.real, texts, run)] if texts else []
         found: list[Step] = [edit(self.real, texts, self.opened)] if texts else []
         for item in self.items:
             request = item.plan.request
-            if isinstance(request, ChangeMode):
-                mode = request.bits_after(self.opened.stamp.mode)
-                if mode is not None:
-                    found.append(Chmod(self.real, item.part, self.opened, mode))
-            elif isinstance(request, DeleteFile):
+            if (mode := request.mode_after(self.opened.stamp.mode)) is not None:
+                found.append(Chmod(self.real, item.part, self.opened, mode))
+            elif request.deletes:
                 found.append(Remove(self.real, [item.part], self.opened))
-            elif isinstance(request, MoveFile) and self.to is not None:
+            elif request.target is not None and self.to is not None:
                 found.append(Move(self.real, item.part, self.opened, self.to))
         return found
 
@@ -263,7 +250,7 @@ class Applying:
         """
         member, current = member.because(plan.why), None
         try:
-            if isinstance(plan.request, BlockDiff):
+            if plan.request.in_notes:
                 return self._write_blocks(member, plan, is_stored=is_stored)
             outcome = self._run((plan,), lambda _: member, base, is_stored=is_stored)
             (item,), current = outcome.items, outcome.current
@@ -298,7 +285,7 @@ class Applying:
     def write_all(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
         """Write plans, each as its owner, all or none."""
         for plan in plans:
-            if isinstance(plan.request, BlockDiff):
+            if plan.request.in_notes:
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         outcome = self._run(plans, owner, is_group=True)
         if not outcome.is_refused and outcome.stopped is None:
@@ -378,7 +365,7 @@ class Applying:
     ) -> Draft:
         """The plan's edit on the current text; may refuse. `base`: its base text, if loaded."""
         digest = plan.base_digest
-        if isinstance(plan.request, FileOperation):
+        if plan.request.is_operation:
             return made_as_planned(plan, ahead.digest or now.digest, now)
         if digest in (None, now.digest) or plan.place.foot is None:
             return made(plan, now)
@@ -440,7 +427,7 @@ class Applying:
             return self._attempt(items, base, is_group=is_group)
 
         over = None if len(plans) == 1 else files_move
-        if isinstance(plans[0].request, MoveFile) and len(plans) == 1:
+        if plans[0].request.target is not None and len(plans) == 1:
             over = partial(directory_moves, "write")
         outcome = attempted(attempt, over)
         if not outcome.is_refused and outcome.stopped is None:
@@ -475,7 +462,7 @@ class Applying:
             path = item.plan.request.path
             try:
                 real = authorized(self._set.files, item.member, path, "write", "read")
-                if isinstance(item.plan.request, FileOperation):
+                if item.plan.request.is_operation:
                     check_no_link(self._set.files, path, real)
             except Refusal as refusal:
                 item.refusal = refusal
@@ -491,10 +478,9 @@ class Applying:
         found: list[RelPath] = []
         for file in files.values():
             item = file.items[-1]
-            if not isinstance(item.plan.request, MoveFile):
+            if (to := item.plan.request.target) is None:
                 continue
             try:
-                to = item.plan.request.to
                 to = authorized(self._set.files, item.member, to, "write", "read")
                 if to in found or to in files:
                     raise FileExists(to=str(to))
@@ -523,8 +509,9 @@ class Applying:
                 file.refuse(one)
                 continue
             file.opened, stamp = one, one.stamp
-            if file.to is not None and isinstance(move := file.items[-1].plan.request, MoveFile):
-                check_free(self._set.files, move.to, file.to, real, stamp)
+            target = file.items[-1].plan.request.target
+            if file.to is not None and target is not None:
+                check_free(self._set.files, target, file.to, real, stamp)
             same = found.setdefault((stamp.dev, stamp.ino), file)
             if same is file:
                 continue
@@ -598,10 +585,10 @@ class Applying:
                     *(item.member, version_of(plan), file.real, shown),
                     created=file.opened is None,
                     together=together,
-                    to=file.to if isinstance(plan.request, MoveFile) else None,
+                    to=None if plan.request.target is None else file.to,
                     edited_by=plan.edited_by,
                 )
-                if isinstance(plan.request, FileOperation):
+                if plan.request.is_operation:
                     continue
                 why = item.passed.why
                 if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
@@ -635,7 +622,7 @@ class Applying:
     def _write(self, outcome: _Outcome, *, is_group: bool) -> None:
         """Do the steps of all files, all or none, and record what their members know by it."""
         steps = [step for file in outcome.files for step in file.steps()]
-        is_group = is_group or any(isinstance(step, Move) for step in steps)
+        is_group = is_group or any(step.to is not None for step in steps)
         written: dict[str, Entry] = {}
         try:
             if steps:
@@ -670,7 +657,7 @@ class Applying:
         """The plan's status in the file as read, which is `base` if loaded."""
         plan, draft = item.plan, item.draft
         is_new = file.opened is None and plan.base_digest is None
-        if is_new or isinstance(plan.request, FileOperation):
+        if is_new or plan.request.is_operation:
             return "exact"
         if digest_of(draft.diff) == plan.diff_digest:
             return "exact"
@@ -711,7 +698,7 @@ def _nothing() -> None:
 def _rank(item: _Item) -> int:
     """The order of writes to a file: text, mode, name."""
     request = item.plan.request
-    return isinstance(request, FileOperation) + isinstance(request, MoveFile)
+    return request.is_operation + (request.target is not None)
 
 
 def _age(plan: Plan) -> Ticket:

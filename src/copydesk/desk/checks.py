@@ -32,7 +32,6 @@ from copydesk.desk.backends.api import (
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval, Draft
-from copydesk.edit.request import BlockDiff, ChangeMode, FileOperation, MoveFile
 from copydesk.errors import ApprovalRequired, CheckFailed, CheckFinding, HunkRejected, StateFailed
 from copydesk.store.checks import (
     MOST_BYTES,
@@ -68,9 +67,9 @@ def after_of(made: Revision, to: RelPath | None) -> str:
     after = made.after
     if to is not None:
         return hashlib.sha256(f"{made.base.digest} {to}".encode()).hexdigest()
-    if isinstance(made, Draft) and isinstance(made.request, ChangeMode):
-        modes = f"{made.request.mode:o} {made.request.wanted:o}"
-        return hashlib.sha256(f"{made.base.digest} {modes}".encode()).hexdigest()
+    if isinstance(made, Draft) and (modes := made.request.modes):
+        said = f"{made.base.digest} {modes[0]:o} {modes[1]:o}"
+        return hashlib.sha256(said.encode()).hexdigest()
     if isinstance(after, Snapshot):
         return after.digest
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
@@ -82,8 +81,8 @@ def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
     if policy.asks_nobody:
         return False
     lines = max(line_counts(made.base, made.change)) if policy.has_limits else 0
-    request = made.request if isinstance(made, Draft) else None
-    paths = (path, request.to) if isinstance(request, MoveFile) else (path,)
+    target = made.request.target if isinstance(made, Draft) else None
+    paths = (path,) if target is None else (path, target)
     return any(policy.why_human(one, lines) is not None for one in paths)
 
 
@@ -272,7 +271,7 @@ class Edited:
     def of_plan(real: RelPath, draft: Draft) -> list[Edited | None]:
         """Like `of`, for a plan's draft; empty for blocks and operations on a whole file."""
         request = draft.request
-        if isinstance(request, FileOperation | BlockDiff) or draft.replaces_nothing:
+        if request.is_operation or request.in_notes or draft.replaces_nothing:
             return []
         return [Edited.of(request.path, real, draft, created=draft.created)]
 

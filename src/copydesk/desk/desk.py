@@ -42,18 +42,9 @@ from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.request import (
-    BlockDiff,
-    BlockReplace,
-    ChangeMode,
-    DeleteFile,
-    Insert,
-    MoveFile,
-    RangeEdit,
-    RangeEdits,
     Request,
     Terms,
     check_no_patch,
-    paths_of,
 )
 from copydesk.errors import (
     BinaryFile,
@@ -159,9 +150,8 @@ class FileDesk:
         if refusal is not None:
             declined = refusal.code
             plan = self._applying.await_person(plan, refusal)
-        if not isinstance(plan.request, MoveFile | ChangeMode):
-            is_block = isinstance(plan.request, BlockDiff)
-            at = real(plan.request.path) if is_block else drafted.real
+        if plan.request.reads != "nothing":
+            at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
         return Planned(plan, draft, declined, refusal, drafted.real, checks)
 
@@ -292,7 +282,7 @@ class FileDesk:
         seen = (
             plan
             for plan in plans
-            if all(may_read(files, member, one) for one in paths_of(plan.request))
+            if all(may_read(files, member, one) for one in plan.request.paths)
         )
         if path is None:
             return tuple(seen)
@@ -302,10 +292,8 @@ class FileDesk:
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown, on its base if that is stored, else on the current file."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        real, *_ = (
-            authorized(self._set.files, member, one, "read") for one in paths_of(plan.request)
-        )
-        if isinstance(plan.request, BlockDiff):
+        real, *_ = (authorized(self._set.files, member, one, "read") for one in plan.request.paths)
+        if plan.request.in_notes:
             return Planned(plan, self.notes.draft(member, plan.request))
         base = None
         if plan.base_digest is not None:
@@ -409,7 +397,7 @@ class FileDesk:
         return self._set.checks.judge(*Edited.of_plan(real, draft))
 
     def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
-        if isinstance(request, BlockDiff):
+        if request.in_notes:
             draft = self.notes.draft(member, request)
             return Drafted(draft, request.path, draft.place)
         return self._drafting.of(member, request, terms)
@@ -424,10 +412,10 @@ class FileDesk:
         most = member.auto_lines
         if most is not None and max(draft.old_count, draft.new_count) > most:
             return "more lines than may be written without being shown first"
-        lines = _unguarded(drafted, terms)
+        lines = draft.request.unguarded(drafted.named, terms)
         if not lines:
             return None
-        deletes = isinstance(draft.request, DeleteFile)  # that takes no expected_old
+        deletes = draft.request.deletes  # that takes no expected_old
         if version is None and deletes:
             return "no version says what is deleted"
         if version is None:
@@ -469,17 +457,3 @@ class FileDesk:
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
-
-
-def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
-    """The lines that an edit relies on and does not quote: those replaced, or a chosen anchor."""
-    request, named = drafted.draft.request, drafted.named
-    if isinstance(request, Insert):
-        return (named.foot,) if named.foot is not None and named.candidates > 1 else ()
-    if isinstance(request, RangeEdits):
-        olds = terms.expected_olds or (None,) * len(named.parts)
-        parts = zip(named.parts, olds, strict=True)
-        return tuple(part for part, old in parts if part[0] < part[1] and old is None)
-    replaces = isinstance(request, RangeEdit | BlockReplace) and named.foot is not None
-    replaces = replaces or (isinstance(request, DeleteFile) and named.stop > 0)
-    return ((named.start, named.stop),) if replaces and terms.expected_old is None else ()

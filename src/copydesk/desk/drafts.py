@@ -11,7 +11,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from threading import Lock
 from typing import TypeVar
@@ -38,17 +38,8 @@ from copydesk.edit.draft import (
 )
 from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
 from copydesk.edit.request import (
-    Append,
-    BatchEdit,
-    ChangeMode,
-    DeleteFile,
-    FileOperation,
-    Insert,
-    MoveFile,
-    RangeEdits,
     Request,
     Terms,
-    creates,
 )
 from copydesk.errors import (
     AmbiguousMatch,
@@ -154,7 +145,7 @@ class Drafting:
         """Draft the edit on the current file; its place is in the version that was read."""
         real = authorized(self._set.files, member, request.path, "write", "read")
         self._set.turns.settle(real)  # a plan made on half of a dead transaction would drift
-        if isinstance(request, FileOperation):
+        if request.is_operation:
             return self._of_operation(member, request, terms, real)
 
         def draft(now: Source) -> Drafted:
@@ -163,22 +154,19 @@ class Drafting:
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             named, place = self._places(request, now, real, terms.version)
             text = text_for(request, now, place)
-            if isinstance(request, RangeEdits):
-                for part, old in zip(place.parts, terms.expected_olds, strict=False):
-                    if old is not None:
-                        check_expected(old, text, Place(*part, part))
+            for part, old in zip(place.parts, terms.expected_olds, strict=False):
+                if old is not None:
+                    check_expected(old, text, Place(*part, part))
             if terms.expected_old is not None:
-                if isinstance(request, Append | Insert):
-                    raise InvalidArgs("expected_old", "this tool replaces no lines; leave it out")
-                if isinstance(request, BatchEdit):
-                    raise InvalidArgs("expected_old", "old_string says it already; leave it out")
+                if request.quotes:
+                    raise InvalidArgs("expected_old", request.quotes)
                 check_expected(terms.expected_old, text, place)
             return Drafted(compose(request, text, place), real, named)
 
         try:
             return self.at_hand(member, request, draft)
         except FileNotFound:
-            if not creates(request):
+            if not request.may_create:
                 raise self.missing(member, request.path) from None
             with suppress(FileExists):  # it was created meanwhile, and is appended to then
                 self._set.files.check_new(request.path)
@@ -186,7 +174,7 @@ class Drafting:
             return Drafted(made, real, made.place)
 
     def _of_operation(
-        self, member: Member, request: FileOperation, terms: Terms, real: RelPath
+        self, member: Member, request: Request, terms: Terms, real: RelPath
     ) -> Drafted:
         """Draft an operation on the current file, which must have the version named, if any."""
         files = self._set.files
@@ -195,11 +183,10 @@ class Drafting:
             _, stamp = files.stat(request.path)
         except FileNotFound:
             raise self.missing(member, request.path) from None
-        if isinstance(request, DeleteFile | ChangeMode):
-            request = replace(request, mode=stamp.mode)
-        else:
-            target = authorized(files, member, request.to, "write", "read")
-            check_free(files, request.to, target, real, stamp)
+        request, to = request.with_mode(stamp.mode), request.target
+        if to is not None:
+            target = authorized(files, member, to, "write", "read")
+            check_free(files, to, target, real, stamp)
 
         def draft(now: Source) -> Drafted:
             if terms.version not in (None, now.version):
@@ -249,9 +236,9 @@ class Drafting:
     ) -> AbstractContextManager[OpenText]:
         """Open the file, as far as the request needs it read; `sought` is found on the way."""
         files, named = self._set.files, self._set.named
-        if isinstance(request, MoveFile | ChangeMode):
+        if request.reads == "nothing":
             return files.unread(path)
-        if isinstance(request, DeleteFile):
+        if request.reads == "bytes":
             return files.any_content(path, named)
         return files.text(path, named, sought_by(request) if sought is None else sought)
 
@@ -300,9 +287,9 @@ class Drafting:
 
     def note_moved(self, member: str, real: RelPath, request: Request, base: Text) -> None:
         """Copy the recorded lines of a moved file to its new path."""
-        if not isinstance(request, MoveFile):
+        if request.target is None:
             return
-        to = self.real(request.to)
+        to = self.real(request.target)
         text = self._set.bases.find(base.digest, self._set.named(to), real)
         shown = self._set.bases.shown(member, real, base.version)
         notes = () if shown is None else (Note(member, to, shown),)
@@ -366,7 +353,7 @@ def made(
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Draft:
     """Draft the plan's edit on the current text; `find` and `known` as in `place_of`."""
-    if isinstance(plan.request, FileOperation):
+    if plan.request.is_operation:
         return made_at(plan.request, now)
     place = place_of(plan, now, find, known)
     return compose(plan.request, text_for(plan.request, now, place), place)
@@ -390,15 +377,15 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
     if len(steps) == 1:
         return first.diff
     path, last = str(first.request.path), steps[-1].request
-    edits = [step.change for step in steps if not isinstance(step.request, FileOperation)]
+    edits = [step.change for step in steps if not step.request.is_operation]
     change = reduce(ChangeSet.then, edits) if edits else None
     diff = b""
-    if isinstance(last, MoveFile):
-        diff = renamed(path, str(last.to), None if change is None else (first.base, change))
+    if last.target is not None:
+        diff = renamed(path, str(last.target), None if change is None else (first.base, change))
     elif change is not None:
         diff = unified(first.base, change, path, created=first.created)
     for step in steps:
-        if isinstance(step.request, ChangeMode):
+        if step.request.modes:
             head, _, rest = diff.partition(b"\n")
             modes = step.diff.partition(b"\n")[2]
             diff = head + b"\n" + modes + rest

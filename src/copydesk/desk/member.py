@@ -20,7 +20,6 @@ from copydesk.desk.backends.snapshots import (
     Snapshots,
 )
 from copydesk.edit.draft import Draft
-from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.errors import FileExists, FileNotFound, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
@@ -300,12 +299,9 @@ def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChang
 
 def change_of(draft: Draft, *, own: bool = True) -> LineChange:
     """An edit as a line change; `own`: the member itself gave the new text."""
-    if isinstance(draft.request, BatchEdit):
+    pieces = draft.request.pieces(draft.place, len(draft.new_lines))
+    if pieces is None:
         return line_change(draft.base, draft.change, own=own)
-    pieces = [(draft.place.start, draft.place.stop, len(draft.new_lines))]
-    if isinstance(draft.request, RangeEdits):
-        parts = zip(draft.place.parts, draft.request.edits, strict=True)
-        pieces = sorted((*part, len(content_lines(edit.content))) for part, edit in parts)
     written: list[Run] = []
     shift = 0
     for start, stop, count in pieces:

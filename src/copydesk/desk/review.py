@@ -32,16 +32,9 @@ from copydesk.edit.draft import (
     text_for,
 )
 from copydesk.edit.request import (
-    BatchEdit,
-    BlockDiff,
-    FileOperation,
-    MoveFile,
-    PatchEdit,
     RangeEdit,
     Request,
-    SeveralEdits,
     check_text,
-    paths_of,
 )
 from copydesk.errors import (
     AccessDenied,
@@ -114,12 +107,12 @@ class Standing:
 
     def state(self, plan: Plan, stats: _Stats | None = None) -> State:
         """The plan's current status, cached for each state of its file."""
-        if isinstance(plan.request, BlockDiff):
+        if plan.request.in_notes:
             return self._of_blocks(plan)
         try:
             real, stamp = (stats or self._set.files).stat(plan.request.path)
-            if isinstance(plan.request, MoveFile):
-                self._set.files.check_new(plan.request.to, stamp)
+            if plan.request.target is not None:
+                self._set.files.check_new(plan.request.target, stamp)
         except FileNotFound:
             return "exact" if plan.base_digest is None else "conflict"
         except Refusal:
@@ -154,7 +147,7 @@ class Standing:
 
     def _digest(self, plan: Plan) -> str:
         """The SHA-256 of the plan's current file; raises FileNotFound and others."""
-        if isinstance(plan.request, BlockDiff):
+        if plan.request.in_notes:
             return self._applying.blocks(plan).base.digest
         real, stamp = self._set.files.stat(plan.request.path)
         with self._lock:
@@ -205,7 +198,8 @@ class Amending:
 
     def amend(self, plan: Plan, by: str, new_content: str, decide: Callable[[], None]) -> Plan:
         """Change the plan's text; `decide` may refuse that. InvalidArgs, the file's refusals."""
-        request = _with_text(plan.request, new_content)
+        check_text("new_content", new_content)
+        request = plan.request.with_text(new_content)
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
             draft = self._draft(replace(plan, request=request))
@@ -223,7 +217,7 @@ class Amending:
         Raises ContentChanged, or InvalidArgs for a plan of a whole file or blocks, or a bad text.
         """
         check_text("content", edit.content)
-        if isinstance(plan.request, BlockDiff | FileOperation):
+        if plan.request.in_notes or plan.request.is_operation:
             raise InvalidArgs("hunk_id", "is not of lines of a file")
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
@@ -247,7 +241,7 @@ class Amending:
         """
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
-            if isinstance(plan.request, BlockDiff):
+            if plan.request.in_notes:
                 raise InvalidArgs("hunk_id", "is a block diff, which is changed by its text")
             draft = self._draft(plan)
             base = draft.base
@@ -274,7 +268,7 @@ class Amending:
         return tuple(made)
 
     def _draft(self, plan: Plan) -> Draft:
-        if isinstance(plan.request, BlockDiff):
+        if plan.request.in_notes:
             return self._applying.blocks(replace(plan, blocks=None))
         real = self._set.files.resolve(plan.request.path)
         if plan.base_digest is None:
@@ -305,19 +299,6 @@ class Amending:
     def _remember(self, plan: Plan, draft: Draft) -> None:
         self._applying.show(plan, draft)
         self._drafting.remember_planned(draft.base, self._drafting.real(plan.request.path))
-
-
-def _with_text(request: Request, text: str) -> Request:
-    check_text("new_content", text)
-    if isinstance(request, FileOperation):
-        raise InvalidArgs("new_content", "is of an edit, and the hunk deletes or moves a file")
-    if not isinstance(request, SeveralEdits):
-        return replace(request, content=text)
-    if isinstance(request, PatchEdit) and len(request.edits) == 1:
-        return replace(request, edits=(request.hunks[0].with_new(text),))
-    if isinstance(request, BatchEdit) and len(request.edits) == 1:
-        return replace(request, edits=tuple(replace(one, new=text) for one in request.edits))
-    raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")
 
 
 def _name(tool: str) -> str:
@@ -400,9 +381,9 @@ class Review:
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, oldest first."""
         waiting = self._drafting.waiting()
-        paths = {path for plan in waiting for path in paths_of(plan.request)}
+        paths = {path for plan in waiting for path in plan.request.paths}
         seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
-        plans = [plan for plan in waiting if seen.issuperset(paths_of(plan.request))]
+        plans = [plan for plan in waiting if seen.issuperset(plan.request.paths)]
         decisions = self._standing.decisions(plans)
         look = self._standing.state
         return tuple(Waiting(*one, look) for one in zip(plans, decisions, strict=True))
@@ -431,7 +412,7 @@ class Review:
             return Shown(plan, planned, "conflict", "", "", decision, refusal, now=now)
         is_exact = digest_of(draft.diff) == plan.diff_digest
         request = plan.request
-        to = self._drafting.real(request.to) if isinstance(request, MoveFile) else None
+        to = None if request.target is None else self._drafting.real(request.target)
         before, after = before_of(draft, created=draft.created), after_of(draft, to)
         decision = self._set.decisions.of(version_of(plan))
         if decision is not None and decision.verdict == "approved":
@@ -654,7 +635,7 @@ class Review:
 
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        for one in paths_of(plan.request):
+        for one in plan.request.paths:
             authorized(self._set.files, reviewer, one, "read")
         if operation == "write":
             self._check_may_decide(reviewer, plan)
@@ -665,8 +646,8 @@ class Review:
         path = plan.request.path
         real = authorized(self._set.files, reviewer, path, "read")
         reviewer.permission.check("write", path, real)
-        if isinstance(plan.request, MoveFile):
-            authorized(self._set.files, reviewer, plan.request.to, "write")
+        if plan.request.target is not None:
+            authorized(self._set.files, reviewer, plan.request.target, "write")
         if reviewer.policy.why_human(real, 0) is not None:
             raise AccessDenied("approve", _NEEDS_PERSON)
 
@@ -681,11 +662,9 @@ class Review:
             return
         lines = max(lines, sum(max(line_counts(o.draft.base, o.draft.change)) for o in shown))
         for plan in (one.plan for one in shown):
-            paths = {plan.request.path}
-            if isinstance(plan.request, BlockDiff):
+            paths = {*plan.request.paths}
+            if plan.request.in_notes:
                 paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
-            if isinstance(plan.request, MoveFile):
-                paths.add(plan.request.to)
             for path in paths:
                 real = self._set.files.resolve(path)
                 if reviewer.policy.why_human(real, lines, max(files, len(paths))) is not None:
@@ -730,7 +709,7 @@ class Review:
         return found
 
     def _draft(self, reviewer: Member, plan: Plan) -> Draft:
-        if isinstance(plan.request, BlockDiff):
+        if plan.request.in_notes:
             return self._applying.blocks(plan, reviewer)
         real = self._set.files.resolve(plan.request.path)
         try:
@@ -744,7 +723,7 @@ class Review:
 
     def _as_planned(self, plan: Plan) -> Draft | None:
         """The plan as its owner was shown it; None if that text is no longer stored."""
-        if isinstance(plan.request, BlockDiff):
+        if plan.request.in_notes:
             return None
         if plan.base_digest is None:
             return self._drafting.of_new(plan.request)

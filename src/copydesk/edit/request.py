@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from copydesk.edit.draft import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,62 +81,209 @@ class Anchor:
             raise InvalidArgs(self.argument, "must be a part of one line, without a line feed")
 
 
+Span = tuple[int, int]
+"""A run of lines [start, stop), 0-based."""
+
+
 @dataclass(frozen=True, slots=True)
-class RangeEdit:
-    """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
+class Request:
+    """One edit of the file at `path`, of one of the kinds below.
+
+    `is_operation`: it is about a whole file, text or not, and applies to the unchanged file alone;
+    then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
+    `quotes`: why it takes no `expected_old`. `in_notes`: it is of blocks, not of lines. `is_several`: its place has parts. `reads` is what
+    has to be read of the file: the lines of the place, all lines, its bytes, or nothing.
+    """
+
+    is_operation: ClassVar[bool] = False
+    in_notes: ClassVar[bool] = False
+    is_several: ClassVar[bool] = False
+    deletes: ClassVar[bool] = False
+    quotes: ClassVar[str] = ""
+    reads: ClassVar[Literal["lines", "whole", "bytes", "nothing"]] = "lines"
+    _tool: ClassVar[str] = ""
 
     path: RelPath
+
+    @property
+    def tool(self) -> str:
+        """The tool that makes such a request."""
+        return self._tool
+
+    @property
+    def target(self) -> RelPath | None:
+        """Where the file is moved."""
+        return None
+
+    @property
+    def paths(self) -> tuple[RelPath, ...]:
+        """The paths that the request names; both for a move."""
+        return (self.path,) if self.target is None else (self.path, self.target)
+
+    @property
+    def may_create(self) -> bool:
+        """Whether it may create a missing file."""
+        return False
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether a file that it creates can be executed."""
+        return False
+
+    @property
+    def text(self) -> str | None:
+        """The new text, which a person may change; None if there are several or none."""
+        return None
+
+    def with_text(self, text: str) -> Request:
+        """The same request with this text; InvalidArgs for one of several edits or of none."""
+        raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")
+
+    def check(self) -> None:
+        """Raise InvalidArgs, naming the argument, for an invalid text or occurrence."""
+
+    @property
+    def modes(self) -> tuple[int, int] | None:
+        """The mode before and the one wanted, with the type bits, if it changes it."""
+        return None
+
+    def with_mode(self, mode: int) -> Request:
+        """The same request, of a file that has this mode."""
+        return self
+
+    def mode_after(self, now: int) -> int | None:
+        """The permission bits to set on a file of this mode; None if it has them already."""
+        modes = self.with_mode(now).modes
+        return None if modes is None or modes[1] == now else modes[1] & 0o7777
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        """The lines that the edit relies on and does not quote."""
+        return ()
+
+    def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
+        """The runs of lines it replaces, each with the number of lines for it, `new` in all.
+
+        None if a run does not begin and end with a line.
+        """
+        return [(place.start, place.stop, new)]
+
+    def counts(self, place: Sequence[Span], times: int) -> tuple[int, int]:
+        """The lines added and removed, as the request suggests; `times`: how often a text is there.
+
+        `place` are the lines of its place, or of each of its parts.
+        """
+        new = 0 if self.text is None else len(content_lines(self.text))
+        return new, sum(stop - start for start, stop in place)
+
+
+class _OfContent(Request):
+    """A request whose new text is its `content`."""
+
+    __slots__ = ()
+    content: str
+
+    @property
+    def text(self) -> str | None:
+        return self.content
+
+    def with_text(self, text: str) -> Request:
+        changed: dict[str, Any] = {"content": text}
+        return replace(self, **changed)
+
+    def check(self) -> None:
+        check_text("content", self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeEdit(_OfContent):
+    """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
+
+    _tool = "prepare_file_range_edit"
+
     range: str
     content: str = ""
 
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        return _replaced(place, terms)
+
 
 @dataclass(frozen=True, slots=True)
-class RangeEdits:
+class RangeEdits(Request):
     """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
-    path: RelPath
+    is_several, reads, _tool = True, "whole", "prepare_file_range_edit"
+
     edits: tuple[RangeEdit, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
 
+    def check(self) -> None:
+        for index, each in enumerate(self.edits):
+            check_text(f"edits[{index}].content", each.content)
+
+    def counts(self, place: Sequence[Span], times: int) -> tuple[int, int]:
+        new = sum(len(content_lines(edit.content)) for edit in self.edits)
+        return new, sum(stop - start for start, stop in place)
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        olds = terms.expected_olds or (None,) * len(place.parts)
+        parts = zip(place.parts, olds, strict=True)
+        return tuple(part for part, old in parts if part[0] < part[1] and old is None)
+
+    def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
+        parts = zip(place.parts, self.edits, strict=True)
+        return sorted((*part, len(content_lines(edit.content))) for part, edit in parts)
+
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Put `content` at the end of the file; `create` makes a missing file.
+class Append(_OfContent):
+    """Put `content` at the end of the file; `create` makes a missing file."""
 
-    `repeated` names the fields that the reports on preparing and on applying repeat.
-    """
+    _tool, quotes = "prepare_file_append", "this tool replaces no lines; leave it out"
 
-    repeated: ClassVar[tuple[str, ...]] = ()
-
-    path: RelPath
     content: str
     create: bool = True
 
+    @property
+    def may_create(self) -> bool:
+        return self.create
+
 
 @dataclass(frozen=True, slots=True)
-class Insert:
-    """Put `content` directly after or before the anchor's line; `repeated` is as in Append."""
+class Insert(_OfContent):
+    """Put `content` directly after or before the anchor's line."""
 
-    repeated: ClassVar[tuple[str, ...]] = ("position", "anchor")
+    quotes = Append.quotes
 
-    path: RelPath
     anchor: Anchor
     content: str
     position: Literal["after", "before"] = "after"
     occurrence: Occurrence | None = None
 
+    @property
+    def tool(self) -> str:
+        return f"prepare_file_insert_{self.position}"
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        return (place.foot,) if place.foot is not None and place.candidates > 1 else ()
+
+    def check(self) -> None:
+        check_text("content", self.content)
+        check_text("anchor", self.anchor.text)
+        _check_occurrence(self.occurrence)
+
 
 @dataclass(frozen=True, slots=True)
-class BlockReplace:
+class BlockReplace(_OfContent):
     """Replace the lines between two anchors, or these and the anchors, by `content`.
 
     `include_anchors` keeps both anchor lines. Without `strict` or without `require_unique` the
     first of several candidates is taken. Each anchor is called by its field's name in errors.
     """
 
-    path: RelPath
+    _tool = "prepare_file_block_replace"
+
     start_anchor: Anchor
     end_anchor: Anchor
     content: str
@@ -148,6 +298,15 @@ class BlockReplace:
             if anchor.argument != name:
                 object.__setattr__(self, name, replace(anchor, argument=name))
 
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        return _replaced(place, terms)
+
+    def check(self) -> None:
+        check_text("content", self.content)
+        check_text("start_anchor", self.start_anchor.text)
+        check_text("end_anchor", self.end_anchor.text)
+        _check_occurrence(self.occurrence)
+
 
 @dataclass(frozen=True, slots=True)
 class StringEdit:
@@ -160,12 +319,18 @@ class StringEdit:
         if not self.old:
             raise InvalidArgs("old_string", "must not be empty")
 
+    def with_new(self, text: str) -> StringEdit:
+        """The edit with another new text."""
+        return replace(self, new=text)
+
 
 @dataclass(frozen=True, slots=True)
-class BatchEdit:
+class BatchEdit(Request):
     """Make all `edits`, each searched for in the original text, or none."""
 
-    path: RelPath
+    is_several, reads, _tool = True, "whole", "prepare_batch_edit"
+    quotes = "old_string says it already; leave it out"
+
     edits: tuple[StringEdit, ...]
 
     def __post_init__(self) -> None:
@@ -192,10 +357,33 @@ class BatchEdit:
         """Whether a new text contains U+FFFD and its old one does not."""
         return any("\ufffd" in edit.new and "\ufffd" not in edit.old for edit in self.edits)
 
+    @property
+    def text(self) -> str | None:
+        return self.edits[0].new if len(self.edits) == 1 else None
+
+    def with_text(self, text: str) -> Request:
+        if len(self.edits) != 1:
+            return Request.with_text(self, text)
+        return replace(self, edits=(self.edits[0].with_new(text),))
+
+    def check(self) -> None:
+        for index, edit in enumerate(self.edits):
+            check_text(f"edits[{index}].old_string", edit.old)
+            check_text(f"edits[{index}].new_string", edit.new)
+
+    def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
+        return None
+
+    def counts(self, place: Sequence[Span], times: int) -> tuple[int, int]:
+        new = sum(len(content_lines(edit.new)) for edit in self.edits)
+        return times * new, times * sum(len(content_lines(edit.old)) for edit in self.edits)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText(BatchEdit):
     """Make one edit; with `everywhere`, at every place of its old text, as an edit by lines."""
+
+    _tool = "replace_text"
 
     everywhere: bool = False
 
@@ -240,6 +428,8 @@ class PatchEdit(BatchEdit):
     one that it makes. `creates`: the file does not exist yet, and becomes `executable` or not.
     """
 
+    _tool = "apply_diff"
+
     base: str = ""
     after: str = ""
     creates: bool = False
@@ -250,80 +440,89 @@ class PatchEdit(BatchEdit):
         """The hunks, in the order of the patch."""
         return tuple(edit for edit in self.edits if isinstance(edit, PatchHunk))
 
+    @property
+    def may_create(self) -> bool:
+        return self.creates
+
+    @property
+    def is_executable(self) -> bool:
+        return self.executable
+
 
 @dataclass(frozen=True, slots=True)
-class BlockDiff:
+class BlockDiff(_OfContent):
     """Edit blocks of notes as `content` says, in the grammar of block diffs.
 
     `path` is that of the first document it names. `strict` compares quoted block text including
     white space. `drop_anchors`: anchors that other blocks link to may be removed.
     """
 
-    path: RelPath
+    in_notes, _tool = True, "prepareBlockDiff"
+
     content: str
     strict: bool = True
     drop_anchors: bool = False
 
 
+def _replaced(place: Place, terms: Terms) -> tuple[Span, ...]:
+    is_quoted = place.foot is None or terms.expected_old is not None
+    return () if is_quoted else ((place.start, place.stop),)
+
+
+class FileOperation(Request):
+    """A request about a whole file, text or not; its plan applies only to the unchanged file."""
+
+    __slots__ = ()
+    is_operation = True
+
+    def with_text(self, text: str) -> Request:
+        raise InvalidArgs("new_content", "is of an edit, and the hunk deletes or moves a file")
+
+
 @dataclass(frozen=True, slots=True)
-class DeleteFile:
+class DeleteFile(FileOperation):
     """Remove the file. `mode` is its mode with the type bits, for the diff alone."""
 
-    path: RelPath
+    deletes, reads, _tool = True, "bytes", "prepare_file_delete"
+
     mode: int = 0o100644
 
+    def with_mode(self, mode: int) -> Request:
+        return replace(self, mode=mode)
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        return ((place.start, place.stop),) if place.stop and terms.expected_old is None else ()
+
 
 @dataclass(frozen=True, slots=True)
-class MoveFile:
+class MoveFile(FileOperation):
     """Rename the file to `to`, which must not exist; its bytes stay the same."""
 
-    path: RelPath
+    reads, _tool = "nothing", "prepare_file_move"
+
     to: RelPath
+
+    @property
+    def target(self) -> RelPath | None:
+        return self.to
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeMode:
+class ChangeMode(FileOperation):
     """Make the file executable for all who can read it, or for nobody; `mode` has the type bits."""
 
-    path: RelPath
+    reads, _tool = "nothing", "apply_diff"
+
     executable: bool
     mode: int = 0o100644
 
     @property
-    def wanted(self) -> int:
+    def modes(self) -> tuple[int, int] | None:
         runs = self.mode | (self.mode & 0o444) >> 2
-        return runs if self.executable else self.mode & ~0o111
+        return self.mode, runs if self.executable else self.mode & ~0o111
 
-    def bits_after(self, now: int) -> int | None:
-        """The permission bits to set on a file of this mode; None if it has them already."""
-        wanted = replace(self, mode=now).wanted
-        return None if wanted == now else wanted & 0o7777
-
-
-FileOperation = DeleteFile | MoveFile | ChangeMode
-"""Requests about a whole file, text or not; their plans apply only to the unchanged file."""
-
-Request = (
-    RangeEdit
-    | RangeEdits
-    | Append
-    | Insert
-    | BlockReplace
-    | BatchEdit
-    | BlockDiff
-    | DeleteFile
-    | MoveFile
-    | ChangeMode
-)
-
-
-def paths_of(request: Request) -> tuple[RelPath, ...]:
-    """The paths that a request names; both for a move."""
-    return (request.path, request.to) if isinstance(request, MoveFile) else (request.path,)
-
-
-SeveralEdits = BatchEdit | RangeEdits
-"""Requests whose place has parts."""
+    def with_mode(self, mode: int) -> Request:
+        return replace(self, mode=mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,42 +543,12 @@ class Terms:
     expected_olds: tuple[str | None, ...] = ()
 
 
-def creates(request: Request) -> bool:
-    """Whether the request may create a missing file."""
-    if isinstance(request, PatchEdit):
-        return request.creates
-    return isinstance(request, Append) and request.create
-
-
 def content_lines(content: str) -> list[str]:
     """Split a caller's text into lines, which end with LF or CRLF and nothing else."""
     lines = content.split("\n")
     closing = lines.pop()
     lines = [line.removesuffix("\r") for line in lines]
     return [*lines, closing] if closing else lines
-
-
-def check_request(request: Request) -> None:
-    """Raise InvalidArgs, naming the argument, for an invalid text or occurrence."""
-    if isinstance(request, BatchEdit):
-        for index, edit in enumerate(request.edits):
-            check_text(f"edits[{index}].old_string", edit.old)
-            check_text(f"edits[{index}].new_string", edit.new)
-        return
-    if isinstance(request, RangeEdits):
-        for index, each in enumerate(request.edits):
-            check_text(f"edits[{index}].content", each.content)
-        return
-    if isinstance(request, FileOperation):
-        return
-    check_text("content", request.content)
-    if isinstance(request, Insert):
-        check_text("anchor", request.anchor.text)
-        _check_occurrence(request.occurrence)
-    if isinstance(request, BlockReplace):
-        check_text("start_anchor", request.start_anchor.text)
-        check_text("end_anchor", request.end_anchor.text)
-        _check_occurrence(request.occurrence)
 
 
 def check_text(argument: str, text: str) -> None:
@@ -432,10 +601,3 @@ def check_no_patch(content: str) -> None:
                 raise SuspiciousDiff(sign, number)
         if _OLD.match(line) and number < len(lines) and _NEW.match(lines[number]):
             raise SuspiciousDiff("---/+++ header pair", number)
-
-
-def text_of(request: Request) -> str | None:
-    """The new text of a request, which a person may change; None if it has several."""
-    if isinstance(request, BatchEdit):
-        return request.edits[0].new if len(request.edits) == 1 else None
-    return None if isinstance(request, RangeEdits | FileOperation) else request.content

@@ -32,7 +32,6 @@ from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone, Rejected, Transacted, Withheld
 from copydesk.desk.review import Shown
 from copydesk.edit.draft import Plan
-from copydesk.edit.request import text_of
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
@@ -462,7 +461,7 @@ class _Review:
 
     def _edit(self, shown: Shown) -> bool:
         """Replace the new text in the editor; return whether it was changed."""
-        old = text_of(shown.plan.request)
+        old = shown.plan.request.text
         assert old is not None, "the key is not offered"
         with self._keys.lines() if self._keys else nullcontext():
             new = edited(old, Path(str(shown.plan.request.path)).suffix)
@@ -511,7 +510,7 @@ class _Review:
         keys += "" if is_seen or (not can and self._pager.is_seen) else "a"
         if not any(each.decide for each in rights):
             keys += "n"
-            keys += "e" if is_one and can and text_of(one.plan.request) is not None else ""
+            keys += "e" if is_one and can and one.plan.request.text is not None else ""
             keys += "s" if is_one and can and whole and len(one.draft.regions_apart) > 1 else ""
         keys += "u" if self._done else ""
         if self._keys is not None:

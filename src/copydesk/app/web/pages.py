@@ -27,7 +27,7 @@ from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
 from copydesk.desk.review import Rights, Shown, State
 from copydesk.edit.draft import Draft, Plan
-from copydesk.edit.request import BlockDiff, ChangeMode, DeleteFile, MoveFile, PatchEdit, text_of
+from copydesk.edit.request import BlockDiff, ChangeMode, DeleteFile, MoveFile, PatchEdit
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
@@ -335,7 +335,7 @@ def review(
 ) -> Markup:
     """The page of one plan of a list; `unseen` is the part of "Show all" to open first, or 0."""
     view = _plan_view(one, options, wanted, unseen=unseen)
-    draft, content = one.draft, text_of(one.plan.request)
+    draft, content = one.draft, one.plan.request.text
     if (
         content is None
         or one.state == "conflict"

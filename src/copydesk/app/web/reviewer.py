@@ -17,7 +17,6 @@ from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import NotUndone, Saved, Undone
 from copydesk.desk.review import Seen, Shown, State, Waiting
 from copydesk.edit.draft import Plan, checked_id
-from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -295,17 +294,8 @@ def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
 
 def estimate(plan: Plan) -> Counts:
     """The counts that the request suggests: its lines against those of its range."""
-    request = plan.request
-    if isinstance(request, BatchEdit):
-        pairs = [(len(content_lines(e.new)), len(content_lines(e.old))) for e in request.edits]
-        times = plan.place.candidates
-        return times * sum(new for new, _ in pairs), times * sum(old for _, old in pairs)
-    if isinstance(request, RangeEdits):
-        new = sum(len(content_lines(edit.content)) for edit in request.edits)
-        return new, sum(stop - start for start, stop in plan.place.parts)
-    if isinstance(request, FileOperation):
-        return 0, plan.place.stop - plan.place.start
-    return len(content_lines(request.content)), plan.place.stop - plan.place.start
+    place = plan.place
+    return plan.request.counts(place.parts or ((place.start, place.stop),), place.candidates)
 
 
 _GONE = {
