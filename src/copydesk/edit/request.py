@@ -353,9 +353,9 @@ def creates(request: Request) -> bool:
 
 def content_lines(content: str) -> list[str]:
     """Split a caller's text into lines, which end with LF or CRLF and nothing else."""
-    lines = content.split("\n")
-    closing = lines.pop()
-    lines = [line.removesuffix("\r") for line in lines]
+    *lines, closing = content.split("\n")
+    if "\r" in content:
+        lines = [line.removesuffix("\r") for line in lines]
     return [*lines, closing] if closing else lines
 
 
@@ -365,21 +365,20 @@ def check_request(request: Request) -> None:
         for index, edit in enumerate(request.edits):
             check_text(f"edits[{index}].old_string", edit.old)
             check_text(f"edits[{index}].new_string", edit.new)
-        return
-    if isinstance(request, RangeEdits):
+    elif isinstance(request, RangeEdits):
         for index, each in enumerate(request.edits):
             check_text(f"edits[{index}].content", each.content)
-        return
-    if isinstance(request, FileOperation):
-        return
-    check_text("content", request.content)
-    if isinstance(request, Insert):
-        check_text("anchor", request.anchor.text)
-        _check_occurrence(request.occurrence)
-    if isinstance(request, BlockReplace):
-        check_text("start_anchor", request.start_anchor.text)
-        check_text("end_anchor", request.end_anchor.text)
-        _check_occurrence(request.occurrence)
+    elif not isinstance(request, FileOperation):
+        check_text("content", request.content)
+        if isinstance(request, Insert):
+            check_text("anchor", request.anchor.text)
+        elif isinstance(request, BlockReplace):
+            check_text("start_anchor", request.start_anchor.text)
+            check_text("end_anchor", request.end_anchor.text)
+        else:
+            return
+        if isinstance(request.occurrence, int) and request.occurrence < 1:
+            raise InvalidArgs("occurrence", "must be a number from 1, or last")
 
 
 def check_text(argument: str, text: str) -> None:
@@ -398,6 +397,8 @@ LONGEST_WHY = 500
 
 def check_why(argument: str, text: str) -> str:
     """The stripped reason; InvalidArgs if too long, not one line, or with control characters."""
+    if not text:
+        return text
     check_text(argument, text)
     text = text.strip(" \t\r\n")
     if len(text) > LONGEST_WHY:
@@ -408,11 +409,6 @@ def check_why(argument: str, text: str) -> str:
 
 
 _BREAKS = ("Cc", "Zl", "Zp")
-
-
-def _check_occurrence(occurrence: Occurrence | None) -> None:
-    if isinstance(occurrence, int) and occurrence < 1:
-        raise InvalidArgs("occurrence", "must be a number from 1, or last")
 
 
 _SIGNS = (
