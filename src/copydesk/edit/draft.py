@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Literal
 
 from copydesk.edit.batch import compile_parts, is_everywhere, place_parts
@@ -223,9 +223,9 @@ def end_of(base: Text | Source) -> Place:
 def span_of(base: Text, first: int, last: int) -> tuple[int, int]:
     """The bytes of lines [first, last), at least one, without the last terminator."""
     end = base.start(last)
-    terminator = len(base.terminator(last - 1))
-    blank = end - base.start(last - 1) == terminator
-    return base.start(first), end if blank else end - terminator
+    bare = end - len(base.terminator(last - 1))
+    is_blank = bare == base.start(last - 1)
+    return base.start(first), end if is_blank else bare
 
 
 def foot_span(base: Text, place: Place) -> tuple[int, int] | None:
@@ -529,7 +529,10 @@ class Draft:
             return 0
         if isinstance(self.request, BatchEdit):
             return sum(region.stop - region.start for region in self.regions)
-        return sum(stop - start for start, stop in self._parts)
+        place = self.place
+        if not place.parts:
+            return place.stop - place.start
+        return sum(stop - start for start, stop in place.parts)
 
     @computed_once
     def new_count(self) -> int:
@@ -567,14 +570,14 @@ class Draft:
     @computed_once
     def diff(self) -> bytes:
         request, path = self.request, str(self.request.path)
-        if isinstance(request, MoveFile):
-            return renamed(path, str(request.to))
-        if isinstance(request, ChangeMode):
-            return mode_changed(path, request.mode, request.wanted)
-        if isinstance(request, DeleteFile):
+        if isinstance(request, FileOperation):
+            if isinstance(request, MoveFile):
+                return renamed(path, str(request.to))
+            if isinstance(request, ChangeMode):
+                return mode_changed(path, request.mode, request.wanted)
             return deleted(self.base, self.change, path, request.mode)
         diff = unified(self.base, self.change, path, created=self.created)
-        if isinstance(request, PatchEdit) and request.executable:
+        if self.created and isinstance(request, PatchEdit) and request.executable:
             return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
         return diff
 
@@ -597,35 +600,28 @@ class Draft:
         """Whether the new text contains U+FFFD and the replaced text does not."""
         if isinstance(self.request, BatchEdit):
             return self.request.bad_character
-        if not any("\ufffd" in line for line in self.new_lines):
+        if "\ufffd" not in "".join(self.new_lines):
             return False
-        old = (line for part in self._parts for line in self.base.texts(*part))
-        return not any("\ufffd" in line for line in old)
-
-    @property
-    def _parts(self) -> tuple[tuple[int, int], ...]:
-        return self.place.parts or ((self.place.start, self.place.stop),)
+        parts = self.place.parts or ((self.place.start, self.place.stop),)
+        return not any("\ufffd" in line for part in parts for line in self.base.texts(*part))
 
 
 def action_of(request: Request, place: Place) -> Action:
     """The action of a request at its place."""
-    if isinstance(request, Insert):
-        return "insert"
-    if isinstance(request, BlockReplace):
-        return "block_replace"
-    if isinstance(request, BlockDiff):
-        return "block_diff"
-    if isinstance(request, FileOperation):
-        return _OPERATIONS[type(request)]
+    if action := _ACTIONS.get(type(request)):
+        return action
     if place.foot is None:
         return "append"
-    if isinstance(request, BatchEdit):
-        return "replace"
-    contents = request.edits if isinstance(request, RangeEdits) else (request,)
-    return "replace" if any(each.content for each in contents) else "delete"
+    if isinstance(request, RangeEdit):
+        return "replace" if request.content else "delete"
+    deletes = isinstance(request, RangeEdits) and not any(each.content for each in request.edits)
+    return "delete" if deletes else "replace"
 
 
-_OPERATIONS: dict[type[FileOperation], Action] = {
+_ACTIONS: dict[type[Request], Action] = {
+    Insert: "insert",
+    BlockReplace: "block_replace",
+    BlockDiff: "block_diff",
     ChangeMode: "file_mode",
     DeleteFile: "file_delete",
     MoveFile: "file_move",
@@ -648,26 +644,22 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
         part = place.start, place.stop
         pieces = [_piece(request.content, base, part, deletes=deletes)]
     change, added = _joined(pieces, base)
-    unclosed = _is_unclosed(base)
-    styles = {base.newline_name(piece.newline) for piece in pieces}
-    closed = False not in [piece.closed for piece in pieces]
-    return Draft(
-        request,
-        base,
-        place,
-        change,
-        tuple(chain.from_iterable([piece.lines for piece in pieces])),
-        Normalized(
-            file_eof_has_newline=not unclosed,
-            content_eof_has_newline=closed,
-            file_eof_newline_added=added,
-            content_eof_newline_added=not closed,
-            newline_style=styles.pop() if len(styles) == 1 else "mixed",
-            content_newlines_converted=sum([piece.converted for piece in pieces]),
-        ),
-        Escapes.of([piece.escapes for piece in pieces]),
-        created,
+    lines, newlines, converted, closed = list[str](), set[bytes](), 0, True
+    for piece in pieces:
+        lines += piece.lines
+        newlines |= {piece.newline}
+        converted += piece.converted
+        closed = closed and piece.closed
+    normalized = Normalized(
+        file_eof_has_newline=not _is_unclosed(base),
+        content_eof_has_newline=closed,
+        file_eof_newline_added=added,
+        content_eof_newline_added=not closed,
+        newline_style="mixed" if len(newlines) > 1 else base.newline_name(newlines.pop()),
+        content_newlines_converted=converted,
     )
+    escapes = Escapes.of([piece.escapes for piece in pieces])
+    return Draft(request, base, place, change, tuple(lines), normalized, escapes, created)
 
 
 @dataclass(frozen=True, slots=True)
@@ -695,12 +687,25 @@ def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) ->
     if content.endswith("\r"):
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
     newline = base.newline_near(first, last)
-    lines, converted, closed = _split(content, newline)
-    meant, escapes = base.encoding.meant(content, base.raw(first, last))
-    written = lines if meant is content else content_lines(meant)
-    new = b"".join([base.encoding.bytes_of(line) + newline for line in written])
-    edit = Edit(base.start(first), base.start(last), new)
+    written = lines = content_lines(content)
+    crlf = content.count("\r\n")
+    converted = content.count("\n") - crlf if b"\r" in newline else crlf
+    closed = not content or content.endswith("\n")
+    escapes = NO_ESCAPES
+    if "\\x" in content:
+        meant, escapes = base.encoding.meant(content, base.raw(first, last))
+        written = lines if meant is content else content_lines(meant)
+    edit = Edit(base.start(first), base.start(last), _encoded(written, newline, base))
     return _Piece(part, edit, lines, newline, converted, closed, escapes)
+
+
+def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:
+    """The bytes of the lines, each with this terminator."""
+    end = "\r\n" if b"\r" in newline else "\n"
+    with suppress(EncodingRefused):
+        return base.encoding.bytes_of(end.join((*lines, "")))
+    # the refusal names the place of the character in its line
+    return b"".join([base.encoding.bytes_of(line) + newline for line in lines])
 
 
 def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
@@ -708,13 +713,12 @@ def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
     last = base.line_count
     unclosed = _is_unclosed(base)
     at_end = [piece for piece in pieces if piece.part[1] == last]
-    replaces_last = any(piece.part[0] < last for piece in at_end)
+    replaces_last = bool(at_end) and any(piece.part[0] < last for piece in at_end)
     if base.ragged and not replaces_last:
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
-    edits: list[Edit] = []
+    edits = [piece.edit for piece in pieces]
     if unclosed and at_end and not replaces_last:
-        edits.append(Edit(base.size, base.size, at_end[0].newline))
-    edits += [piece.edit for piece in sorted(pieces, key=lambda each: each.part)]
+        edits.insert(0, Edit(base.size, base.size, at_end[0].newline))
     if unclosed and not at_end:
         edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
     added = unclosed and (not replaces_last or any(piece.edit.new for piece in at_end))
@@ -817,11 +821,3 @@ def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
             if pattern is None or not pattern.fullmatch(found):
                 return False
     return True
-
-
-def _split(content: str, newline: bytes) -> tuple[list[str], int, bool]:
-    """The lines of the content, how many terminators change, and whether the last line has one."""
-    crlf = content.count("\r\n")
-    every = content.count("\n")
-    converted = every - crlf if b"\r" in newline else crlf
-    return content_lines(content), converted, not content or content.endswith("\n")

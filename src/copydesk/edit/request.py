@@ -545,9 +545,9 @@ class Terms:
 
 def content_lines(content: str) -> list[str]:
     """Split a caller's text into lines, which end with LF or CRLF and nothing else."""
-    lines = content.split("\n")
-    closing = lines.pop()
-    lines = [line.removesuffix("\r") for line in lines]
+    *lines, closing = content.split("\n")
+    if "\r" in content:
+        lines = [line.removesuffix("\r") for line in lines]
     return [*lines, closing] if closing else lines
 
 

@@ -83,16 +83,17 @@ class ChangeSet:
             length += len(edit.new) - (edit.stop - edit.start)
         return length
 
-    def pieces(self, text: AnyBytes) -> Iterator[AnyBytes | bytes]:
-        """Yield the new text in order, as slices of `text` and inserted bytes."""
+    def pieces(self, text: AnyBytes) -> list[AnyBytes | bytes]:
+        """The new text in order, as slices of `text` and inserted bytes."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
+        made: list[AnyBytes | bytes] = []
         at = 0
         for edit in self.edits:
-            yield text[at : edit.start]
-            yield edit.new
+            made += (text[at : edit.start], edit.new)
             at = edit.stop
-        yield text[at:]
+        made.append(text[at:])
+        return made
 
     def apply(self, text: bytes) -> bytes:
         """Return the new text."""
@@ -110,9 +111,11 @@ class ChangeSet:
         back: list[Edit] = []
         for edit in self.edits:
             start = edit.start + shift
-            back.append(Edit(start, start + len(edit.new), old(edit.start, edit.stop)))
-            shift += len(edit.new) - (edit.stop - edit.start)
-        return ChangeSet(self.new_length, tuple(back))  # the kept bytes between edits stay
+            stop = start + len(edit.new)
+            back.append(Edit(start, stop, old(edit.start, edit.stop)))
+            shift = stop - edit.stop
+        # the kept bytes between edits stay
+        return ChangeSet(self.length + shift, tuple(back))
 
     def rebase(self, over: ChangeSet) -> ChangeSet | Collision:
         """Return this change for the text that `over` makes, or the first two edits that collide.

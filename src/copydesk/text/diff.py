@@ -261,8 +261,9 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
 
 def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
     """How many lines the two share at the start, and how many of the rest at the end."""
-    head = same_after(a, b, 0, 0)
-    return head, min(same_before(a, b, len(a), len(b)), len(a) - head, len(b) - head)
+    head = same_after(a, b, 0, 0) if a[:1] == b[:1] else 0
+    most = min(len(a), len(b)) - head
+    return head, min(same_before(a, b, len(a), len(b)), most) if a[-1:] == b[-1:] else 0
 
 
 def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:

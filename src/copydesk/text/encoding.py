@@ -43,8 +43,8 @@ class Escapes:
     def of(each: Iterable[Escapes]) -> Escapes:
         """Merge them."""
         every = [one for one in each if one is not NO_ESCAPES]
-        if not every:
-            return NO_ESCAPES
+        if len(every) < 2:
+            return every[0] if every else NO_ESCAPES
         return Escapes(
             frozenset(escape for one in every for escape in one.meant),
             frozenset(escape for one in every for escape in one.kept),

@@ -289,7 +289,7 @@ class Snapshot(Text):
         if begin <= byte < end:
             return begin
         first = len(self.encoding.bom)
-        found = max(self.data.rfind(b"\n", first, byte) + 1, first)
+        found = self.data.rfind(b"\n", first, byte) + 1 or first
         if byte - found > _LONG:
             self._long_line[0] = found, self.data.find(b"\n", byte) + 1 or len(self.data)
         return found
@@ -303,7 +303,7 @@ class Snapshot(Text):
         found = self.data.find(b"\n", byte) + 1 or len(self.data)
         if found - byte > _LONG:
             first = len(self.encoding.bom)
-            self._long_line[0] = max(self.data.rfind(b"\n", first, byte) + 1, first), found
+            self._long_line[0] = self.data.rfind(b"\n", first, byte) + 1 or first, found
         return found
 
     @computed_once
@@ -346,7 +346,7 @@ class Snapshot(Text):
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
         data, at, shift = self.data, 0, 0
-        if change.new_length != len(data):
+        if change.new_length != self.size:
             return False
         for edit in change.edits:
             if shift and data[at : edit.start] != data[at + shift : edit.start + shift]:

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import Run, align, same_after, same_before
+from copydesk.text.diff import Run, align, common_ends
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
 
@@ -87,7 +87,7 @@ def hunks_of(found: Iterable[Region], context: int = CONTEXT) -> Iterator[list[R
         if hunk and region.start - hunk[-1].stop > 2 * context:
             yield hunk
             hunk = []
-        hunk.append(region)
+        hunk += (region,)
     if hunk:
         yield hunk
 
@@ -105,7 +105,7 @@ def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
     """
     return [
         (old.line_at(begin), old.line_count if end == old.size else old.line_at(end), edits)
-        for begin, end, edits in _touched(old, change, old.encoding.encode("\n"))
+        for begin, end, edits in _touched(old, change)
     ]
 
 
@@ -173,14 +173,12 @@ def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> b
     before, after = quoted(f"a/{path}"), quoted(f"b/{to}")
     hunks = b""
     if edit is not None and not edit[0].unchanged_by(edit[1]):
-        old, change = edit[0].unmarked(), edit[1]
-        hunks = b"".join(_hunks(old, _regions(old, change, old.line_at)))
+        old = edit[0].unmarked()
+        hunks = b"".join(_hunks(old, _regions(old, edit[1], old.line_at)))
     head = b"diff --git " + before + b" " + after + b"\n"
     head += b"" if hunks else b"similarity index 100%\n"
     head += b"rename from " + quoted(path) + b"\nrename to " + quoted(to) + b"\n"
-    if hunks:
-        head += b"--- " + before + _tab(before) + b"\n+++ " + after + _tab(after) + b"\n"
-    return head + hunks
+    return head + _names(before, after) + hunks if hunks else head
 
 
 def mode_changed(path: str, old: int, new: int) -> bytes:
@@ -219,13 +217,13 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
 
 def _parts(
     old: Text, change: ChangeSet, path: str, *, created: bool = False, removed: bool = False
-) -> Iterator[bytes]:
-    """Yield the diff: its header, then each hunk."""
+) -> Iterable[bytes]:
+    """The diff: its header, then each hunk."""
     old = old.unmarked()
     found = _regions(old, change, old.line_at)
     first = next(found, None)
     if first is None and not created and not removed:
-        return
+        return ()
     before, after = quoted(f"a/{path}"), quoted(f"b/{path}")
     head = b"diff --git " + before + b" " + after + b"\n"
     if created:
@@ -233,18 +231,15 @@ def _parts(
     if removed:
         head += b"deleted file mode 100644\n"
     if first is None:
-        yield head + (b"index 0000000..e69de29\n" if created else b"index e69de29..0000000\n")
-        return
-    old_name = b"/dev/null" if created else before + _tab(before)
-    new_name = b"/dev/null" if removed else after + _tab(after)
-    yield head + b"--- " + old_name + b"\n+++ " + new_name + b"\n"
-    yield from _hunks(old, chain((first,), found))
+        return (head + (b"index 0000000..e69de29\n" if created else b"index e69de29..0000000\n"),)
+    none = b"/dev/null"
+    head += _names(none if created else before, none if removed else after)
+    return chain((head,), _hunks(old, chain((first,), found)))
 
 
 def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Iterator[Region]:
     """Yield the regions; `line_at` numbers their lines."""
-    lf = old.encoding.encode("\n")
-    for begin, end, edits in _touched(old, change, lf):
+    for begin, end, edits in _touched(old, change):
         was = old.slice(begin, end)
         new = _made(was, begin, edits)
         line = line_at(begin)
@@ -276,19 +271,23 @@ def counts(diff: bytes) -> tuple[int, int]:
     return body.count(b"\n+"), body.count(b"\n-")
 
 
-def _tab(name: bytes) -> bytes:
-    """A tab after a name with a space, or patch would take the rest for a timestamp."""
-    return b"\t" if b" " in name else b""
+def _names(before: bytes, after: bytes) -> bytes:
+    """The two lines that name the sides."""
+    # A tab after a name with a space, or patch would take the rest for a timestamp.
+    tabs = b"\t" * (b" " in before), b"\t" * (b" " in after)
+    return b"--- " + before + tabs[0] + b"\n+++ " + after + tabs[1] + b"\n"
 
 
-def _touched(old: Text, change: ChangeSet, lf: bytes) -> Iterator[tuple[int, int, list[Edit]]]:
+def _touched(old: Text, change: ChangeSet) -> Iterator[tuple[int, int, list[Edit]]]:
     """Yield bytes [begin, end) of the lines that contain the edits; joined if they share a line."""
     first = last = 0
     edits: list[Edit] = []
     for edit in change.edits:
         begin, end = old.line_begin(edit.start), edit.stop
-        if not _closed(old, edit, begin, lf):
-            end = old.line_end(edit.stop)
+        ends_line = edit.new.endswith(old.lf) if edit.new else edit.start == begin
+        # after an edit that ends where a line starts, the text stays on a line of its own
+        if not (ends_line and old.line_begin(end) == end):
+            end = old.line_end(end)
         if edits and begin < last:
             edits.append(edit)
             last = max(last, end)
@@ -298,12 +297,6 @@ def _touched(old: Text, change: ChangeSet, lf: bytes) -> Iterator[tuple[int, int
         first, last, edits = begin, end, [edit]
     if edits:
         yield first, last, edits
-
-
-def _closed(old: Text, edit: Edit, begin: int, lf: bytes) -> bool:
-    """Whether the text after an edit that ends at a line start stays on a line of its own."""
-    ends_line = edit.new.endswith(lf) if edit.new else edit.start == begin
-    return ends_line and old.line_begin(edit.stop) == edit.stop
 
 
 def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
@@ -317,7 +310,7 @@ def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
 
 
 def _is_one(raw: bytes) -> bool:
-    return bool(raw) and raw.find(b"\n", 0, len(raw) - 1) < 0
+    return raw != b"" and raw.find(b"\n", 0, -1) < 0
 
 
 def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
@@ -325,24 +318,23 @@ def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
     if old.encoding.unit > 1:
         lines = Snapshot(raw, old.encoding)
         return [lines.raw(i, i + 1) for i in range(lines.line_count)]
-    parts = raw.split(b"\n")
-    last = parts.pop()
+    *parts, last = raw.split(b"\n")
     made = [part + b"\n" for part in parts]
     return [*made, last] if last else made
 
 
 def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[Region]:
     """The regions without unchanged lines; `was` starts at line `line` and byte `begin`."""
-    head = same_after(was, new, 0, 0)
-    tail = min(same_before(was, new, len(was), len(new)), min(len(was), len(new)) - head)
+    head, tail = common_ends(was, new)
     ours, theirs = was[head : len(was) - tail], new[head : len(new) - tail]
-    runs = [Run(len(ours), len(theirs), 0)]
-    if len(ours) + len(theirs) <= _REFINED and not set(ours).isdisjoint(theirs):
-        runs = [*align(ours, theirs).runs, *runs]
     line, begin = line + head, begin + sum(map(len, was[:head]))
+    size = len(ours)
+    if size + len(theirs) > _REFINED or set(ours).isdisjoint(theirs):
+        whole = Region(line, line + size, begin, begin + sum(map(len, ours)), tuple(theirs))
+        return [whole] if ours or theirs else []
     found: list[Region] = []
     a = b = 0
-    for base, now, length in runs:
+    for base, now, length in (*align(ours, theirs).runs, Run(size, len(theirs), 0)):
         end = begin + sum(map(len, ours[a:base]))
         if base > a or now > b:
             found.append(Region(line + a, line + base, begin, end, tuple(theirs[b:now])))
@@ -356,25 +348,23 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
     marked = _marked if old.encoding.unit == 1 else partial(_marked_wide, old)
     shift = 0
     for group in hunks_of(found):
-        low, above = old.back(group[0].begin, CONTEXT)
-        high, below = old.on(group[-1].end, CONTEXT)
-        first, last = group[0].start - above, group[-1].stop + below
-        delta = sum(len(r.new) - (r.stop - r.start) for r in group)
-        old_size, new_size = last - first, last - first + delta
-        head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
-        texts = [f"{head}{new_size} @@\n".encode()]
-        at = low
+        begin, above = old.back(group[0].begin, CONTEXT)
+        end, below = old.on(group[-1].end, CONTEXT)
+        raw, at = old.slice(begin, end), 0
+        first, grown = group[0].start - above, 0
+        texts: list[bytes] = []
         for run in runs_of(group):
-            begin, end = run[0].begin, run[-1].end
-            texts += (
-                marked(b" ", old.slice(at, begin)),
-                marked(b"-", old.slice(begin, end)),
-                marked(b"+", b"".join(line for region in run for line in region.new)),
-            )
-            at = end
-        texts.append(marked(b" ", old.slice(at, high)))
-        shift += delta
-        yield b"".join(texts)
+            new = b"".join(chain.from_iterable([region.new for region in run]))
+            start, stop = run[0].begin - begin, run[-1].end - begin
+            texts += (marked(b" ", raw[at:start]), marked(b"-", raw[start:stop]), marked(b"+", new))
+            at = stop
+            for region in run:
+                grown += len(region.new) - (region.stop - region.start)
+        old_size = group[-1].stop + below - first
+        new_size = old_size + grown
+        head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
+        shift += grown
+        yield b"".join((f"{head}{new_size} @@\n".encode(), *texts, marked(b" ", raw[at:])))
 
 
 def _marked(sign: bytes, raw: bytes) -> bytes:
