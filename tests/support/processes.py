@@ -21,8 +21,7 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.store import _os
-from copydesk.store import replace as store_replace
+from copydesk.store import _os, writes
 
 Facts = dict[str, Any]
 WORKS: dict[str, Callable[[OpenWorkspace, Facts], None]] = {}
@@ -266,7 +265,7 @@ def stop(opened: OpenWorkspace, facts: Facts) -> None:
     """
     owner, name = {
         "recording": (opened.journal, "open_all"),
-        "ready": (store_replace, "copy_beside"),
+        "ready": (writes, "NewFile"),
         "exchanged": (_os, "rename_exchange"),
     }[facts["when"]]
     step = getattr(owner, name)

@@ -304,7 +304,7 @@ def _locks(root: str) -> Iterator[Finding]:
 def _kernel(root: str) -> Iterator[Finding]:
     from copydesk.store import _os  # pyright: ignore[reportPrivateUsage]  # the probe of the store
 
-    found = _os.has_openat2()
+    found = _os.offers.openat2
     yield Finding("path resolution", True, "openat2" if found else "no-follow walk")
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from copydesk.errors import BinaryFile, FileTooLarge, NotAFile
@@ -82,6 +83,22 @@ if hasattr(os, "register_at_fork"):
 def in_thread(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[T]:
     """Run a call in the thread pool; it must not wait for another task of the pool."""
     return _pool.threads.submit(call, *args, **named)
+
+
+_HAND_OVER_SECONDS = 0.001
+
+
+def flush_in_thread(fd: int) -> Future[None]:
+    """Start to flush a file in a thread; the caller keeps the handle until the flush has ended."""
+    begun = Event()
+
+    def flush() -> None:
+        begun.set()
+        _os.sync(fd)
+
+    done = in_thread(flush)
+    begun.wait(_HAND_OVER_SECONDS)  # otherwise it waits until the caller releases the GIL
+    return done
 
 
 def close_soon(fd: int) -> None:
@@ -495,16 +512,6 @@ class OpenFile(Closing):
     def close(self) -> None:
         """Close the file."""
         close_of_size(self.fd, self.stamp.size)
-
-
-def stamp_of_open(fd: int) -> Stamp:
-    """The stamp of an open regular file; raises NotAFile, Failed."""
-    now_ns = _os.now_ns()
-    try:
-        found = _os.fstat(fd)
-    except OSError as refused:
-        raise failed("stat", refused) from refused
-    return stamp_of_regular(found, now_ns)
 
 
 def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
