@@ -31,7 +31,7 @@ from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import (
     Closing,
-    DigestOfPieces,
+    Digest,
     States,
     close_of_size,
     flush_in_thread,
@@ -579,7 +579,7 @@ class Replacement(StagedWrite):
         self._told: Callable[[], str] = lambda: digest
         if digested:
             pieces = tuple(pieces)
-            self._told = held.enter_context(DigestOfPieces(pieces, old.fd, states)).result
+            self._told = held.enter_context(Digest(pieces, old.fd, states)).result
         like, beside = attributes_of(old.fd, found), digested and not revocable
         self._new = NewFile(old.place, pieces, like, old.fd, flush=hooks.flush, beside=beside)
         self._made = self._new.stat
