@@ -22,6 +22,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.store import _os
+from copydesk.store._os import Offers
 from copydesk.store.contents import (
     Closing,
     LargeFile,
@@ -84,6 +85,7 @@ from copydesk.store.writes import (
     Replacement,
     Target,
     keep_nothing,
+    offered_at,
     opened,
     refuse_existing,
     rename_free,
@@ -309,6 +311,11 @@ class Files(Closing):
                 return ()
             with refusing("list"):
                 return similar(place.dir_fd, place.real.name)
+
+    def offers(self) -> Offers:
+        """What the system and the file system of the root offer; makes files. Raises Failed."""
+        with refusing("make a file"), self._root.open_dir(RelPath(())) as place:
+            return offered_at(place)
 
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""

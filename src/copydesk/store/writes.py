@@ -479,6 +479,22 @@ def discard_recorded(place: ResolvedPath, temp: bytes, known: Known, hooks: Hook
         discard(place.dir_fd, temp)
 
 
+def offered_at(place: ResolvedPath) -> _os.Offers:
+    """What the file system of a directory offers, tried with two temporary files; OSError."""
+    with ExitStack() as held:
+        one, other = (NewFile(place, (), None, flush=False) for _ in range(2))
+        for each in (one, other):
+            held.callback(each.gone)
+        unnamed, names = not one.temp, (one.named(), other.named())
+        with opened(place, one.temp) as fd:
+            leases = _os.lease(fd, _os.READING) is not None  # it ends as the file is closed
+        exchange = False
+        with suppress(OSError):
+            _os.rename_exchange(place.dir_fd, *names)
+            exchange = True
+    return replace_fields(_os.offers, unnamed=unnamed, exchange=exchange, leases=leases)
+
+
 # The writes
 
 
