@@ -138,11 +138,10 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 
 
 def test_a_file_that_may_not_be_opened(workspace: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(dir_fd: int, name: bytes) -> int:
+    def refuse(dir_fd: int, name: bytes, how: object = None) -> int:
         raise OSError(errno.EACCES, "")
 
-    monkeypatch.setattr(_os, "open_file_beneath", refuse)
-    monkeypatch.setattr(_os, "open_dir_beneath", refuse)
+    monkeypatch.setattr(_os, "open_beneath", refuse)
     monkeypatch.setattr(_os, "open_read", refuse)
     with pytest.raises(Failed) as caught:
         workspace.read(RelPath.parse("f.txt"))

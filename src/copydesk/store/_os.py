@@ -104,36 +104,26 @@ def open_root(path: str) -> int:
     return os.open(path, _SEARCH)
 
 
-def open_dir_beneath(root_fd: int, path: bytes) -> int:
-    """Open a directory below the root, no symlink on the way (needs openat2)."""
-    return _openat2(root_fd, path, _DIR_BENEATH)
-
-
-def open_file_beneath(root_fd: int, path: bytes) -> int:
-    """Open a file below the root for reading, no symlink on the way (needs openat2)."""
-    try:
-        return _openat2(root_fd, path, _FILE_BENEATH)
-    except BlockingIOError:  # see `open_read`
-        return _openat2(root_fd, path, _FILE_BENEATH_WAITING)
-
-
-def _openat2(dir_fd: int, path: bytes, how: object) -> int:
-    while True:
-        fd: int = _LIBC.syscall(_SYS_OPENAT2, dir_fd, path, how, ctypes.sizeof(_OpenHow))
-        if fd >= 0:
-            return fd
-        number = ctypes.get_errno()
-        if number != errno.EINTR:
-            raise _os_error(number)
-
-
 def _beneath(flags: int) -> object:
     resolve = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
     return ctypes.byref(_OpenHow(flags, 0, resolve))
 
 
-_DIR_BENEATH, _FILE_BENEATH = _beneath(_SEARCH), _beneath(_READ)
-_FILE_BENEATH_WAITING = _beneath(_READ & ~os.O_NONBLOCK)
+DIR, FILE, _WAITING = _beneath(_SEARCH), _beneath(_READ), _beneath(_READ & ~os.O_NONBLOCK)
+_HOW_BYTES = ctypes.sizeof(_OpenHow)
+
+
+def open_beneath(root_fd: int, path: bytes, how: object) -> int:
+    """Open a DIR, or a FILE for reading, below the root, no symlink on the way (needs openat2)."""
+    while True:
+        fd: int = _LIBC.syscall(_SYS_OPENAT2, root_fd, path, how, _HOW_BYTES)
+        if fd >= 0:
+            return fd
+        number = ctypes.get_errno()
+        if number == errno.EAGAIN and how is FILE:  # see `open_read`
+            how = _WAITING
+        elif number != errno.EINTR:
+            raise _os_error(number)
 
 
 def open_dir(dir_fd: int, name: bytes) -> int:
@@ -172,20 +162,17 @@ def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
     return int(seconds * 10**9 + nanoseconds) if mask & _STATX_BTIME else 0
 
 
-def open_read(dir_fd: int, name: bytes) -> int:
+def open_read(dir_fd: int, name: bytes, flags: int = _READ) -> int:
     """Open for reading without waiting for the writer of a FIFO; ELOOP for a symlink."""
     try:
-        return os.open(name, _READ, dir_fd=dir_fd)
+        return os.open(name, flags, dir_fd=dir_fd)
     except BlockingIOError:  # only a regular file has leases, and those never block for long
-        return os.open(name, _READ & ~os.O_NONBLOCK, dir_fd=dir_fd)
+        return os.open(name, flags & ~os.O_NONBLOCK, dir_fd=dir_fd)
 
 
 def open_update(dir_fd: int, name: bytes) -> int:
     """Open for reading and writing in place; ELOOP for a symlink."""
-    try:
-        return os.open(name, _UPDATE, dir_fd=dir_fd)
-    except BlockingIOError:  # as above
-        return os.open(name, _UPDATE & ~os.O_NONBLOCK, dir_fd=dir_fd)
+    return open_read(dir_fd, name, _UPDATE)
 
 
 def open_new(dir_fd: int, name: bytes, mode: int) -> int:
@@ -213,7 +200,7 @@ def is_used(fd: int, kind: int) -> bool:
     """Whether others have a file, open here for reading, open so that no such lease is granted."""
     given = lease(fd, kind)
     if given:
-        lease(fd, FREE)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, FREE)
     return given is False
 
 
@@ -336,7 +323,7 @@ def _has_openat2() -> bool:
     if sys.platform != "linux":
         return False
     try:
-        os.close(_openat2(_AT_FDCWD, b".", _DIR_BENEATH))
+        os.close(open_beneath(_AT_FDCWD, b".", DIR))
     except OSError as refused:
         return refused.errno not in (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG)
     return True

@@ -211,11 +211,25 @@ class Files(Closing):
 
     def read(self, path: RelPath) -> Document:
         """The whole file; FileTooLarge above the limit."""
-        for _ in range(_READS_TRIED):
-            with self.open_for_reading(path) as file:
-                data = self._read_whole(file)
-                if data is not None:
+        return self._document(self.open_for_reading(path), path)
+
+    def _document(self, file: OpenFile, path: RelPath) -> Document:
+        """Read the whole file and close it; if it changes meanwhile, open it again."""
+        for again in range(_READS_TRIED):
+            file = self.open_for_reading(path) if again else file
+            size = file.stamp.size
+            try:
+                if size > self._limit_bytes:
+                    raise FileTooLarge(size, self._limit_bytes)
+                if size > self._whole_bytes:
+                    raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
+                data = read_at(file.fd, size, 0)
+                if len(data) == size and file.stamp.stands_in(_os.fstat(file.fd)):
                     return Document(file.real, data, file.stamp)
+            except OSError as refused:
+                raise failed("read", refused) from refused
+            finally:
+                file.close()
         raise Failed("read", _CHANGING)
 
     def window(
@@ -239,20 +253,12 @@ class Files(Closing):
 
     def text(self, path: RelPath, named: Named, sought: Sequence[Sought] = ()) -> OpenText:
         """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
-        for _ in range(_READS_TRIED):
-            file = self.open_for_reading(path)
-            if file.stamp.size > sizes.LARGE:
-                return self._in_parts(file, named, sought)
-            with file:
-                data = self._read_whole(file)
-            if data is not None:
-                told = digest_in_thread(data) if len(data) >= sizes.BESIDE else None
-                text = Whole(Snapshot.of(data, named(file.real), told))
-                return OpenText(file.real, file.stamp, text)
-        raise Failed("read", _CHANGING)
-
-    def _in_parts(self, file: OpenFile, named: Named, sought: Sequence[Sought]) -> OpenText:
-        """Open a large file as a text that closes it."""
+        file = self.open_for_reading(path)
+        if file.stamp.size <= sizes.LARGE:
+            document = self._document(file, path)
+            told = digest_in_thread(document.data) if document.stamp.size >= sizes.BESIDE else None
+            text = Whole(Snapshot.of(document.data, named(document.real), told))
+            return OpenText(document.real, document.stamp, text)
         try:
             if file.stamp.size > self._limit_bytes:
                 raise FileTooLarge(file.stamp.size, self._limit_bytes)
@@ -601,19 +607,6 @@ class Files(Closing):
             if known_stamp == stamp and known.survey.facts.digest == sha256:
                 return known.states
         return ()
-
-    def _read_whole(self, file: OpenFile) -> bytes | None:
-        size = file.stamp.size
-        if size > self._limit_bytes:
-            raise FileTooLarge(size, self._limit_bytes)
-        if size > self._whole_bytes:
-            raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
-        try:
-            data = read_at(file.fd, size, 0)
-            found = _os.fstat(file.fd)
-        except OSError as refused:
-            raise failed("read", refused) from refused
-        return data if len(data) == size and file.stamp.stands_in(found) else None
 
     def _removed(self, place: ResolvedPath, name: bytes, known: Collection[str]) -> bool:
         """Remove a temporary file, recording unknown content; False if not a file. OSError."""

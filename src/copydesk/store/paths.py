@@ -323,7 +323,9 @@ class Root:
         """Open any file without blocking; return its real path too. FileNotFound, NotAFile."""
         if path.parts and _os.offers.openat2:
             try:
-                return _os.open_file_beneath(self._fd, _joined(path)), path
+                return _os.open_beneath(self._fd, "/".join(path.parts).encode(), _os.FILE), path
+            except FileNotFoundError:  # not a link to a missing file: that is ELOOP
+                raise FileNotFound() from None
             except OSError:
                 pass  # the walk finds the reason, or follows a symlink
         place, fd = self.open_target(path)
@@ -333,7 +335,7 @@ class Root:
     def open_names(self, names: Sequence[bytes]) -> int:
         """Open any file by its names for reading, without following symlinks; raises OSError."""
         if _os.offers.openat2:
-            return _os.open_file_beneath(self._fd, b"/".join(names))
+            return _os.open_beneath(self._fd, b"/".join(names), _os.FILE)
         *folders, name = names
         fd = self._fd
         try:
@@ -393,7 +395,8 @@ class Root:
         if len(path.parts) == 1:
             return ResolvedPath(self._fd, name, path, owned=False)
         try:
-            fd = _os.open_dir_beneath(self._fd, _joined(path.parent))
+            parent = "/".join(path.parts[:-1]).encode()
+            fd = _os.open_beneath(self._fd, parent, _os.DIR)
         except OSError:
             return None  # the walk finds the reason, or follows a symlink
         return ResolvedPath(fd, name, path)
@@ -430,10 +433,6 @@ def _kind(place: ResolvedPath) -> str:
         return kind_of(_os.lstat(place.name, dir_fd=place.dir_fd).st_mode)
     except OSError:
         return "special file"
-
-
-def _joined(path: RelPath) -> bytes:
-    return "/".join(path.parts).encode()
 
 
 _NAMES_COMPARED = 500
