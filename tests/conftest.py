@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+if os.environ.get("LACKING"):
+    import support.lacking  # noqa: F401
+
 if TYPE_CHECKING:  # a test that needs none of them starts without them
     from support.large_files import Desks
     from support.redis_servers import RedisServer

@@ -107,18 +107,21 @@ def test_a_digest_beside_is_the_digest() -> None:
 # A file that is flushed in a thread
 
 
-def replaced(root: Path, before_rename: Callable[[Callable[[], str]], None]) -> None:
+def replaced(root: Path, before_rename: Callable[[str], None]) -> None:
     with Files(root) as workspace:
         found = workspace.read(F)
         old = hashlib.sha256(OLD).hexdigest()
-        workspace.replace(
+        with workspace.stage(
             F,
             found.stamp,
             old,
             [Kept(0, 1_000), b"new", Kept(2_000, len(OLD))],
             before_in_place=lambda old: None,
-            before_rename=before_rename,
-        )
+            digested=True,
+            revocable=False,
+        ) as staged:
+            before_rename(staged.digest)
+            staged.commit()
 
 
 NEW = OLD[:1_000] + b"new" + OLD[2_000:]
@@ -143,8 +146,8 @@ def test_the_flush_goes_on_beside_and_ends_before_the_rename(
         order.append("renamed")
         exchange(dir_fd, old, new)
 
-    def before(digest: Callable[[], str]) -> None:
-        assert digest() == hashlib.sha256(NEW).hexdigest()
+    def before(digest: str) -> None:
+        assert digest == hashlib.sha256(NEW).hexdigest()
         assert not flushed.is_set()
         order.append("recorded")
         asked.set()
@@ -171,7 +174,7 @@ def test_a_flush_that_fails_beside_leaves_the_old_file(
     monkeypatch.setattr(_os, "sync", fails)
     seen: list[str] = []
     with pytest.raises(Failed, match="EIO"):
-        replaced(tmp_path, lambda digest: seen.append(digest()))
+        replaced(tmp_path, seen.append)
     assert len(seen) == 1
     assert os.listdir(tmp_path) == ["f"]
     assert (tmp_path / "f").read_bytes() == OLD

@@ -22,6 +22,7 @@ from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.backends.api import SCHEMA, PlanOutcome
 from copydesk.errors import Failed, SchemaMismatch
+from copydesk.store import _os
 from copydesk.tools.refusals import refusal_words
 from support.fake_kernel import FakeKernel
 from support.redis_servers import RedisServer, running
@@ -442,6 +443,26 @@ def test_the_policy_and_tokens_that_git_keeps(tmp_path: Path, home: Path) -> Non
         ["git", "-C", str(tmp_path), "rm", "-qf", "--cached", "copydesk.toml"], check=True
     )
     assert "secrets" not in look(tmp_path)
+
+
+OFFERED = {
+    "openat2": "path resolution",
+    "unnamed": "new files",
+    "exchange": "replacing",
+    "leases": "open files",
+}
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_what_the_system_does_not_offer_is_named_with_its_cost(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = look(tmp_path)
+    monkeypatch.setattr(_os.offers, name, False)
+    absent = look(tmp_path)
+    assert {what for what in present if present[what] != absent[what]} <= {OFFERED[name]}
+    assert absent[OFFERED[name]].ok, "there is another way"
+    assert os.listdir(tmp_path) == []
 
 
 def test_an_edit_that_the_root_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,9 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import TOOL, Applied, _difference
 from copydesk.edit.request import Anchor, Insert
 from copydesk.errors import Failed
-from copydesk.store import _os
-from copydesk.store import replace as store_replace
+from copydesk.store import _os, writes
 from copydesk.store.protocol import Durability
-from copydesk.store.staging import NewFile, is_temp, is_temp_of
+from copydesk.store.staging import is_temp, is_temp_of
 from copydesk.text.relpath import RelPath
 from support.cost import spread
 from support.faults import WRITE_PATH
@@ -56,7 +55,7 @@ class Between:
         self.at: dict[int, Callable[[], None]] = {}
         self._waiting: list[Callable[[], None]] | None = None
         monkeypatch.setattr(_os, "lease", self._leasing(_os.lease))
-        monkeypatch.setattr(store_replace, "LATE_SECONDS", 3600.0)
+        monkeypatch.setattr(writes, "LATE_SECONDS", 3600.0)
         for name in WRITE_PATH:
             monkeypatch.setattr(_os, name, self._wrapped(getattr(_os, name)))
 
@@ -64,25 +63,25 @@ class Between:
         self.count, self.at = 0, at
 
     def _wrapped(self, call: Callable[..., object]) -> Callable[..., object]:
-        def wrapped(*args: object) -> object:
+        def wrapped(*args: object, **named: object) -> object:
             self.count += 1
             act = self.at.pop(self.count, None)
             if act is not None and self._waiting is not None:
                 self._waiting.append(act)
             elif act is not None:
                 act()
-            return call(*args)
+            return call(*args, **named)
 
         return wrapped
 
-    def _leasing(self, lease: Callable[[int, str], bool | None]) -> Callable[..., bool | None]:
+    def _leasing(self, lease: Callable[[int, int], bool | None]) -> Callable[..., bool | None]:
         """While a file is leased whoever opens it waits; this thread would for ever."""
 
-        def leasing(fd: int, kind: str) -> bool | None:
+        def leasing(fd: int, kind: int) -> bool | None:
             given = lease(fd, kind)
-            if kind == "F_WRLCK" and given:
+            if kind == _os.ALONE and given:
                 self._waiting = []
-            elif kind == "F_UNLCK" and self._waiting is not None:
+            elif kind == _os.FREE and self._waiting is not None:
                 waited, self._waiting = self._waiting, None
                 for act in waited:
                     act()
@@ -235,7 +234,7 @@ def test_another_program_writes_at_the_last_moment(
     Where the system cannot exchange names it is the check right before the rename that tells.
     """
     monkeypatch.setattr(_os, "pause", no_pause)
-    deed, exchange, named = DEEDS[name], _os.rename_exchange, NewFile.named
+    deed, exchange = DEEDS[name], _os.rename_exchange
     _told_before.clear()
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         make(tmp_path)
@@ -243,24 +242,14 @@ def test_another_program_writes_at_the_last_moment(
         program = Program(tmp_path / TARGETS.get(name, "a.txt"), kind)
         acts = [program.act]
 
-        def happens(name: bytes) -> None:
-            if acts and name == program.path.name.encode():
-                acts.pop()()
-
         def exchanged(fd: int, one: bytes, other: bytes) -> None:
+            if acts and other == program.path.name.encode():
+                acts.pop()()
             if not can_exchange:
                 raise OSError(errno.EINVAL, "it cannot")
-            happens(other)
             exchange(fd, one, other)
 
-        def got_name(new: NewFile, dir_fd: int, target: bytes) -> bytes:
-            temp = named(new, dir_fd, target)
-            if not can_exchange:
-                happens(target)
-            return temp
-
         monkeypatch.setattr(_os, "rename_exchange", exchanged)
-        monkeypatch.setattr(NewFile, "named", got_name)
         report = outcome(opened, tool, **arguments)
         program.end()
         opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
@@ -383,7 +372,7 @@ def overwrite_in_the_exchange(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], None]:
     """Call it with a name: a program writes to that file right after the exchange was looked at."""
-    real = store_replace.sha256_of
+    real = writes.sha256_of
 
     def start(name: str) -> None:
         path = tmp_path / name
@@ -392,12 +381,12 @@ def overwrite_in_the_exchange(
         def looked_at(fd: int, size: int) -> str:
             digest = real(fd, size)
             if os.fstat(fd).st_ino == before != path.stat().st_ino:
-                monkeypatch.setattr(store_replace, "sha256_of", real)
+                monkeypatch.setattr(writes, "sha256_of", real)
                 with open(f"/proc/self/fd/{fd}", "r+b") as file:
                     file.write(b"FOREIGN WAS HERE")
             return digest
 
-        monkeypatch.setattr(store_replace, "sha256_of", looked_at)
+        monkeypatch.setattr(writes, "sha256_of", looked_at)
 
     return start
 
@@ -636,7 +625,7 @@ def test_what_is_written_after_the_last_result_is_on_the_disk_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The old file is looked at once more when the desk is closed, before its journal is."""
-    monkeypatch.setattr(store_replace, "LATE_SECONDS", 3600.0)
+    monkeypatch.setattr(writes, "LATE_SECONDS", 3600.0)
     (tmp_path / "a.txt").write_text(TEXT)
     with (tmp_path / "a.txt").open("r+b") as late:
         with Desk(tmp_path, shared=shared) as desk:
@@ -692,7 +681,7 @@ def test_a_file_that_another_program_keeps_open_is_written(
     tmp_path: Path, name: str, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a log is. That is told at once, and what it writes to its old handle later is an edit."""
-    monkeypatch.setattr(store_replace, "LATE_SECONDS", 3600.0)
+    monkeypatch.setattr(writes, "LATE_SECONDS", 3600.0)
     target, deed = tmp_path / TARGETS.get(name, "a.txt"), DEEDS[name]
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         make(tmp_path)

@@ -182,12 +182,12 @@ def dies_at_call(number: int) -> Die:
         count = 0
 
         def wrapped(call: Callable[..., object]) -> Callable[..., object]:
-            def counted(*arguments: object) -> object:
+            def counted(*arguments: object, **named: object) -> object:
                 nonlocal count
                 count += 1
                 if count == number:
                     kill()
-                return call(*arguments)
+                return call(*arguments, **named)
 
             return counted
 

@@ -142,7 +142,7 @@ def test_nothing_is_written_outside_of_the_root(
 ) -> None:
     """A directory is swapped for a link to one outside, and back, until so many calls succeeded."""
     if not openat2:
-        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+        monkeypatch.setattr(_os.offers, "openat2", False)
     root, outside = tmp_path / "root", tmp_path / "outside"
     for folder in (root / "dir", outside):
         (folder / "sub").mkdir(parents=True)
@@ -215,7 +215,7 @@ def test_nothing_is_found_outside_of_the_root_or_where_the_member_may_not_read(
 ) -> None:
     """Two directories are exchanged for links: to one outside, and to one that is denied."""
     if not openat2:
-        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+        monkeypatch.setattr(_os.offers, "openat2", False)
     root, outside = tmp_path / "root", tmp_path / "outside"
     for folder in (root / "dir", root / "pub"):
         (folder / "sub").mkdir(parents=True)
@@ -502,18 +502,20 @@ def test_a_path_that_cannot_be_named_is_refused_before_anything_is_made(
 CREATES = ("create_new_file", "prepare_file_append", "Write")
 
 
-@pytest.mark.parametrize("call", ["mkdir", "open_dir", "open_new"])
+@pytest.mark.parametrize("call", ["mkdir", "open_dir", "open_unnamed"])
 @pytest.mark.parametrize("at", [b"a", b"c", b"e"])
 def test_no_directory_is_left_where_making_one_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, at: bytes
 ) -> None:
     inner = getattr(_os, call)
 
-    def failing(dir_fd: int, name: bytes, *more: Any) -> Any:
-        made = call == "open_dir" and os.path.isdir(f"/proc/self/fd/{dir_fd}/{name.decode()}")
-        if (name == at and (made or call == "mkdir")) or call == "open_new":
+    def failing(*given: Any, **named: Any) -> Any:
+        made = call == "mkdir"
+        if call == "open_dir" and given[1] == at:
+            made = os.path.isdir(f"/proc/self/fd/{given[0]}/{at.decode()}")
+        if call == "open_unnamed" or (at in given and made):
             raise OSError(errno.ENOSPC, "")
-        return inner(dir_fd, name, *more)
+        return inner(*given, **named)
 
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         monkeypatch.setattr(_os, call, failing)

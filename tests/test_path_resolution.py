@@ -57,8 +57,8 @@ LAYOUT: dict[str, bytes | str | None] = {
 @pytest.fixture(params=["openat2", "walk"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if request.param == "walk":
-        monkeypatch.setattr(_os, "has_openat2", lambda: False)
-    elif not _os.has_openat2():
+        monkeypatch.setattr(_os.offers, "openat2", False)
+    elif not _os.offers.openat2:
         pytest.skip("this kernel has no openat2")
     here = tmp_path / "root"
     here.mkdir()

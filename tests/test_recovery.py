@@ -22,7 +22,7 @@ from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
 from copydesk.store.files import Files
 from copydesk.store.protocol import Deadline
-from copydesk.store.staging import link_temp
+from copydesk.store.staging import new_temp
 from copydesk.text.relpath import RelPath
 
 BEFORE = "a\nb\nc\n"
@@ -348,7 +348,8 @@ def test_what_a_killed_write_left_next_to_its_file_goes_with_its_recovery(
             patched.setattr(opened.journal, "close_all", lambda *_: None)
             opened.call("local", "Edit", arguments)
         folder = os.open(tmp_path, os.O_RDONLY)
-        left = tmp_path / os.fsdecode(link_temp(folder, b"f.txt", folder, b"f.txt"))
+        left = tmp_path / os.fsdecode(new_temp(b"f.txt"))
+        os.link(tmp_path / "f.txt", left)
         os.close(folder)
         assert [each.state for each in opened.recovery.run()] == ["done"]
         assert not left.exists()

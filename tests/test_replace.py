@@ -547,7 +547,15 @@ def test_create_loses_the_race_to_a_file_that_appears(
     assert sorted(os.listdir(here / "d")) == ["f", "new"]
 
 
-@pytest.mark.parametrize("lacking", [("rename_no_replace",), ("rename_no_replace", "link")])
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        ("open_unnamed",),
+        ("open_unnamed", "rename_no_replace"),
+        ("open_unnamed", "rename_no_replace", "link"),
+        ("give_name",),
+    ],
+)
 def test_create_where_the_system_lacks_a_call(
     here: Path, lacking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -464,7 +464,7 @@ def test_a_directory_exchanged_for_a_link_while_rg_walks(
     """The first ripgrep has met what the link leads to; it may be exchanged again since."""
     assert RG is not None
     if not openat2:
-        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+        monkeypatch.setattr(_os.offers, "openat2", False)
     root = tmp_path / "root"
     write(root, {"dir/f": b"needle in\n", "a": b"needle\n"})
     secret = {"f": b"1\nneedle out\nneedle out\n", "g": b"needle out\n", "sub/h": b"needle out\n"}

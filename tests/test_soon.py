@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.store import replace as store_replace
-from copydesk.store import state
+from copydesk.store import state, writes
 from copydesk.store.files import Files
 from copydesk.store.state import Soon
 from copydesk.text.relpath import RelPath
@@ -93,7 +92,7 @@ def test_what_is_written_to_a_replaced_file_is_found_while_the_desk_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the thread that looks once more, before anything is closed."""
-    monkeypatch.setattr(store_replace, "LATE_SECONDS", 0.2)
+    monkeypatch.setattr(writes, "LATE_SECONDS", 0.2)
     saved = threading.Event()
     (tmp_path / "a.txt").write_bytes(b"old\n")
     found: list[bytes] = []

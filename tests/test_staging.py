@@ -63,8 +63,9 @@ CASES = [
     pytest.param(change, 1, ("lease",), id="without leases"),
     pytest.param(change, 2, (), id="in place"),
     pytest.param(new, 1, (), id="new"),
-    pytest.param(new, 1, ("rename_no_replace",), id="new by a link"),
-    pytest.param(new, 1, ("rename_no_replace", "link"), id="new without both"),
+    pytest.param(new, 1, ("open_unnamed",), id="new with a temporary name"),
+    pytest.param(new, 1, ("open_unnamed", "rename_no_replace"), id="new by a link"),
+    pytest.param(new, 1, ("open_unnamed", "rename_no_replace", "link"), id="new without any"),
 ]
 cases = pytest.mark.parametrize(("stage", "links", "lacking"), CASES)
 durabilities = pytest.mark.parametrize("durability", ["fast", "full"])

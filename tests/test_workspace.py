@@ -78,7 +78,7 @@ def test_read(
     if path == "socket":
         make_socket(here, path)
     if not fast:
-        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+        monkeypatch.setattr(_os.offers, "openat2", False)
     where = RelPath.parse(path)
     if isinstance(expected, bytes):
         document = workspace.read(where)
@@ -138,11 +138,10 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 
 
 def test_a_file_that_may_not_be_opened(workspace: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(dir_fd: int, name: bytes) -> int:
+    def refuse(dir_fd: int, name: bytes, how: object = None) -> int:
         raise OSError(errno.EACCES, "")
 
-    monkeypatch.setattr(_os, "open_file_beneath", refuse)
-    monkeypatch.setattr(_os, "open_dir_beneath", refuse)
+    monkeypatch.setattr(_os, "open_beneath", refuse)
     monkeypatch.setattr(_os, "open_read", refuse)
     with pytest.raises(Failed) as caught:
         workspace.read(RelPath.parse("f.txt"))

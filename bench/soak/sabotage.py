@@ -64,8 +64,8 @@ SABOTAGES: Final = (
     Sabotage(
         "exchange",
         "the file that came out of an exchange is not looked at",
-        "store/replace.py",
-        "is_same = self._is_old(_os.lstat(place.dir_fd, self._made.name))",
+        "store/writes.py",
+        "is_same = self._is_old(_os.lstat(self._new.temp, dir_fd=place.dir_fd))",
         "is_same = True",
         ("tests/test_foreign_writes.py",),
         ("foreign write lost",),
@@ -73,9 +73,9 @@ SABOTAGES: Final = (
     Sabotage(
         "target",
         "the target is not checked right before the rename or the exchange",
-        "store/replace.py",
-        "    if not expected.settled and sha256_of(old_fd, expected.size) != expected_sha256:\n",
-        "    return\n    if not expected.settled:\n",
+        "store/writes.py",
+        "        if not expected.settled and sha256_of(self.fd, expected.size) != self.sha256:\n",
+        "        return\n        if not expected.settled:\n",
         ("tests/test_foreign_writes.py",),
         ("foreign write lost",),
     ),

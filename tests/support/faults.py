@@ -10,15 +10,14 @@ from typing import cast
 
 import pytest
 
-from copydesk.store import _os
-from copydesk.store import replace as store_replace
+from copydesk.store import _os, writes
 
 WRITE_PATH = [
-    *("open_dir_beneath", "open_file_beneath", "open_dir", "open_listing", "readlink"),
+    *("open_beneath", "open_dir", "open_listing", "readlink"),
     *("mkdir", "rmdir", "lstat", "fstat", "open_read", "open_update", "open_new"),
-    *("pread", "write", "write_many", "truncate", "seek_start", "copy_range", "sync", "close"),
+    *("pread", "write", "write_many", "truncate", "seek", "copy_range", "sync", "close"),
     *("rename", "rename_no_replace", "rename_exchange", "link", "unlink", "chown", "chmod"),
-    *("open_unnamed", "give_name", "open_append", "duplicate"),
+    *("open_unnamed", "give_name", "duplicate"),
     *("list_attributes", "get_attribute", "set_attribute", "remove_attribute"),
 ]
 
@@ -40,7 +39,7 @@ class Faults:
         self._own = threading.get_ident()
         self.failed = ""
         late = "LATE_SECONDS"
-        monkeypatch.setattr(store_replace, late, 3600.0)  # nothing is counted beside the work
+        monkeypatch.setattr(writes, late, 3600.0)  # nothing is counted beside the work
         # The age of a stamp decides which calls there are: all files are young, on a slow
         # machine too, or a call would be at another place in the next round and never fail.
         monkeypatch.setattr(_os, "now_ns", lambda: 0)
@@ -59,7 +58,7 @@ class Faults:
         self.lasting = False
 
     def _wrapped(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
-        def wrapped(*args: object) -> object:
+        def wrapped(*args: object, **named: object) -> object:
             if threading.get_ident() == self._own:
                 self.count += 1
                 at = self.count
@@ -68,10 +67,10 @@ class Faults:
                 at = self.beside
             again = self.lasting and self.failed and name in FILLING
             if at != self.fail_at and not again:
-                return call(*args)
+                return call(*args, **named)
             self.failed = self.failed or name
             if self.number == 0:
-                return call(*_shorter(name, args))
+                return call(*_shorter(name, args), **named)
             if name == "close":
                 call(*args)  # the handle is gone even when close reports an error
             raise OSError(self.number, os.strerror(self.number))

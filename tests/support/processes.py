@@ -7,6 +7,7 @@ JSON for each call. Whoever reads a line knows that the call has ended.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -21,8 +22,7 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.store import _os
-from copydesk.store import replace as store_replace
+from copydesk.store import _os, writes
 
 Facts = dict[str, Any]
 WORKS: dict[str, Callable[[OpenWorkspace, Facts], None]] = {}
@@ -266,7 +266,7 @@ def stop(opened: OpenWorkspace, facts: Facts) -> None:
     """
     owner, name = {
         "recording": (opened.journal, "open_all"),
-        "ready": (store_replace, "copy_beside"),
+        "ready": (writes, "NewFile"),
         "exchanged": (_os, "rename_exchange"),
     }[facts["when"]]
     step = getattr(owner, name)
@@ -301,4 +301,5 @@ def main(root: str, name: str, facts: str, settings: str) -> None:
 
 
 if __name__ == "__main__":
+    importlib.import_module("lacking")  # which is beside this file
     main(*sys.argv[1:])

@@ -301,13 +301,6 @@ def _locks(root: str) -> Iterator[Finding]:
         yield Finding("locks", True, f"lock files: {len(os.listdir(folder))}, advisory")
 
 
-def _kernel(root: str) -> Iterator[Finding]:
-    from copydesk.store import _os  # pyright: ignore[reportPrivateUsage]  # the probe of the store
-
-    found = _os.has_openat2()
-    yield Finding("path resolution", True, "openat2" if found else "no-follow walk")
-
-
 def _notes(root: str) -> Iterator[Finding]:
     config = _loaded(root)
     if config is None:
@@ -366,12 +359,36 @@ def _edit(root: str) -> Iterator[Finding]:
             finally:
                 _, stamp, sha256 = files.digest(path)
                 files.remove(path, stamp, sha256)
+            offers = files.offers()
     except (Refusal, TargetMoved) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
         mend = "allow writing on the file system of the root, or free space; edits fail as this one"
         yield Finding("edit", False, f"a file in the root cannot be edited: {reason}", mend)
     else:
         yield Finding("edit", True, "a file in the root was made, edited and removed")
+        for name, (what, present, absent) in _OFFERS.items():
+            yield Finding(what, True, present if getattr(offers, name) else absent)
+
+
+_OFFERS = {
+    "openat2": ("path resolution", "openat2", "no-follow walk, a few system calls more for a path"),
+    "unnamed": (
+        "new files",
+        "without a name until they are complete (O_TMPFILE)",
+        "with a temporary name; a process that is killed may leave one, which is swept later",
+    ),
+    "exchange": (
+        "replacing",
+        "names are exchanged, and what came out is looked at",
+        "by a rename; what another program puts there in the instant before it is lost",
+    ),
+    "leases": (
+        "open files",
+        "known by leases",
+        "not known; that another program holds a replaced file open is not told at once",
+    ),
+}
+"""What the system and the file system offer: what it is for, and if it is present or absent."""
 
 
 def _policy(root: str) -> Iterator[Finding]:
@@ -550,7 +567,6 @@ _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _config,
     _python,
     _ripgrep,
-    _kernel,
     _redis,
     _state,
     _locks,

@@ -21,7 +21,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, ParamSpec, Protocol, Self, TypeVar
+from itertools import takewhile
+from threading import Event
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from copydesk.errors import BinaryFile, FileTooLarge, NotAFile
 from copydesk.store import _os
@@ -33,6 +35,9 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, LineIndex, Snapshot, Text, lines_of
 from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
 
 
 class Closing(ABC):
@@ -84,6 +89,22 @@ def in_thread(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[
     return _pool.threads.submit(call, *args, **named)
 
 
+_HAND_OVER_SECONDS = 0.001
+
+
+def flush_in_thread(fd: int) -> Future[None]:
+    """Start to flush a file in a thread; the caller keeps the handle until the flush has ended."""
+    begun = Event()
+
+    def flush() -> None:
+        begun.set()
+        _os.sync(fd)
+
+    done = in_thread(flush)
+    begun.wait(_HAND_OVER_SECONDS)  # otherwise it waits until the caller releases the GIL
+    return done
+
+
 def close_soon(fd: int) -> None:
     """Close a file in a thread: closing the last handle of an unlinked file takes time."""
     _pool.going.append(in_thread(_os.close_quietly, fd))
@@ -106,124 +127,95 @@ def write_pieces(fd: int, pieces: Iterable[Piece], old_fd: int, *, start: bool =
     while the rest is being written. Raises TargetMoved if the old file has become shorter than a
     kept range.
     """
-    out = _Out(fd, start=start)
+    at = 0
+    for parts in _gathered(pieces):
+        counts = (
+            _copied(old_fd, fd, parts) if isinstance(parts, Kept) else (_write_parts(fd, parts),)
+        )
+        for count in counts:
+            if start and count > _CHUNK:
+                _os.start_writing(fd, at, count)
+            at += count
+
+
+def _gathered(pieces: Iterable[Piece]) -> Iterator[Kept | list[bytes | memoryview]]:
+    """The pieces in order; those that are to be written come in lists, one for each call."""
+    parts: list[bytes | memoryview] = []
+    size = 0
     for piece in pieces:
+        if isinstance(piece, Kept) or size >= _GATHERED or len(parts) == _os.MOST_PARTS:
+            yield parts
+            parts, size = [], 0
         if isinstance(piece, Kept):
-            out.flush()
-            _copy(old_fd, out, piece.start, piece.stop)
+            yield piece
         elif piece:
-            out.take(piece)
-    out.flush()
+            parts.append(piece)
+            size += len(piece)
+    yield parts
 
 
-class _Out:
-    """A file that is written from its first byte on."""
+def _write_parts(fd: int, parts: Sequence[bytes | memoryview]) -> int:
+    size = sum(map(len, parts))
+    if size <= _CHUNK:
+        write_all(fd, parts[0] if len(parts) == 1 else b"".join(parts))
+    else:
+        done = _os.write_many(fd, parts)
+        for part in parts if done < size else ():  # what the one call has not written
+            write_all(fd, memoryview(part)[done:])
+            done = max(done - len(part), 0)
+    return size
 
-    def __init__(self, fd: int, *, start: bool) -> None:
-        self.fd, self._start = fd, start
-        self._at = self._size = 0
-        self._gathered: list[bytes | memoryview] = []
 
-    def take(self, piece: bytes | memoryview) -> None:
-        """Queue the piece for writing."""
-        self._gathered.append(piece)
-        self._size += len(piece)
-        if self._size >= _GATHERED or len(self._gathered) == _os.MOST_PARTS:
-            self.flush()
-
-    def flush(self) -> None:
-        gathered, size = self._gathered, self._size
-        self._gathered, self._size = [], 0
-        if size <= _CHUNK:
-            write_all(self.fd, gathered[0] if len(gathered) == 1 else b"".join(gathered))
-        else:
-            done = _os.write_many(self.fd, gathered)
-            for part in gathered if done < size else ():  # what the one call has not written
-                write_all(self.fd, memoryview(part)[done:])
-                done = max(done - len(part), 0)
-        self.wrote(size)
-
-    def wrote(self, count: int) -> None:
-        """Count bytes that were written, and start to flush them."""
-        if self._start and count > _CHUNK:
-            _os.start_writing(self.fd, self._at, count)
-        self._at += count
+def _copied(old_fd: int, fd: int, kept: Kept) -> Iterator[int]:
+    """Copy a range, in the kernel as far as it can; yields the number of bytes of each call."""
+    at = kept.start
+    while at < kept.stop:
+        count = _os.copy_range(old_fd, fd, at, min(kept.stop - at, _GATHERED))
+        if count == 0:
+            break
+        at += count
+        yield count
+    while at < kept.stop:
+        data = _os.pread(old_fd, min(_CHUNK, kept.stop - at), at)
+        if not data:
+            raise TargetMoved("the old file has become shorter")
+        write_all(fd, data)
+        at += len(data)
+        yield len(data)
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
     """Write every byte; raises OSError."""
-    if not data:
-        return
-    done = _os.write(fd, data)
-    if done == len(data):
-        return
-    view = memoryview(data)
-    while done < len(view):
-        count = _os.write(fd, view[done:])
+    left = data
+    while left:
+        count = _os.write(fd, left)
         if count == 0:
             raise OSError(errno.EIO, "nothing was written")
-        done += count
+        left = memoryview(left)[count:]
 
 
 def read_at(fd: int, count: int, offset: int) -> bytes:
     """`count` bytes from `offset` (0-based) on, fewer at the end of the file; raises OSError."""
     data = _os.pread(fd, count, offset)
-    if len(data) == count or not data:
-        return data
-    parts = [data]
-    have = len(data)
-    while have < count:
-        data = _os.pread(fd, count - have, offset + have)
-        if not data:
-            break
-        parts.append(data)
-        have += len(data)
-    return b"".join(parts)
+    while len(data) < count and (more := _os.pread(fd, count - len(data), offset + len(data))):
+        data += more
+    return data
 
 
 def sha256_of(fd: int, size: int) -> str:
     """The digest of the first `size` bytes as 64 lower-case hex digits, in bounded memory."""
     digest = hashlib.sha256()
-    offset = 0
-    while offset < size:
-        data = _os.pread(fd, min(_CHUNK, size - offset), offset)
-        if not data:
-            break
-        digest.update(data)
-        offset += len(data)
+    at = 0
+    while at < size and (data := _os.pread(fd, _CHUNK, at)):
+        digest.update(data[: size - at])
+        at += len(data)
     return digest.hexdigest()
 
 
 def from_memory(pieces: Iterable[Piece], old: bytes) -> list[bytes | memoryview]:
     """The pieces with the old bytes in place of `Kept`."""
     view = memoryview(old)
-    return [
-        view[_checked(piece, len(old))] if isinstance(piece, Kept) else piece for piece in pieces
-    ]
-
-
-def _checked(kept: Kept, size: int) -> slice:
-    if not 0 <= kept.start <= kept.stop <= size:
-        raise ValueError(f"{kept} is not within {size} bytes")
-    return slice(kept.start, kept.stop)
-
-
-def _copy(old_fd: int, out: _Out, start: int, stop: int) -> None:
-    if not 0 <= start <= stop:
-        raise ValueError(f"{Kept(start, stop)} is not a range")
-    while start < stop:
-        count = _os.copy_range(old_fd, out.fd, start, min(stop - start, _GATHERED))
-        if count == 0:
-            break
-        start += count
-        out.wrote(count)
-    while start < stop:
-        data = _os.pread(old_fd, min(_CHUNK, stop - start), start)
-        if not data:
-            raise TargetMoved("the old file has become shorter")
-        write_all(out.fd, data)
-        start += len(data)
-        out.wrote(len(data))
+    return [view[one.start : one.stop] if isinstance(one, Kept) else one for one in pieces]
 
 
 _LEAST = 8  # bytes: a byte order mark and a code unit fit in one block
@@ -263,147 +255,57 @@ def after_last(block: bytes, newline: bytes) -> int:
     return 0
 
 
-def after_nth(block: bytes, newline: bytes, nth: int) -> int:
-    """The offset just after the nth line feed (nth from 1), which must exist."""
-    if len(newline) == 1:
-        return _skip(block, nth)
-    offset = 0
-    while nth > 0:
-        offset = block.index(newline, offset)
-        if offset % len(newline):
-            offset += 1
-            continue
-        offset += len(newline)
-        nth -= 1
-    return offset
-
-
-def _skip(block: bytes, nth: int) -> int:
-    """The offset just after the nth LF; halves the range that must contain it."""
-    low, high = 0, len(block)
-    while nth and high - low > 4096:
-        middle = (low + high) // 2
-        before = block.count(b"\n", low, middle)
-        if before >= nth:
-            high = middle
-        else:
-            low, nth = middle, nth - before
-    for _ in range(nth):
-        low = block.index(b"\n", low) + 1
-    return low
-
-
 _STEP = 4 << 20
-_ROOMS = 2
-_free_rooms: list[memoryview] = []
-
-
-@contextmanager
-def _room() -> Generator[memoryview]:
-    """A buffer of `_STEP` bytes; a few are kept, since the system is slow to give new memory."""
-    try:
-        room = _free_rooms.pop()
-    except IndexError:
-        room = memoryview(bytearray(_STEP))
-    try:
-        yield room
-    finally:
-        if len(_free_rooms) < _ROOMS:
-            _free_rooms.append(room)
-
+"""Bytes that are digested at once."""
 
 _APART = 64 << 10
 """Pieces of at least this many bytes are digested in place; smaller ones are gathered."""
 
-
-class State(Protocol):
-    """A digest in progress."""
-
-    def update(self, data: bytes | memoryview, /) -> None:
-        """Take the next bytes."""
-
-    def copy(self) -> State:
-        """A copy of the state."""
-        ...
-
-    def hexdigest(self) -> str:
-        """The digest so far, in hex."""
-        ...
-
-
-States = Sequence[tuple[int, State]]
+States = Sequence[tuple[int, "HASH"]]
 """The digests of prefixes of a file, each with the length of its prefix, in order."""
 
 
 def digest_in_thread(data: bytes) -> Callable[[], str]:
     """Start to digest the data in a thread; the returned function gives the SHA-256 in hex."""
-    return in_thread(_sha256, data).result
+    return in_thread(lambda: hashlib.sha256(data).hexdigest()).result
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+class Digest(Closing):
+    """The digest of pieces, computed in a thread; the context ends when the thread has ended.
 
+    `known` are states of the digest of the file that is open as `old_fd`; `states` are those of
+    this one, once there is a result. It reads the file itself, since blocks handed over one by one
+    would wait for the GIL.
+    """
 
-class _InThread(Closing, Generic[T]):
-    """A result computed in a thread; the context ends when the thread has ended."""
-
-    _future: Future[T]
-    _stopped = False
+    def __init__(self, pieces: Sequence[Piece], old_fd: int, known: States = ()) -> None:
+        self.states: list[tuple[int, HASH]] = []
+        self._stopped = False
+        self._future = in_thread(self._digest, pieces, old_fd, known)
 
     def close(self) -> None:
-        """Stop the job and wait until its thread has ended."""
+        """Stop, and wait until the thread has ended."""
         self._stopped = True
         if not self._future.cancel():
             wait((self._future,))
 
-    def result(self) -> T:
-        """The result; raises the job's exception."""
+    def result(self) -> str:
+        """The digest in hex; raises TargetMoved if the old file has become shorter, OSError."""
         return self._future.result()
 
-
-class DigestOfFile(_InThread[tuple[str, States]]):
-    """The digest in hex of an open file and its states; if it became shorter, of what there was.
-
-    It reads the file itself, since blocks handed over one by one would wait for the GIL.
-    """
-
-    def __init__(self, fd: int, size: int) -> None:
-        self._future = in_thread(self._digest, fd, size)
-
-    def _digest(self, fd: int, size: int) -> tuple[str, States]:
-        state: State = hashlib.sha256()
-        states: list[tuple[int, State]] = []
-        at = 0
-        with _room() as room:
-            while at < size and not self._stopped:
-                count = _os.pread_into(fd, room[: size - at], at)
-                if not count:
-                    break
-                state.update(room[:count])
-                at += count
-                states.append((at, state.copy()))
-        return state.hexdigest(), states
-
-
-class DigestOfPieces(_InThread[str]):
-    """The digest of pieces, computed in the background; `states` are those of the old file."""
-
-    def __init__(self, pieces: Sequence[Piece], old_fd: int, states: States) -> None:
-        self._future = in_thread(self._digest, pieces, old_fd, states)
-
-    def _digest(self, pieces: Sequence[Piece], old_fd: int, states: States) -> str:
-        state: State = hashlib.sha256()
-        done, first = 0, pieces[0] if pieces else b""
+    def _digest(self, pieces: Sequence[Piece], old_fd: int, known: States) -> str:
+        state, at, first = hashlib.sha256(), 0, pieces[0] if pieces else b""
         if isinstance(first, Kept) and first.start == 0:
-            index = bisect_right(states, first.stop, key=lambda known: known[0])
+            index = bisect_right(known, first.stop, key=lambda state: state[0])
             if index:  # the last state that the new content shares
-                done, known = states[index - 1]
-                state = known.copy()
-        with _room() as room:
-            for data in _bytes_from(pieces, old_fd, done, room):
-                if self._stopped:
-                    break
-                state.update(data)
+                at, shared = known[index - 1]
+                state = shared.copy()
+        for data in _bytes_from(pieces, old_fd, at, memoryview(bytearray(_STEP))):
+            if self._stopped:
+                break
+            state.update(data)
+            at += len(data)
+            self.states.append((at, state.copy()))
         return state.hexdigest()
 
 
@@ -418,8 +320,13 @@ def _bytes_from(
             yield room[:size]
             size = 0
         if isinstance(piece, Kept):
-            yield from _kept(piece, old_fd, done, room)
-            done = 0
+            at, done = piece.start + done, 0
+            while at < piece.stop:
+                read = _os.pread_into(old_fd, room[: piece.stop - at], at)
+                if not read:
+                    raise TargetMoved("the old file has become shorter")
+                yield room[:read]
+                at += read
         elif count:
             room[size : size + count] = piece
             size += count
@@ -427,16 +334,6 @@ def _bytes_from(
             yield piece
     if size:
         yield room[:size]
-
-
-def _kept(piece: Kept, old_fd: int, done: int, room: memoryview) -> Iterator[memoryview]:
-    at = piece.start + done
-    while at < piece.stop:
-        count = _os.pread_into(old_fd, room[: piece.stop - at], at)
-        if not count:
-            raise TargetMoved("the old file has become shorter")
-        yield room[:count]
-        at += count
 
 
 class OpenContent:
@@ -471,17 +368,13 @@ class OpenContent:
 
 def close_of_size(fd: int, size: int) -> None:
     """Close a file; in a thread if it is large and has no name, which may free many blocks."""
-    if size < sizes.BESIDE or _has_name(fd):
+    is_quick = size < sizes.BESIDE
+    with suppress(OSError):
+        is_quick = is_quick or _os.fstat(fd).st_nlink > 0
+    if is_quick:
         _os.close_quietly(fd)
     else:
         close_soon(fd)
-
-
-def _has_name(fd: int) -> bool:
-    try:
-        return _os.fstat(fd).st_nlink > 0
-    except OSError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,16 +388,6 @@ class OpenFile(Closing):
     def close(self) -> None:
         """Close the file."""
         close_of_size(self.fd, self.stamp.size)
-
-
-def stamp_of_open(fd: int) -> Stamp:
-    """The stamp of an open regular file; raises NotAFile, Failed."""
-    now_ns = _os.now_ns()
-    try:
-        found = _os.fstat(fd)
-    except OSError as refused:
-        raise failed("stat", refused) from refused
-    return stamp_of_regular(found, now_ns)
 
 
 def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
@@ -583,28 +466,37 @@ class LargeFile:
         survey = self.survey
         if wanted not in self._found:
             with self._reading():
-                search = _Search(wanted, survey.encoding)
-                passed = blocks(self._fd, self.size, survey.encoding)
-                for (at, block), (_, line) in zip(passed, survey.marks, strict=False):
-                    search.take(block, line, last=at + len(block) >= self.size)
-                found = search.finish()
+                found = self._searched(self._passed(), wanted, survey.encoding)
             self._found[wanted] = found or Whole(self.whole()).seek(wanted)
         return self._found[wanted]
 
     def close_to(self, text: str) -> Closest:
         survey, close = self.survey, NearestLines(text)
-        encoding, bare = survey.encoding, replace(survey.encoding, bom=b"")
-        joined = _Joined(encoding)
+        bare, joined = replace(survey.encoding, bom=b""), _Joined(survey.encoding, self.size)
         with self._reading():
-            passed = blocks(self._fd, self.size, encoding)
-            for (at, block), (_, line) in zip(passed, survey.marks, strict=False):
-                if at >= sizes.NEAR:
-                    break
-                for first, lines in joined.take(block, line, last=at + len(block) >= self.size):
-                    close.take(Snapshot(lines, bare), first)
+            near = takewhile(lambda passed: passed[0] < sizes.NEAR, self._passed())
+            for first, lines in joined.lines(near):
+                close.take(Snapshot(lines, bare), first)
         if joined.too_long and self.size <= min(sizes.NEAR, self._whole_bytes):
             return Whole(self.whole()).close_to(text)
         return close.closest
+
+    def _passed(self) -> Iterator[Passed]:
+        """The blocks once more."""
+        survey = self.survey
+        passed = blocks(self._fd, self.size, survey.encoding)
+        for (at, block), (_, line) in zip(passed, survey.marks, strict=False):
+            yield at, block, line
+
+    def _searched(
+        self, passed: Iterable[Passed], sought: Sequence[Sought], encoding: Encoding
+    ) -> tuple[Hits, ...] | None:
+        """The hits in all blocks; None if a line was too long to be searched."""
+        found, joined = hits_of(sought), _Joined(encoding, self.size)
+        for first, lines in joined.lines(passed):
+            for hits in () if joined.too_long else found:
+                hits.take(lines, encoding, first)
+        return None if found and joined.too_long else found
 
     def around(self, start: int, stop: int) -> Text:
         return self._with([(start, stop)])
@@ -660,15 +552,16 @@ class LargeFile:
     def _pass(self) -> Surveyed:
         surveyor = Surveyor(read_at(self._fd, _HEAD, 0), self.size, self._named)
         encoding = surveyor.encoding
-        search = _Search(self._sought, encoding)
-        with DigestOfFile(self._fd, self.size) as beside:
+
+        def surveyed() -> Iterator[Passed]:
             for at, block in blocks(self._fd, self.size, encoding):
                 line = surveyor.lines_before
                 surveyor.take(block)
-                search.take(block, line, last=at + len(block) >= self.size)
-            digest, states = beside.result()
-            known = Surveyed(surveyor.finish(digest), states)
-        found = search.finish()
+                yield at, block, line
+
+        with Digest([Kept(0, self.size)], self._fd) as beside:
+            found = self._searched(surveyed(), self._sought, encoding)
+            known = Surveyed(surveyor.finish(beside.result()), beside.states)
         if found is not None and known.survey.encoding == encoding:
             self._found[self._sought] = found
         return known
@@ -693,10 +586,7 @@ class LargeFile:
         survey = self.survey
         index = bisect_right(survey.steps, byte, key=lambda mark: mark[0]) - 1
         begin, before = survey.steps[max(index, 0)]
-        block = read_at(self._fd, byte - begin, begin)
-        if survey.encoding.unit == 1:
-            return before + block.count(b"\n")
-        return before + survey.encoding.decode(block).count("\n")
+        return before + _count(read_at(self._fd, byte - begin, begin), survey.encoding)
 
     def _grown(self, survey: Survey, start: int, stop: int) -> tuple[int, int]:
         """Lines [start, stop) with a few around them, and adjacent blank lines in the window."""
@@ -724,46 +614,30 @@ class LargeFile:
         return not survey.encoding.decode(read_at(self._fd, end - begin, begin)).strip()
 
 
+Passed = tuple[int, bytes, int]
+"""A block: its offset, its bytes, and the number of lines that ended before it."""
+
+
 class _Joined:
     """Joins blocks to whole lines; pieces longer than the window are not joined (`too_long`)."""
 
-    def __init__(self, encoding: Encoding) -> None:
-        self._newline = encoding.encode("\n")
-        self._mark = len(encoding.bom)
-        self._begun, self._line = b"", 0
+    def __init__(self, encoding: Encoding, size: int) -> None:
+        self._newline, self._bom, self._size = encoding.encode("\n"), len(encoding.bom), size
         self.too_long = False
 
-    def take(self, block: bytes, line: int, *, last: bool) -> Iterator[tuple[int, bytes]]:
-        """The lines that end in the next block, and their first number; `line` ended before it."""
-        block, self._mark = block[self._mark :] if self._mark else block, 0
-        if not self._begun:
-            self._line = line
-        lines = self._begun + block if self._begun else block
-        self._begun = b""
-        if not last and not block.endswith(self._newline):
-            if len(lines) <= sizes.WINDOW:
-                self._begun = lines
-                return
-            self.too_long = True
-        yield self._line, lines
-
-
-class _Search:
-    def __init__(self, sought: Sequence[Sought], encoding: Encoding) -> None:
-        self._hits, self._encoding = hits_of(sought), encoding
-        self._joined = _Joined(encoding)
-
-    def take(self, block: bytes, line: int, *, last: bool) -> None:
-        """Search the next block; `line` is the number of lines that ended before it."""
-        if not self._hits or self._joined.too_long:
-            return
-        for first, lines in self._joined.take(block, line, last=last):
-            for hits in self._hits:
-                hits.take(lines, self._encoding, first)
-
-    def finish(self) -> tuple[Hits, ...] | None:
-        """The hits; None if a line was too long to be searched."""
-        return None if self._joined.too_long else self._hits
+    def lines(self, passed: Iterable[Passed]) -> Iterator[tuple[int, bytes]]:
+        """The lines that end in each block, and their first number."""
+        begun, first = b"", 0
+        for at, block, line in passed:
+            lines = begun + (block if at else block[self._bom :])
+            first = first if begun else line
+            begun = b""
+            if at + len(block) < self._size and not block.endswith(self._newline):
+                if len(lines) <= sizes.WINDOW:
+                    begun = lines
+                    continue
+                self.too_long = True
+            yield first, lines
 
 
 _LONGEST_CHARACTER = 4
@@ -794,15 +668,11 @@ def last_lines(fd: int, stamp: Stamp, lines: int, most_bytes: int, named: str | 
 
 def _decodes(data: bytes) -> bool:
     """Whether the window is UTF-8, except for a character cut off at its end."""
-    for cut in range(_LONGEST_CHARACTER):
-        try:
-            data[: len(data) - cut].decode("utf-8")
-        except UnicodeDecodeError as error:
-            if error.end < len(data) - _LONGEST_CHARACTER:
-                return False
-        else:
-            return True
-    return False
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start > len(data) - _LONGEST_CHARACTER
+    return True
 
 
 def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
@@ -817,7 +687,7 @@ def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
         block = read_at(fd, at - low, low)
         found = _count(block, encoding)
         if found >= wanted:
-            return low + after_nth(block, newline, found - wanted + 1)
+            return low + lines_of(block, 0, newline).start(found - wanted + 1)
         wanted, at, step = wanted - found, low, sizes.BLOCK
     return begin
 

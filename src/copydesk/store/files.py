@@ -22,6 +22,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.store import _os
+from copydesk.store._os import Offers
 from copydesk.store.contents import (
     Closing,
     LargeFile,
@@ -29,18 +30,14 @@ from copydesk.store.contents import (
     OpenFile,
     States,
     Surveyed,
-    close_of_size,
     digest_in_thread,
     from_line,
     last_lines,
     read_at,
     sha256_of,
-    stamp_of_open,
     stamp_of_regular,
     wait_all_closed,
 )
-from copydesk.store.names import Move, Removal, give_back, other_name, refuse_existing, staged_new
-from copydesk.store.names import StagedWrite as StagedWrite  # for the layers above
 from copydesk.store.paths import (
     MadeParents,
     ResolvedPath,
@@ -67,26 +64,33 @@ from copydesk.store.protocol import (
     kind_of,
     refusing,
 )
-from copydesk.store.replace import (
+from copydesk.store.staging import (
+    UNFINISHED,
+    attributes_of,
+    discard,
+    is_stale,
+    is_temp,
+    is_temp_of,
+    temps,
+)
+from copydesk.store.writes import (
     Chmod,
+    Creation,
     Hooks,
     Keep,
     LateLooks,
+    Move,
     Overwriting,
+    Removal,
     Replacement,
+    Target,
     keep_nothing,
+    offered_at,
     opened,
-    staged_in_place,
-    staged_replacement,
+    refuse_existing,
+    rename_free,
 )
-from copydesk.store.staging import (
-    attributes_of,
-    discard,
-    is_temp_of,
-    is_unfinished,
-    stale_temps,
-    temps_of,
-)
+from copydesk.store.writes import StagedWrite as StagedWrite  # for the layers above
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import PATH_BYTES, RelPath
@@ -96,18 +100,6 @@ from copydesk.text.source import Unread, Whole
 
 MOST_NEW_PARENTS = 100
 """Limit of directories created for one new file; each is flushed to disk."""
-
-
-def _require_real(place: ResolvedPath, expected: RelPath | None) -> None:
-    if expected is not None and place.real != expected:
-        raise TargetMoved()
-
-
-def _close_target(place: ResolvedPath, fd: int, size: int) -> None:
-    if fd >= 0:
-        close_of_size(fd, size)
-    place.close()
-
 
 _READS_TRIED = 5
 _SURVEYED = 64
@@ -144,9 +136,8 @@ class Files(Closing):
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Surveyed] = {}
         self._root = Root(os.fspath(root))
-        self._late = LateLooks(lambda real: self._root.place(real, follow=False), keep)
-        self._hooks = Hooks(may_write, may_return, keep, note_open, self._late)
-        self._durability: Durability = durability
+        self._late, self._flush = LateLooks(keep), durability == "full"
+        self._hooks = Hooks(may_write, may_return, keep, note_open, self._late, self._flush)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
 
@@ -173,7 +164,7 @@ class Files(Closing):
             if not place.name:
                 raise NotAFile("directory")
             try:
-                found = _os.lstat(place.dir_fd, place.name)
+                found = _os.lstat(place.name, dir_fd=place.dir_fd)
             except FileNotFoundError:
                 raise FileNotFound() from None
             except OSError as refused:
@@ -182,20 +173,11 @@ class Files(Closing):
 
     def kind(self, path: RelPath) -> str:
         """The kind of file at the path, in the terms of NotAFile; a final link is a "symlink"."""
-        with self._root.place(path, follow=False) as place:
-            place.require_parent()
-            if not place.name:
-                return "directory"
-            try:
-                return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
-            except FileNotFoundError:
-                raise FileNotFound() from None
-            except OSError as refused:
-                raise failed("stat", refused) from refused
+        return self.info(path, follow=False).kind
 
-    def info(self, path: RelPath) -> FileInfo:
-        """The properties of the path's target, of any kind."""
-        with self._root.place(path) as place:
+    def info(self, path: RelPath, *, follow: bool = True) -> FileInfo:
+        """The properties of the path's target, of any kind, or of a final link itself."""
+        with self._root.place(path, follow=follow) as place:
             place.require_parent()
             return info_of(place)
 
@@ -203,7 +185,7 @@ class Files(Closing):
         """Create a directory and its missing parents; NotAFile if a file has one of the names."""
         with refusing("mkdir"), self._root.place(path / "in it") as place:
             self._check_name(place)
-            with MadeParents(place, flush=self._durability == "full") as parents:
+            with MadeParents(place, flush=self._flush) as parents:
                 parents.keep()
 
     def remove_dir(self, path: RelPath) -> None:
@@ -229,11 +211,25 @@ class Files(Closing):
 
     def read(self, path: RelPath) -> Document:
         """The whole file; FileTooLarge above the limit."""
-        for _ in range(_READS_TRIED):
-            with self.open_for_reading(path) as file:
-                data = self._read_whole(file)
-                if data is not None:
+        return self._document(self.open_for_reading(path), path)
+
+    def _document(self, file: OpenFile, path: RelPath) -> Document:
+        """Read the whole file and close it; if it changes meanwhile, open it again."""
+        for again in range(_READS_TRIED):
+            file = self.open_for_reading(path) if again else file
+            size = file.stamp.size
+            try:
+                if size > self._limit_bytes:
+                    raise FileTooLarge(size, self._limit_bytes)
+                if size > self._whole_bytes:
+                    raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
+                data = read_at(file.fd, size, 0)
+                if len(data) == size and file.stamp.stands_in(_os.fstat(file.fd)):
                     return Document(file.real, data, file.stamp)
+            except OSError as refused:
+                raise failed("read", refused) from refused
+            finally:
+                file.close()
         raise Failed("read", _CHANGING)
 
     def window(
@@ -257,20 +253,12 @@ class Files(Closing):
 
     def text(self, path: RelPath, named: Named, sought: Sequence[Sought] = ()) -> OpenText:
         """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
-        for _ in range(_READS_TRIED):
-            file = self.open_for_reading(path)
-            if file.stamp.size > sizes.LARGE:
-                return self._in_parts(file, named, sought)
-            with file:
-                data = self._read_whole(file)
-            if data is not None:
-                told = digest_in_thread(data) if len(data) >= sizes.BESIDE else None
-                text = Whole(Snapshot.of(data, named(file.real), told))
-                return OpenText(file.real, file.stamp, text)
-        raise Failed("read", _CHANGING)
-
-    def _in_parts(self, file: OpenFile, named: Named, sought: Sequence[Sought]) -> OpenText:
-        """Open a large file as a text that closes it."""
+        file = self.open_for_reading(path)
+        if file.stamp.size <= sizes.LARGE:
+            document = self._document(file, path)
+            told = digest_in_thread(document.data) if document.stamp.size >= sizes.BESIDE else None
+            text = Whole(Snapshot.of(document.data, named(document.real), told))
+            return OpenText(document.real, document.stamp, text)
         try:
             if file.stamp.size > self._limit_bytes:
                 raise FileTooLarge(file.stamp.size, self._limit_bytes)
@@ -294,17 +282,20 @@ class Files(Closing):
         base = Whole(Snapshot(document.data, BYTES))
         yield OpenText(document.real, document.stamp, base)
 
-    @contextmanager
-    def unread(self, path: RelPath) -> Generator[OpenText]:
-        """Open a file of any size and content, of which only size and digest are known."""
+    def unread(self, path: RelPath) -> OpenText:
+        """A file of any size and content, of which only size and digest are known."""
         real, stamp, digest = self.digest(path)
-        yield OpenText(real, stamp, Unread(stamp.size, digest))
+        return OpenText(real, stamp, Unread(stamp.size, digest))
 
     def open_for_reading(self, path: RelPath) -> OpenFile:
         """Open the file for reading, whatever its size; the caller closes it."""
         fd, real = self._root.open_file(path)
+        now_ns = _os.now_ns()
         try:
-            return OpenFile(real, stamp_of_open(fd), fd)
+            return OpenFile(real, stamp_of_regular(_os.fstat(fd), now_ns), fd)
+        except OSError as refused:
+            _os.close_quietly(fd)
+            raise failed("stat", refused) from refused
         except BaseException:
             _os.close_quietly(fd)
             raise
@@ -327,6 +318,11 @@ class Files(Closing):
             with refusing("list"):
                 return similar(place.dir_fd, place.real.name)
 
+    def offers(self) -> Offers:
+        """What the system and the file system of the root offer; makes files. Raises Failed."""
+        with refusing("make a file"), self._root.open_dir(RelPath(())) as place:
+            return offered_at(place)
+
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
         for _ in range(_READS_TRIED):
@@ -346,35 +342,18 @@ class Files(Closing):
         pieces: Iterable[Piece],
         *,
         before_in_place: Callable[[bytes], None],
-        before_rename: Callable[[Callable[[], str]], None] | None = None,
         expected_real: RelPath | None = None,
-        digest: str = "",
     ) -> Stamp:
-        """Replace the file's bytes by `pieces`; return the new stamp.
-
-        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content)
-        describe what was read; TargetMoved is raised if the file has changed since, or if the path
-        does not lead to `expected_real`. `pieces` is iterated at most once; `digest` is its SHA-256
-        if known. `before_rename` is called before anything changes, with a function that returns
-        the SHA-256 of the new content once it is ready (a TargetMoved may still follow the call; it
-        is not called for a write in place). A file with several links is written in place, and
-        `before_in_place` gets its old bytes first (a TargetMoved may still follow the call).
-        NotPutBack is raised if a write failed and the old bytes could not be restored.
-        """
-        ready = self.stage(
+        """Do what `stage` prepares; return the new stamp."""
+        with self.stage(
             path,
             expected,
             expected_sha256,
             pieces,
             before_in_place=before_in_place,
-            digested=before_rename is not None,
             expected_real=expected_real,
-            digest=digest,
             revocable=False,
-        )
-        with ready as staged:
-            if before_rename is not None and expected.nlink == 1:
-                before_rename(lambda: staged.digest)
+        ) as staged:
             return staged.commit()
 
     def stage(
@@ -390,52 +369,34 @@ class Files(Closing):
         digest: str = "",
         revocable: bool = True,
     ) -> StagedWrite:
-        """Prepare what `replace` does; without `commit` the context ends with nothing changed.
+        """Prepare to replace the file's bytes by `pieces`.
 
-        `commit` calls `before_in_place`. `digested`: compute the digest of the new content.
+        Without `commit` the context ends with nothing changed.
+
+        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content)
+        describe what was read; TargetMoved is raised, here or by `commit`, if the file has changed
+        since, or if the path does not lead to `expected_real`. `pieces` is iterated at most once;
+        `digest` is its SHA-256 if known; `digested`: compute it. A file with several links is
+        written in place, and `commit` calls `before_in_place` with its old bytes first (a
+        TargetMoved may still follow). NotPutBack is raised if a write failed and the old bytes
+        could not be restored.
         """
-        durability = self._durability
-        is_alone = expected.nlink == 1
-        try:
-            place, fd = self._open_target(path, expected_real, expected.size, held=is_alone)
-            try:
-                way: Replacement | Overwriting
-                if is_alone:
-                    way = staged_replacement(
-                        place,
-                        fd,
-                        expected,
-                        expected_sha256,
-                        pieces,
-                        durability=durability,
-                        hooks=self._hooks,
-                        digested=digested,
-                        digest=digest,
-                        revocable=revocable,
-                        states=self._states_of(expected, expected_sha256) if digested else (),
-                    )
-                else:
-                    way = staged_in_place(
-                        place,
-                        expected,
-                        expected_sha256,
-                        pieces,
-                        before_in_place=self._asking_after(before_in_place),
-                        durability=durability,
-                    )
-            except BaseException:
-                _close_target(place, fd, expected.size)
-                raise
-        except OSError as refused:
-            raise failed("write", refused) from refused
-
-        def close() -> None:
-            try:
-                way.leave()
-            finally:
-                _close_target(place, fd, expected.size)
-
-        return StagedWrite("write", way, place.real, self._hooks, close=close)
+        with refusing("write"), ExitStack() as held:
+            old = self._target(held, path, expected, expected_sha256, expected_real)
+            if expected.nlink > 1:
+                _os.close_quietly(old.fd)  # a lease requires that nobody else has the file open
+                old.fd, known = -1, (expected, expected_sha256)
+                return Overwriting(held, self._hooks, old.place, *known, pieces, before_in_place)
+            return Replacement(
+                held,
+                self._hooks,
+                old,
+                pieces,
+                digested=digested,
+                digest=digest,
+                revocable=revocable,
+                states=self._states_of(expected, expected_sha256) if digested else (),
+            )
 
     def create(
         self,
@@ -453,8 +414,8 @@ class Files(Closing):
 
     def check_new(self, path: RelPath, own: Stamp | None = None) -> None:
         """Raise what `create` would raise; the file `own` may have the name in another case."""
-        with refusing("create"), self._new(path, None, own) as place:
-            place.require_way()
+        with refusing("create"), ExitStack() as held:
+            self._new(held, path, None, own).require_way()
 
     def missing_parents(self, path: RelPath) -> int:
         """The number of directories that a new file would need created."""
@@ -469,7 +430,7 @@ class Files(Closing):
                 if place.missing or place.blocked or not place.name:
                     return
                 try:
-                    _os.rmdir(place.dir_fd, place.name)
+                    _os.rmdir(place.name, dir_fd=place.dir_fd)
                 except OSError as refused:
                     if refused.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                         return
@@ -479,12 +440,11 @@ class Files(Closing):
     def attributes(self, real: RelPath) -> Removed:
         """What a removal of the file would delete besides its bytes."""
         with refusing("read"), self.open_for_reading(real) as file:
-            found = attributes_of(file.fd)
+            found = attributes_of(file.fd, _os.fstat(file.fd))
             if file.stamp.nlink == 1:
                 return found
-            return replace_fields(found, other_name=other_name(self._root.path, real, file.stamp))
+            return replace_fields(found, other_name=_other_name(self._root.path, real, file.stamp))
 
-    @contextmanager
     def stage_new(
         self,
         path: RelPath,
@@ -493,46 +453,32 @@ class Files(Closing):
         make_parents: bool = True,
         expected_real: RelPath | None = None,
         removed: Removed | None = None,
-    ) -> Generator[StagedWrite]:
+    ) -> StagedWrite:
         """Prepare what `create` does; without `commit` the context ends with nothing changed.
 
         The missing parents exist meanwhile. With `removed`, the file gets the attributes of that
         file, and becomes another name of the same file again if that has these bytes.
         """
-        durability, hooks = self._durability, self._hooks
-        with (
-            refusing("create"),
-            self._new(path, expected_real) as place,
-            self._other(removed) as other,
-        ):
+        with refusing("create"), ExitStack() as held:
+            place = self._new(held, path, expected_real)
+            other = self._other(held, removed) if removed is not None else None
             if not make_parents:
                 place.require_parent()
-            with (
-                MadeParents(place, flush=durability == "full") as parents,
-                staged_new(
-                    *(place, data), durability=durability, hooks=hooks, removed=removed, other=other
-                ) as creation,
-            ):
-                yield StagedWrite("create", creation, place.real, self._hooks, parents)
+            parents = held.enter_context(MadeParents(place, flush=self._flush))
+            return Creation(held, self._hooks, place, parents, data, removed, other)
 
-    @contextmanager
-    def _other(self, removed: Removed | None) -> Generator[tuple[int, bytes] | None]:
+    def _other(self, held: ExitStack, removed: Removed) -> tuple[int, bytes] | None:
         """The directory and name of the file that the removed one was another name of."""
-        if removed is None or not removed.other_name:
-            yield None
-            return
-        with ExitStack() as held:
-            found: tuple[int, bytes] | None = None
+        if removed.other_name:
             with suppress(OSError, Refusal):
                 path = RelPath.parse(removed.other_name)
                 place = held.enter_context(self._root.place(path, follow=False))
                 place.require_parent()
-                stat_of = _os.lstat(place.dir_fd, place.name)
-                if (stat_of.st_dev, stat_of.st_ino) == removed.inode:
-                    found = place.dir_fd, place.name
-            yield found
+                found = _os.lstat(place.name, dir_fd=place.dir_fd)
+                if (found.st_dev, found.st_ino) == removed.inode:
+                    return place.dir_fd, place.name
+        return None
 
-    @contextmanager
     def stage_move(
         self,
         path: RelPath,
@@ -542,19 +488,14 @@ class Files(Closing):
         *,
         expected_real: RelPath | None = None,
         expected_to: RelPath | None = None,
-    ) -> Generator[StagedWrite]:
+    ) -> StagedWrite:
         """Prepare a move to a free name; parents are created. FileExists, NotAFile."""
-        durability, hooks = self._durability, self._hooks
-        with (
-            refusing("move"),
-            self._target(path, expected_real, expected.size) as (place, old_fd),
-            self._new(to, expected_to, expected) as target,
-            MadeParents(target, flush=durability == "full") as parents,
-        ):
-            move = Move(place, old_fd, expected, expected_sha256, durability, hooks, target)
-            yield StagedWrite("move", move, target.real, hooks, parents)
+        with refusing("move"), ExitStack() as held:
+            old = self._target(held, path, expected, expected_sha256, expected_real)
+            target = self._new(held, to, expected_to, expected)
+            parents = held.enter_context(MadeParents(target, flush=self._flush))
+            return Move(held, self._hooks, old, target, parents)
 
-    @contextmanager
     def stage_chmod(
         self,
         path: RelPath,
@@ -563,13 +504,11 @@ class Files(Closing):
         expected_sha256: str,
         *,
         expected_real: RelPath | None = None,
-    ) -> Generator[StagedWrite]:
+    ) -> StagedWrite:
         """Prepare a change of the permission bits of a file."""
-        hooks, target = self._hooks, self._target(path, expected_real, expected.size)
-        with refusing("change the mode"), target as (place, fd):
-            known = expected, expected_sha256
-            chmod = Chmod(place, fd, *known, mode, durability=self._durability, hooks=hooks)
-            yield StagedWrite("change the mode", chmod, place.real, hooks)
+        with refusing("change the mode"), ExitStack() as held:
+            old = self._target(held, path, expected, expected_sha256, expected_real)
+            return Chmod(held, self._hooks, old, mode)
 
     def remove(
         self,
@@ -583,7 +522,6 @@ class Files(Closing):
         with self.stage_removal(path, expected, expected_sha256, expected_real=expected_real) as s:
             s.commit()
 
-    @contextmanager
     def stage_removal(
         self,
         path: RelPath,
@@ -591,32 +529,24 @@ class Files(Closing):
         expected_sha256: str,
         *,
         expected_real: RelPath | None = None,
-    ) -> Generator[StagedWrite]:
+    ) -> StagedWrite:
         """Prepare what `remove` does; without `commit` nothing changes."""
-        with (
-            refusing("remove"),
-            self._target(path, expected_real, expected.size) as (place, old_fd),
-        ):
-            removal = Removal(
-                place, old_fd, expected, expected_sha256, self._durability, self._hooks
-            )
-            try:
-                yield StagedWrite("remove", removal, place.real, self._hooks)
-            finally:
-                removal.leave()
+        with refusing("remove"), ExitStack() as held:
+            old = self._target(held, path, expected, expected_sha256, expected_real)
+            return Removal(held, self._hooks, old)
 
     def restore(
         self, path: RelPath, sha256: str, data: Callable[[], bytes], removed: Removed | None
     ) -> None:
         """Restore a removed file with digest `sha256`; FileExists, NotAFile for a taken name."""
-        with refusing("put back"), self._new(path, path) as place:
-            if not place.missing and not place.blocked:
-                for name in temps_of(place.dir_fd, place.name):
-                    with ExitStack() as held:
-                        fd = -1 if is_unfinished(name) else opened(place, name, held)
+        with refusing("put back"), ExitStack() as held:
+            place = self._new(held, path, path)
+            for name in _temps_of(place):
+                if not name.endswith(UNFINISHED):
+                    with opened(place, name) as fd:
                         if fd >= 0 and sha256_of(fd, _os.fstat(fd).st_size) == sha256:
                             self._hooks.may_return()
-                            give_back(place, name)
+                            rename_free(place.dir_fd, name, place.name)
                             return
         with self.stage_new(path, data(), expected_real=path, removed=removed) as staged:
             staged.commit()
@@ -634,7 +564,8 @@ class Files(Closing):
         removed, kept = 0, list[RelPath]()
         with refusing("sweep"), self._root.open_dir(path) as place:
             here = [name.encode() for name in {p.name for p in known if p.parent == place.real}]
-            for name in stale_temps(place.dir_fd, before_ns):
+            left = [name for name in temps(place.dir_fd) if is_stale(place.dir_fd, name, before_ns)]
+            for name in left:
                 of = (n for n in (*here, *names(place.dir_fd)) if is_temp_of(name, n))
                 if self._swept(place.real, name, next(of, b""), known):
                     removed += 1
@@ -646,22 +577,17 @@ class Files(Closing):
         self, folder: RelPath, name: bytes, target: bytes, known: Mapping[RelPath, Collection[str]]
     ) -> bool:
         """Remove a temporary file made for `target` (if known); return whether it was removed."""
-        try:
+        with suppress(UnicodeDecodeError, OSError, Refusal):  # it stays
             of = RelPath((*folder.parts, (target or name).decode()))
             with self._root.place(of, follow=False) as place:
-                if target or is_unfinished(name):
+                if target or name.endswith(UNFINISHED):
                     return self._removed(place, name, known.get(of, ()))
-        except (UnicodeDecodeError, OSError, Refusal):
-            pass  # it stays
         return False
 
     def sweep_for(self, path: RelPath, known: Collection[str]) -> int:
         """Remove a file's unfinished writes, recording unknown content; return their number."""
         with refusing("sweep"), self._root.place(path, follow=False) as place:
-            if place.missing or place.blocked or not place.name:
-                return 0
-            left = temps_of(place.dir_fd, place.name)
-            return sum(self._removed(place, name, known) for name in left)
+            return sum(self._removed(place, name, known) for name in _temps_of(place))
 
     def _large(self, file: OpenFile, named: str | None, sought: Sequence[Sought] = ()) -> LargeFile:
         key = (file.stamp, named)
@@ -682,24 +608,10 @@ class Files(Closing):
                 return known.states
         return ()
 
-    def _read_whole(self, file: OpenFile) -> bytes | None:
-        size = file.stamp.size
-        if size > self._limit_bytes:
-            raise FileTooLarge(size, self._limit_bytes)
-        if size > self._whole_bytes:
-            raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
-        try:
-            data = read_at(file.fd, size, 0)
-            found = _os.fstat(file.fd)
-        except OSError as refused:
-            raise failed("read", refused) from refused
-        return data if len(data) == size and file.stamp.stands_in(found) else None
-
     def _removed(self, place: ResolvedPath, name: bytes, known: Collection[str]) -> bool:
         """Remove a temporary file, recording unknown content; False if not a file. OSError."""
-        if not is_unfinished(name):
-            with ExitStack() as held:
-                fd = opened(place, name, held)
+        if not name.endswith(UNFINISHED):
+            with opened(place, name) as fd:
                 if fd < 0:
                     return False
                 size = _os.fstat(fd).st_size
@@ -708,52 +620,37 @@ class Files(Closing):
         discard(place.dir_fd, name)
         return True
 
-    def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
-        """Call the callback, and then check whether one may still write."""
-
-        def before(old: bytes) -> None:
-            before_in_place(old)
-            self._hooks.may_write()
-
-        return before
-
-    @contextmanager
     def _target(
-        self, path: RelPath, expected_real: RelPath | None, size: int
-    ) -> Generator[tuple[ResolvedPath, int]]:
-        """The place of a file of this size, and the file open for reading."""
-        place, fd = self._open_target(path, expected_real, size)
-        try:
-            yield place, fd
-        finally:
-            _close_target(place, fd, size)
-
-    def _open_target(
-        self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
-    ) -> tuple[ResolvedPath, int]:
-        """The same for callers that close both; -1 for the file unless it is `held` open."""
+        self,
+        held: ExitStack,
+        path: RelPath,
+        expected: Stamp,
+        sha256: str,
+        expected_real: RelPath | None,
+    ) -> Target:
+        """The file to be changed, open for reading until `held` ends."""
         place, fd = self._root.open_target(path)
-        try:
-            if not held:  # a lease requires that nobody else has the file open
-                _os.close_quietly(fd)
-                fd = -1
-            _require_real(place, expected_real)
-        except BaseException:
-            _close_target(place, fd, size)
-            raise
-        return place, fd
+        target = Target(place, fd, expected, sha256)
+        held.callback(target.close)
+        if expected_real is not None and place.real != expected_real:
+            raise TargetMoved()
+        return target
 
-    @contextmanager
     def _new(
-        self, path: RelPath, expected_real: RelPath | None, own: Stamp | None = None
-    ) -> Generator[ResolvedPath]:
+        self,
+        held: ExitStack,
+        path: RelPath,
+        expected_real: RelPath | None,
+        own: Stamp | None = None,
+    ) -> ResolvedPath:
         """The place of a file that does not exist, except perhaps as `own` in another case."""
-        with self._root.place(path, follow=False) as place:
-            self._check_name(place)
-            if not place.missing and not place.blocked:
-                refuse_existing(place, own)  # first: a link's real path is its target's
-            _require_real(place, expected_real)
-            yield place
+        place = held.enter_context(self._root.place(path, follow=False))
+        self._check_name(place)
+        if not place.missing and not place.blocked:
+            refuse_existing(place, own)  # first: a link's real path is its target's
+        if expected_real is not None and place.real != expected_real:
+            raise TargetMoved()
+        return place
 
     def _check_name(self, place: ResolvedPath) -> None:
         """Raise InvalidPath for a file that no program could name, or with too many new parents."""
@@ -765,3 +662,35 @@ class Files(Closing):
         most = _os.name_bytes(place.dir_fd)
         if any(len(name) > most for name in (*place.missing, place.name)):
             raise InvalidPath(f"a name has more than {most} bytes")
+
+
+def _temps_of(place: ResolvedPath) -> list[bytes]:
+    """The names of temporary files that were made for the file at the place; raises OSError."""
+    if place.missing or place.blocked or not place.name:
+        return []
+    return [name for name in temps(place.dir_fd) if is_temp_of(name, place.name)]
+
+
+_NAMES_SOUGHT = 200_000
+"""The most names to search for another hard link of a file."""
+
+
+def _other_name(root: str, real: RelPath, stamp: Stamp) -> str:
+    """Another name of the file below the root, searched within bounds; empty if not found."""
+    folders, looked_at = [root], 0
+    while folders and looked_at < _NAMES_SOUGHT:
+        try:
+            found = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for entry in found:
+            looked_at += 1
+            with suppress(OSError, UnicodeEncodeError):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.inode() == stamp.ino and not is_temp(os.fsencode(entry.name)):
+                    name = os.path.relpath(entry.path, root)
+                    same = entry.stat(follow_symlinks=False).st_dev == stamp.dev
+                    if same and name != str(real) and name.encode():
+                        return name
+    return ""

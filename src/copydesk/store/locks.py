@@ -90,7 +90,8 @@ class FileLocks:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds
         self._lock, self._held = Lock(), _Held()
-        self._open, self._kept = set[Handle](), dict[str, Handle]()
+        self._open: set[Handle] = set()
+        self._kept: dict[str, Handle] = {}
         with _forking:
             _all.add(self)
 

@@ -116,7 +116,7 @@ class MadeParents:
 
 def _make(dir_fd: int, name: bytes) -> bool:
     try:
-        _os.mkdir(dir_fd, name)
+        _os.mkdir(name, dir_fd=dir_fd)
     except FileExistsError:
         return False  # somebody else created it after the walk
     return True
@@ -125,7 +125,7 @@ def _make(dir_fd: int, name: bytes) -> bool:
 def remove_if_empty(dir_fd: int, name: bytes) -> None:
     """Remove a directory if it is empty; every error is ignored."""
     with suppress(OSError):  # mostly that somebody put something there
-        _os.rmdir(dir_fd, name)
+        _os.rmdir(name, dir_fd=dir_fd)
 
 
 MAX_LINKS = 40
@@ -199,7 +199,7 @@ class Walk(Closing):
 
     def _link(self, name: bytes) -> bytes | None:
         try:
-            return _os.readlink(self._fds[-1], name)
+            return _os.readlink(name, dir_fd=self._fds[-1])
         except OSError as refused:
             if refused.errno in (errno.EINVAL, errno.ENOENT):
                 return None
@@ -207,7 +207,7 @@ class Walk(Closing):
 
     def _is_dir(self, name: bytes) -> bool:
         try:
-            found = _os.lstat(self._fds[-1], name)
+            found = _os.lstat(name, dir_fd=self._fds[-1])
         except FileNotFoundError:
             return False
         except OSError as refused:
@@ -321,9 +321,11 @@ class Root:
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
         """Open any file without blocking; return its real path too. FileNotFound, NotAFile."""
-        if path.parts and _os.has_openat2():
+        if path.parts and _os.offers.openat2:
             try:
-                return _os.open_file_beneath(self._fd, _joined(path)), path
+                return _os.open_beneath(self._fd, "/".join(path.parts).encode(), _os.FILE), path
+            except FileNotFoundError:  # not a link to a missing file: that is ELOOP
+                raise FileNotFound() from None
             except OSError:
                 pass  # the walk finds the reason, or follows a symlink
         place, fd = self.open_target(path)
@@ -332,8 +334,8 @@ class Root:
 
     def open_names(self, names: Sequence[bytes]) -> int:
         """Open any file by its names for reading, without following symlinks; raises OSError."""
-        if _os.has_openat2():
-            return _os.open_file_beneath(self._fd, b"/".join(names))
+        if _os.offers.openat2:
+            return _os.open_beneath(self._fd, b"/".join(names), _os.FILE)
         *folders, name = names
         fd = self._fd
         try:
@@ -387,13 +389,14 @@ class Root:
             return walk.go([part.encode() for part in path.parts], follow=follow)
 
     def _straight(self, path: RelPath) -> ResolvedPath | None:
-        if not path.parts or not _os.has_openat2():
+        if not path.parts or not _os.offers.openat2:
             return None
         name = path.parts[-1].encode()
         if len(path.parts) == 1:
             return ResolvedPath(self._fd, name, path, owned=False)
         try:
-            fd = _os.open_dir_beneath(self._fd, _joined(path.parent))
+            parent = "/".join(path.parts[:-1]).encode()
+            fd = _os.open_beneath(self._fd, parent, _os.DIR)
         except OSError:
             return None  # the walk finds the reason, or follows a symlink
         return ResolvedPath(fd, name, path)
@@ -419,7 +422,7 @@ def _open(place: ResolvedPath) -> int:
 def _may_be_link(place: ResolvedPath) -> bool:
     """Whether the name may be a symlink; False if it certainly is not."""
     try:
-        _os.readlink(place.dir_fd, place.name)
+        _os.readlink(place.name, dir_fd=place.dir_fd)
     except OSError as refused:
         return refused.errno not in (errno.EINVAL, errno.ENOENT)
     return True
@@ -427,13 +430,9 @@ def _may_be_link(place: ResolvedPath) -> bool:
 
 def _kind(place: ResolvedPath) -> str:
     try:
-        return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
+        return kind_of(_os.lstat(place.name, dir_fd=place.dir_fd).st_mode)
     except OSError:
         return "special file"
-
-
-def _joined(path: RelPath) -> bytes:
-    return "/".join(path.parts).encode()
 
 
 _NAMES_COMPARED = 500
@@ -466,7 +465,7 @@ def info_of(place: ResolvedPath) -> FileInfo:
     """The properties of the file at the place; raises FileNotFound, Failed."""
     try:
         fd, name = place.dir_fd, place.name
-        found = _os.lstat(fd, name) if name else _os.fstat(fd)
+        found = _os.lstat(name, dir_fd=fd) if name else _os.fstat(fd)
         born = _os.birth_ns(fd, name, found)
     except FileNotFoundError:
         raise FileNotFound() from None
@@ -478,8 +477,8 @@ def info_of(place: ResolvedPath) -> FileInfo:
 
 def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
     try:
-        found = _os.lstat(dir_fd, name)
-        target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
+        found = _os.lstat(name, dir_fd=dir_fd)
+        target = _os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(found.st_mode) else None
     except FileNotFoundError:
         return None  # it was removed meanwhile
     if target is not None:

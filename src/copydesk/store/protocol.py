@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Literal, Protocol, Self
 
 from copydesk.errors import Busy, Failed
@@ -52,11 +51,6 @@ class Deadline:
         return max(0.0, self._at - time.monotonic())
 
 
-@cache
-def _machine() -> str:
-    return platform.node()
-
-
 @dataclass(frozen=True, slots=True)
 class Holder:
     """The holder of a lock; `since` is in ms since 1970."""
@@ -70,7 +64,7 @@ class Holder:
     @staticmethod
     def here(caller: Caller) -> Holder:
         """This process as a holder for the caller, from now on."""
-        return Holder(*caller, os.getpid(), _machine(), time.time_ns() // 1_000_000)
+        return Holder(*caller, os.getpid(), platform.node(), time.time_ns() // 1_000_000)
 
     @property
     def text(self) -> str:
@@ -149,7 +143,9 @@ class Stamp:
             found.st_ctime_ns,
             found.st_mode,
             found.st_nlink,
-            _settled(found.st_ctime_ns, now_ns),
+            # A whole second suggests a file system without finer times (FAT, HFS+).
+            now_ns - found.st_ctime_ns
+            > (_FINE_CLOCK_NS if found.st_ctime_ns % _SECOND_NS else _COARSE_CLOCK_NS),
         )
 
     def stands_in(self, found: os.stat_result, *, renamed: bool = False) -> bool:
@@ -166,12 +162,6 @@ class Stamp:
             and self.nlink == found.st_nlink
             and self.dev == found.st_dev
         )
-
-
-def _settled(ctime_ns: int, now_ns: int) -> bool:
-    # A whole second suggests a file system without finer times (FAT, HFS+).
-    tick = _FINE_CLOCK_NS if ctime_ns % _SECOND_NS else _COARSE_CLOCK_NS
-    return now_ns - ctime_ns > tick
 
 
 Named = Callable[[RelPath], str | None]
