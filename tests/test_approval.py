@@ -18,8 +18,8 @@ from copydesk.desk.backends.api import Decision, Decisions, Journal, Verdict, Ve
 from copydesk.desk.checks import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
-from copydesk.edit.draft import Approval, Draft, Normalized, Place
-from copydesk.edit.request import ChangeMode, MoveFile
+from copydesk.edit.draft import Approval, Draft, Normalized
+from copydesk.edit.request import ChangeMode, MoveFile, Place
 from copydesk.errors import (
     AccessDenied,
     ApprovalRequired,

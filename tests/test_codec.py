@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.desk.backends.api import SCHEMA, RecordError, compress, decode, decompress, encode
-from copydesk.edit.draft import Place, Plan
-from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
+from copydesk.edit.draft import Plan
+from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Place, RangeEdit
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Place, cut, end_of, foot_span, locate, span_of
-from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Match, Occurrence, RangeEdit
+from copydesk.edit.draft import cut, end_of, foot_span, locate, span_of
+from copydesk.edit.request import (
+    Anchor,
+    Append,
+    BlockReplace,
+    Insert,
+    Match,
+    Occurrence,
+    Place,
+    RangeEdit,
+)
 from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,

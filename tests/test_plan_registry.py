@@ -22,8 +22,8 @@ from copydesk.desk.backends.sqlite import (
 )
 from copydesk.desk.redis.leases import Script
 from copydesk.desk.redis.stores import Counts, RedisDecisions, RedisRegistry
-from copydesk.edit.draft import Ended, Place, Plan
-from copydesk.edit.request import RangeEdit
+from copydesk.edit.draft import Ended, Plan
+from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath

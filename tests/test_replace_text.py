@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.reading import Searches
-from copydesk.edit.draft import Place, compose, locate
+from copydesk.edit.draft import compose, locate
 from copydesk.edit.relocate import check_not_there, relocate
-from copydesk.edit.request import RangeEdit, RangeEdits, ReplaceText, StringEdit
+from copydesk.edit.request import Place, RangeEdit, RangeEdits, ReplaceText, StringEdit
 from copydesk.errors import Busy, Refusal
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath

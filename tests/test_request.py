@@ -23,10 +23,7 @@ from copydesk.edit.request import (
     ReplaceText,
     Request,
     StringEdit,
-    check_request,
     check_why,
-    creates,
-    text_of,
 )
 from copydesk.errors import InvalidArgs
 from copydesk.text.relpath import RelPath

@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Undone
-from copydesk.edit.draft import Place, Plan, span_of
+from copydesk.edit.draft import Plan, span_of
 from copydesk.edit.relocate import Drift, carried, drift_of, place_of
-from copydesk.edit.request import RangeEdit
+from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import change as change_module
 from copydesk.text import sizes

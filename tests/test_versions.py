@@ -24,9 +24,9 @@ from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
 from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.desk.redis.stores import RedisSnapshots
-from copydesk.edit.draft import Place, compose, locate, of_parts
+from copydesk.edit.draft import compose, locate, of_parts
 from copydesk.edit.relocate import relocate
-from copydesk.edit.request import RangeEdit
+from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.store.state import StateFile
 from copydesk.text import sizes

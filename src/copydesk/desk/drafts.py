@@ -25,7 +25,6 @@ from copydesk.desk.recovery import Recovery, Turns
 from copydesk.desk.transaction import attempted
 from copydesk.edit.draft import (
     Draft,
-    Place,
     Plan,
     check_expected,
     checked_id,
@@ -38,6 +37,7 @@ from copydesk.edit.draft import (
 )
 from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
 from copydesk.edit.request import (
+    Place,
     Request,
     Terms,
 )

@@ -23,16 +23,15 @@ from copydesk.edit.request import (
     BlockReplace,
     ChangeMode,
     DeleteFile,
-    FileOperation,
     Insert,
     MoveFile,
     Occurrence,
     PatchEdit,
+    Place,
     RangeEdit,
     RangeEdits,
     ReplaceText,
     Request,
-    SeveralEdits,
     content_lines,
 )
 from copydesk.errors import (
@@ -110,39 +109,6 @@ AROUND = 3
 """Lines shown before and after those that an edit affects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Lines [start, stop), 0-based, to be replaced (none if they are equal).
-
-    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and 1 stand for the two
-    ends of an empty text. None: the edit relies on nothing and goes to the end of the text.
-    `candidates` and `occurrence` (1-based) say how an anchor was chosen; `first_taken`: it is the
-    first one only because the caller allowed that. `parts` are the lines of each edit of a batch,
-    which relies on these alone; `foot` spans them. If a text is replaced everywhere, `candidates`
-    is how often it is in the parts.
-    """
-
-    start: int
-    stop: int
-    foot: tuple[int, int] | None
-    candidates: int = 1
-    occurrence: int = 1
-    first_taken: bool = False
-    parts: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def named(self) -> str:
-        """The lines as reported, 1-based; for an insertion, the two lines it is between."""
-        if self.start == self.stop:
-            return f"{max(self.start, 1)}~{self.start + 1}"
-        return f"{self.start + 1}~{self.stop}"
-
-    def moved(self, by: int) -> Place:
-        """This place shifted down by `by` lines."""
-        foot = self.foot and (self.foot[0] + by, self.foot[1] + by)
-        return replace(self, start=self.start + by, stop=self.stop + by, foot=foot)
-
-
 def locate(request: Request, text: Snapshot | Source) -> Place:
     """Return the place of the request in the text; raises the refusals of its kind."""
     base = Whole(text) if isinstance(text, Snapshot) else text
@@ -163,7 +129,7 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
         return _insertion(request, base)
     if isinstance(request, BlockReplace):
         return _block(request, base)
-    if isinstance(request, BlockDiff):
+    if request.in_notes:
         raise TypeError("a block diff goes to blocks, not to lines")
     return Place(0, base.line_count, None)
 
@@ -202,9 +168,9 @@ def sought_by(request: Request) -> tuple[Sought, ...]:
 
 def text_for(request: Request, base: Source, place: Place) -> Text:
     """Return the text with the lines loaded that `compose` needs for the request at its place."""
-    if isinstance(request, SeveralEdits | DeleteFile):
+    if request.reads in ("whole", "bytes"):
         return base.whole()
-    if isinstance(request, MoveFile | ChangeMode):
+    if request.reads == "nothing":
         return Unread(base.size, base.digest).around(0, 0)
     return base.around(place.start, place.stop)
 
@@ -525,9 +491,9 @@ class Draft:
     @computed_once
     def old_count(self) -> int:
         """How many lines are replaced; for a batch those that then differ, for a move none."""
-        if isinstance(self.request, MoveFile):
+        if self.request.target is not None:
             return 0
-        if isinstance(self.request, BatchEdit):
+        if self.request.by_text:
             return sum(region.stop - region.start for region in self.regions)
         place = self.place
         if not place.parts:
@@ -537,7 +503,7 @@ class Draft:
     @computed_once
     def new_count(self) -> int:
         """How many lines replace them."""
-        if isinstance(self.request, BatchEdit):
+        if self.request.by_text:
             return sum(len(region.new) for region in self.regions)
         return len(self.new_lines)
 
@@ -570,14 +536,14 @@ class Draft:
     @computed_once
     def diff(self) -> bytes:
         request, path = self.request, str(self.request.path)
-        if isinstance(request, FileOperation):
-            if isinstance(request, MoveFile):
-                return renamed(path, str(request.to))
-            if isinstance(request, ChangeMode):
-                return mode_changed(path, request.mode, request.wanted)
+        if request.target is not None:
+            return renamed(path, str(request.target))
+        if request.modes:
+            return mode_changed(path, *request.modes)
+        if isinstance(request, DeleteFile):
             return deleted(self.base, self.change, path, request.mode)
         diff = unified(self.base, self.change, path, created=self.created)
-        if self.created and isinstance(request, PatchEdit) and request.executable:
+        if self.created and request.is_executable:
             return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
         return diff
 
@@ -589,9 +555,9 @@ class Draft:
     @computed_once
     def replaces_nothing(self) -> bool:
         """Whether the file stays as it is."""
-        if isinstance(self.request, ChangeMode):
-            return self.request.wanted == self.request.mode
-        if self.created or isinstance(self.request, FileOperation):
+        if modes := self.request.modes:
+            return modes[0] == modes[1]
+        if self.created or self.request.is_operation:
             return False
         return self.base.unchanged_by(self.change)
 
@@ -612,10 +578,7 @@ def action_of(request: Request, place: Place) -> Action:
         return action
     if place.foot is None:
         return "append"
-    if isinstance(request, RangeEdit):
-        return "replace" if request.content else "delete"
-    deletes = isinstance(request, RangeEdits) and not any(each.content for each in request.edits)
-    return "delete" if deletes else "replace"
+    return "delete" if request.is_deletion else "replace"
 
 
 _ACTIONS: dict[type[Request], Action] = {
@@ -630,8 +593,8 @@ _ACTIONS: dict[type[Request], Action] = {
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
-    if isinstance(request, FileOperation):  # a deletion removes all bytes, others none
-        edits = [Edit(0, base.size, b"")] if isinstance(request, DeleteFile) else []
+    if request.is_operation:  # a deletion removes all bytes, others none
+        edits = [Edit(0, base.size, b"")] if request.deletes else []
         normalized = Normalized(True, True, False, False, "lf", 0)
         return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
     if isinstance(request, BatchEdit):
@@ -642,7 +605,7 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
     else:
         deletes = isinstance(request, RangeEdit | BlockReplace)
         part = place.start, place.stop
-        pieces = [_piece(request.content, base, part, deletes=deletes)]
+        pieces = [_piece(request.text or "", base, part, deletes=deletes)]
     change, added = _joined(pieces, base)
     lines, newlines, converted, closed = list[str](), set[bytes](), 0, True
     for piece in pieces:

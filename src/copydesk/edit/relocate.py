@@ -13,7 +13,6 @@ from functools import reduce
 from itertools import pairwise
 
 from copydesk.edit.draft import (
-    Place,
     Plan,
     compose,
     end_of,
@@ -23,7 +22,7 @@ from copydesk.edit.draft import (
     standing,
     text_for,
 )
-from copydesk.edit.request import RangeEdits, Request
+from copydesk.edit.request import Place, RangeEdits, Request
 from copydesk.errors import AmbiguousMatch, ContentChanged, LineShown, Refusal, StaleRead
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span

@@ -9,14 +9,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from copydesk.edit.draft import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,39 @@ class Anchor:
             raise InvalidArgs(self.argument, "must be a part of one line, without a line feed")
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines [start, stop), 0-based, to be replaced (none if they are equal).
+
+    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and 1 stand for the two
+    ends of an empty text. None: the edit relies on nothing and goes to the end of the text.
+    `candidates` and `occurrence` (1-based) say how an anchor was chosen; `first_taken`: it is the
+    first one only because the caller allowed that. `parts` are the lines of each edit of a batch,
+    which relies on these alone; `foot` spans them. If a text is replaced everywhere, `candidates`
+    is how often it is in the parts.
+    """
+
+    start: int
+    stop: int
+    foot: tuple[int, int] | None
+    candidates: int = 1
+    occurrence: int = 1
+    first_taken: bool = False
+    parts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def named(self) -> str:
+        """The lines as reported, 1-based; for an insertion, the two lines it is between."""
+        if self.start == self.stop:
+            return f"{max(self.start, 1)}~{self.start + 1}"
+        return f"{self.start + 1}~{self.stop}"
+
+    def moved(self, by: int) -> Place:
+        """This place shifted down by `by` lines."""
+        foot = self.foot and (self.foot[0] + by, self.foot[1] + by)
+        return replace(self, start=self.start + by, stop=self.stop + by, foot=foot)
+
+
 Span = tuple[int, int]
 """A run of lines [start, stop), 0-based."""
 
@@ -91,15 +121,19 @@ class Request:
 
     `is_operation`: it is about a whole file, text or not, and applies to the unchanged file alone;
     then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
-    `quotes`: why it takes no `expected_old`. `in_notes`: it is of blocks, not of lines. `is_several`: its place has parts. `reads` is what
-    has to be read of the file: the lines of the place, all lines, its bytes, or nothing.
+    `quotes`: why it takes no `expected_old`. `in_notes`: it is of blocks, not of lines.
+    `is_several`: its place has parts. `by_text`: they are found by their old text. `voices` are of
+    the wording of its refusals. `reads` is what has to be read of the file: the lines of the
+    place, all lines, its bytes, or nothing.
     """
 
     is_operation: ClassVar[bool] = False
     in_notes: ClassVar[bool] = False
     is_several: ClassVar[bool] = False
     deletes: ClassVar[bool] = False
+    by_text: ClassVar[bool] = False
     quotes: ClassVar[str] = ""
+    voices: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[Literal["lines", "whole", "bytes", "nothing"]] = "lines"
     _tool: ClassVar[str] = ""
 
@@ -143,6 +177,16 @@ class Request:
         """Raise InvalidArgs, naming the argument, for an invalid text or occurrence."""
 
     @property
+    def count(self) -> int:
+        """How many edits it makes."""
+        return 1
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether there are no new lines."""
+        return self.text == ""
+
+    @property
     def modes(self) -> tuple[int, int] | None:
         """The mode before and the one wanted, with the type bits, if it changes it."""
         return None
@@ -155,6 +199,11 @@ class Request:
         """The permission bits to set on a file of this mode; None if it has them already."""
         modes = self.with_mode(now).modes
         return None if modes is None or modes[1] == now else modes[1] & 0o7777
+
+    def lines_at(self, place: Place) -> tuple[int, int]:
+        """How many lines it removes and adds at its place."""
+        added, removed = self.counts(place.parts or ((place.start, place.stop),), place.candidates)
+        return removed, added
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         """The lines that the edit relies on and does not quote."""
@@ -225,6 +274,14 @@ class RangeEdits(Request):
     def counts(self, place: Sequence[Span], times: int) -> tuple[int, int]:
         new = sum(len(content_lines(edit.content)) for edit in self.edits)
         return new, sum(stop - start for start, stop in place)
+
+    @property
+    def count(self) -> int:
+        return len(self.edits)
+
+    @property
+    def is_deletion(self) -> bool:
+        return not any(edit.content for edit in self.edits)
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         olds = terms.expected_olds or (None,) * len(place.parts)
@@ -329,7 +386,8 @@ class BatchEdit(Request):
     """Make all `edits`, each searched for in the original text, or none."""
 
     is_several, reads, _tool = True, "whole", "prepare_batch_edit"
-    quotes = "old_string says it already; leave it out"
+    quotes, by_text = "old_string says it already; leave it out", True
+    voices: ClassVar[tuple[str, ...]] = ("batch",)
 
     edits: tuple[StringEdit, ...]
 
@@ -371,6 +429,19 @@ class BatchEdit(Request):
             check_text(f"edits[{index}].old_string", edit.old)
             check_text(f"edits[{index}].new_string", edit.new)
 
+    @property
+    def count(self) -> int:
+        return len(self.edits)
+
+    @property
+    def is_deletion(self) -> bool:
+        return False
+
+    def lines_at(self, place: Place) -> tuple[int, int]:
+        old = len({line for start, stop in place.parts for line in range(start, stop)})
+        grown = sum(edit.new.count("\n") - edit.old.count("\n") for edit in self.edits)
+        return old, old + grown * place.candidates
+
     def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
         return None
 
@@ -383,7 +454,7 @@ class BatchEdit(Request):
 class ReplaceText(BatchEdit):
     """Make one edit; with `everywhere`, at every place of its old text, as an edit by lines."""
 
-    _tool = "replace_text"
+    _tool, voices = "replace_text", ("edit", "replace_text")
 
     everywhere: bool = False
 
@@ -457,7 +528,7 @@ class BlockDiff(_OfContent):
     white space. `drop_anchors`: anchors that other blocks link to may be removed.
     """
 
-    in_notes, _tool = True, "prepareBlockDiff"
+    in_notes, _tool, voices = True, "prepareBlockDiff", ("notes",)
 
     content: str
     strict: bool = True

@@ -9,20 +9,14 @@ from typing import TYPE_CHECKING
 
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.outcome import Reading
-from copydesk.edit.draft import Draft, Place, cut
+from copydesk.edit.draft import Draft, cut
 from copydesk.edit.request import (
-    Anchor,
     Append,
-    BlockDiff,
     BlockReplace,
-    ChangeMode,
-    DeleteFile,
-    FileOperation,
     Insert,
-    MoveFile,
+    Place,
     RangeEdit,
     RangeEdits,
-    SeveralEdits,
 )
 from copydesk.errors import Refusal
 from copydesk.text.diff import same_after
@@ -122,7 +116,7 @@ def lines_whole(base: Text, start: int, stop: int) -> Iterator[Run]:
 
 def evidence_lines(draft: Draft) -> Iterator[Run]:
     """The lines of the base text that `plan_evidence` shows whole."""
-    if not draft.place.parts and not isinstance(draft.request, BlockDiff | FileOperation):
+    if not draft.place.parts and not (draft.request.in_notes or draft.request.is_operation):
         start, stop = draft.place.start, draft.place.stop
         runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
         yield from chain.from_iterable(lines_whole(draft.base, *run) for run in runs)
@@ -172,24 +166,28 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
             "range": {"input": request.range, "resolved": resolved},
             "lines": line_counts(draft),
         }
-    if isinstance(request, SeveralEdits):
-        return {"edits_count": _edits(draft), **_regions(draft), "lines": line_counts(draft)}
-    if isinstance(request, BlockDiff):
+    if request.is_several:
+        return {
+            "edits_count": request.count * place.candidates,
+            **_regions(draft),
+            "lines": line_counts(draft),
+        }
+    if request.in_notes:
         return {**_hunks(draft, done=False), "lines": line_counts(draft)}
     if isinstance(request, Append):
         return {
-            **_repeated(request),
             "create": request.create,
             "file_line_count_before": base.line_count,
             "file_line_count_after": draft.after.line_count,
             "appended_line_count": len(draft.new_lines),
             **_blank_lines(draft, lang),
         }
-    if isinstance(request, FileOperation):
+    if request.is_operation:
         return _operation(draft)
     if isinstance(request, Insert):
         return {
-            **_repeated(request),
+            "position": request.position,
+            "anchor": request.anchor.text,
             "match": request.anchor.match,
             "candidates_count": place.candidates,
             "occurrence_resolved": place.occurrence,
@@ -198,6 +196,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
             "lines": line_counts(draft),
             **_blank_lines(draft, lang),
         }
+    assert isinstance(request, BlockReplace)
     return {
         "start_anchor": request.start_anchor.text,
         "end_anchor": request.end_anchor.text,
@@ -213,34 +212,28 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     }
 
 
-def _repeated(request: Append | Insert) -> Fields:
-    """The arguments that the reports of a request repeat."""
-    values = ((name, getattr(request, name)) for name in request.repeated)
-    return {name: value.text if isinstance(value, Anchor) else value for name, value in values}
-
-
 def applied_fields(draft: Draft) -> Fields:
     """The fields of an apply that depend on its action."""
     request, place = draft.request, draft.place
     if isinstance(request, Insert):
         return {
-            **_repeated(request),
+            "position": request.position,
+            "anchor": request.anchor.text,
             "inserted_at_line": place.start + 1,
             "inserted_line_count": len(draft.new_lines),
         }
     if isinstance(request, BlockReplace):
         return {**_block(draft), "lines": line_counts(draft)}
-    if isinstance(request, FileOperation):
+    if request.is_operation:
         return _operation(draft)
-    if isinstance(request, SeveralEdits):
+    if request.is_several:
         return {**_regions(draft), "lines": line_counts(draft)}
-    if isinstance(request, BlockDiff):
+    if request.in_notes:
         return {**_hunks(draft, done=True), "lines": line_counts(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
-        repeated = _repeated(request) if isinstance(request, Append) else {}
-        return {**repeated, **fields, **_append_tails(draft)}
+        return {**fields, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": line_counts(draft)}
 
@@ -248,11 +241,11 @@ def applied_fields(draft: Draft) -> Fields:
 def _operation(draft: Draft) -> Fields:
     """The fields of a move, a deletion, or a change of the mode."""
     request, base = draft.request, draft.base
-    if isinstance(request, MoveFile):
-        return {"to": str(request.to), "size_bytes": base.size}
-    if isinstance(request, ChangeMode):
-        modes = [f"{mode & 0o777:o}" for mode in (request.mode, request.wanted)]
-        return {"old_mode": modes[0], "new_mode": modes[1]}
+    if request.target is not None:
+        return {"to": str(request.target), "size_bytes": base.size}
+    if request.modes:
+        old, new = (f"{mode & 0o777:o}" for mode in request.modes)
+        return {"old_mode": old, "new_mode": new}
     if is_binary_deletion(draft):
         return {"size_bytes": base.size, "binary": True}
     return {"size_bytes": base.size, "binary": False, "lines": line_counts(draft)}
@@ -261,14 +254,7 @@ def _operation(draft: Draft) -> Fields:
 def is_binary_deletion(draft: Draft) -> bool:
     """Whether the deleted file is binary: its bytes are in no diff."""
     base = draft.base
-    is_deletion = isinstance(draft.request, DeleteFile)
-    return is_deletion and isinstance(base, Snapshot) and is_binary(base)
-
-
-def _edits(draft: Draft) -> int:
-    """The number of replacements in a batch."""
-    request = draft.request
-    return len(request.edits) * draft.place.candidates if isinstance(request, SeveralEdits) else 1
+    return draft.request.deletes and isinstance(base, Snapshot) and is_binary(base)
 
 
 def _regions(draft: Draft) -> Fields:
@@ -409,9 +395,9 @@ def lost_warning(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields
 def plan_evidence(draft: Draft) -> Fields:
     """The lines at the place of a plan and around it."""
     base, place, request = draft.base, draft.place, draft.request
-    if isinstance(request, SeveralEdits):
+    if request.is_several:
         return {"evidence": _old_regions(draft)}
-    if isinstance(request, BlockDiff | FileOperation):
+    if request.in_notes or request.is_operation:
         return {}
     before, old, after = _in_place(base, place.start, place.stop, (draft.after, place.start))
     if isinstance(request, RangeEdit):
@@ -447,9 +433,9 @@ def _append_tails(draft: Draft) -> Fields:
 
 def apply_evidence(draft: Draft) -> Fields:
     """The lines at the place of an edit after it was applied."""
-    if isinstance(draft.request, SeveralEdits):
+    if draft.request.is_several:
         return _new_regions(draft)
-    if isinstance(draft.request, BlockDiff | FileOperation):
+    if draft.request.in_notes or draft.request.is_operation:
         return {}
     start = draft.place.start
     stop = start + len(draft.new_lines)
@@ -501,23 +487,24 @@ def _more_regions(draft: Draft) -> Fields:
 
 def numbers(draft: Draft) -> dict[str, object]:
     """The facts of a summary."""
-    if isinstance(draft.request, SeveralEdits):
+    if draft.request.is_several:
         old, new = draft.old_count, draft.new_count
-        edits, places = _edits(draft), min(len(draft.regions), len(draft.place.parts))
+        edits = draft.request.count * draft.place.candidates
+        places = min(len(draft.regions), len(draft.place.parts))
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
-    if isinstance(draft.request, BlockDiff):
+    if draft.request.in_notes:
         from copydesk.edit.notes.plan import BlockDraft
 
         made = draft if isinstance(draft, BlockDraft) else None
         hunks, documents = (made.plan.hunks, made.documents) if made else ((), ())
         told = {"path": draft.request.path, "hunks": len(hunks), "documents": len(documents)}
         return {**told, "old": draft.old_count, "new": draft.new_count}
-    if isinstance(draft.request, MoveFile):
-        return {"path": draft.request.path, "to": draft.request.to}
-    if isinstance(draft.request, ChangeMode):
-        return {"path": draft.request.path, "new_mode": f"{draft.request.wanted & 0o777:o}"}
-    if isinstance(draft.request, DeleteFile):
+    if draft.request.target is not None:
+        return {"path": draft.request.path, "to": draft.request.target}
+    if modes := draft.request.modes:
+        return {"path": draft.request.path, "new_mode": f"{modes[1] & 0o777:o}"}
+    if draft.request.deletes:
         return {"path": draft.request.path, "lines": draft.old_count, "bytes": draft.base.size}
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)

@@ -23,17 +23,9 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.desk.review import Shown
-from copydesk.edit.draft import Draft, Plan, cut
+from copydesk.edit.draft import Draft, cut
 from copydesk.edit.request import (
-    BatchEdit,
-    BlockDiff,
-    ChangeMode,
-    DeleteFile,
-    FileOperation,
-    MoveFile,
-    RangeEdits,
     ReplaceText,
-    SeveralEdits,
 )
 from copydesk.errors import Refusal
 from copydesk.text.encoding import Encoding
@@ -73,7 +65,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     }
     if outcome.declined is not None:
         fields |= {"auto_apply": "declined", "auto_apply_reason": outcome.declined}
-    if not isinstance(plan.request, FileOperation):
+    if not plan.request.is_operation:
         fields["normalized"] = report_fields.normalized(draft)
     fields |= report_fields.plan_evidence(draft)
     words: list[str] = []
@@ -108,7 +100,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
 def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
     """The report of an apply; one line if it was written exactly as planned, unless in full."""
     draft, plan = outcome.draft, outcome.plan
-    at = plan.request.to if isinstance(plan.request, MoveFile) else plan.request.path
+    at = plan.request.target or plan.request.path
     views = (View(at, draft.after.version, side="new"),)
     text, was_cut, display = _diff_and_words(draft.diff, draft.base.encoding, lang)
     make = partial(_applied_fields, mode, outcome, lang, was_cut=was_cut)
@@ -150,7 +142,7 @@ def _applied_fields(mode: str, outcome: Applied, lang: Lang, *, was_cut: bool) -
     if version:
         fields["version"] = version
     fields |= report_fields.warnings(draft, lang)
-    if not isinstance(plan.request, FileOperation):
+    if not plan.request.is_operation:
         fields["normalized"] = report_fields.normalized(draft)
     fields["apply_evidence"] = report_fields.apply_evidence(draft)
     if was_cut:
@@ -165,7 +157,7 @@ def _applied_summary(outcome: Applied, lang: Lang) -> str:
 
 def _version_after(outcome: Applied) -> str:
     """The version of the file that was written; empty if it was deleted."""
-    return "" if isinstance(outcome.plan.request, DeleteFile) else outcome.draft.after.version
+    return "" if outcome.plan.request.deletes else outcome.draft.after.version
 
 
 def _written_line(outcome: Applied, version: str) -> str:
@@ -180,16 +172,17 @@ def _written_line(outcome: Applied, version: str) -> str:
 
 def _where(draft: Draft, planned_line: str = "") -> str:
     """The file and line of a draft, and the numbers of lines added and removed."""
-    if isinstance(draft.request, MoveFile):
-        return f"{draft.request.path} => {draft.request.to}"
-    if isinstance(draft.request, ChangeMode):
-        return f"{draft.request.path} (mode {draft.request.wanted & 0o777:o})"
-    if isinstance(draft.request, DeleteFile):
-        return f"{draft.request.path} (deleted) +0 -{draft.old_count}"
-    places = len(draft.place.parts) if not isinstance(draft.request, RangeEdits) else 1
+    request = draft.request
+    if request.target is not None:
+        return f"{request.path} => {request.target}"
+    if request.modes:
+        return f"{request.path} (mode {request.modes[1] & 0o777:o})"
+    if request.deletes:
+        return f"{request.path} (deleted) +0 -{draft.old_count}"
+    places = len(draft.place.parts) if request.by_text else 1
     many = f" · {places} places" if places > 1 else ""
     at = f":{_first_line(draft)}{planned_line}"
-    return f"{draft.request.path}{at} +{draft.new_count} -{draft.old_count}{many}"
+    return f"{request.path}{at} +{draft.new_count} -{draft.old_count}{many}"
 
 
 def _first_line(draft: Draft) -> int:
@@ -235,7 +228,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         around = report_fields.AROUND
         shown["current"] = report_fields.lines_of(now, start - around, stop + around, numbers=True)
     fields["apply_evidence"] = shown
-    why = refusal_words(outcome.refusal, lang, (*_callers(mode), *_voices(plan)))
+    why = refusal_words(outcome.refusal, lang, (*_callers(mode), *plan.request.voices))
     fields["summary"] = say("rejected", lang, {"why": why})
     return Report(
         fields, views=report_fields.views(outcome.refusal, plan.request.path, now, plan.place)
@@ -251,16 +244,7 @@ def _callers(mode: str) -> tuple[str, ...]:
     return ("team_mgmt",) if _prefix(mode) else ()
 
 
-def _voices(plan: Plan) -> tuple[str, ...]:
-    """The voices for the wording of a plan's refusal."""
-    if isinstance(plan.request, BlockDiff):
-        return ("notes",)
-    if isinstance(plan.request, ReplaceText):
-        return REPLACE_TEXT
-    return ("batch",) if isinstance(plan.request, BatchEdit) else ()
-
-
-REPLACE_TEXT = ("edit", "replace_text")  # the wording of that tool's refusals
+REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
 
 
 def refused(
@@ -381,7 +365,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
 def _planned_saying(draft: Draft) -> str:
     if draft.replaces_nothing:
         return "plan.nothing"
-    if isinstance(draft.request, SeveralEdits):
+    if draft.request.is_several:
         return "plan.batch"
     if report_fields.is_binary_deletion(draft):
         return "plan.file_delete.binary"
@@ -392,11 +376,11 @@ def _planned_saying(draft: Draft) -> str:
 def _applied_saying(outcome: Applied) -> str:
     if not outcome.edit_id:
         return "apply.nothing"
-    if isinstance(outcome.draft.request, SeveralEdits):
+    if outcome.draft.request.is_several:
         return f"apply.batch.{outcome.context}"
-    if isinstance(outcome.draft.request, BlockDiff):
+    if outcome.draft.request.in_notes:
         return f"apply.block_diff.{outcome.context}"
-    if isinstance(outcome.draft.request, FileOperation):
+    if outcome.draft.request.is_operation:
         return f"apply.{outcome.draft.action}"
     return f"apply.{outcome.context}"
 
@@ -629,7 +613,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
     last = {
         one.plan.request.path: outcome.versions[one.plan.id]
         for one in outcome.applied
-        if not isinstance(one.plan.request, FileOperation)
+        if not one.plan.request.is_operation
     }
     views = views_of(last, outcome.diffs)
     first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
@@ -659,7 +643,7 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
         fields |= {"path": str(plan.request.path), "hunk_id": plan.id}
     fields |= {"error": refusal.code, **facts_of(refusal)}
     fields["hunks"] = [_judged(verdict, told=verdict.plan is plan) for verdict in outcome.verdicts]
-    voices = _callers(mode) + (_voices(plan) if plan is not None else ())
+    voices = _callers(mode) + (plan.request.voices if plan is not None else ())
     why = refusal_words(refusal, lang, voices)
     sound = [verdict.plan.id for verdict in outcome.verdicts if verdict.refusal is None]
     facts = {
@@ -696,8 +680,8 @@ def _written(one: Applied, version: str, lang: Lang) -> Fields:
         **({"version": version} if version else {}),
         **report_fields.warnings(draft, lang),
     }
-    if isinstance(one.plan.request, MoveFile):
-        row["to"] = str(one.plan.request.to)
+    if one.plan.request.target is not None:
+        row["to"] = str(one.plan.request.target)
     done = draft.normalized
     if done.file_eof_newline_added or done.content_eof_newline_added:
         row["normalized"] = report_fields.normalized(draft)

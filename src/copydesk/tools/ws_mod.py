@@ -17,10 +17,8 @@ from copydesk.edit.draft import Plan, cut, resolve_range
 from copydesk.edit.request import (
     Anchor,
     Append,
-    BatchEdit,
     BlockReplace,
     DeleteFile,
-    FileOperation,
     Insert,
     Match,
     MoveFile,
@@ -31,7 +29,6 @@ from copydesk.edit.request import (
     Request,
     StringEdit,
     Terms,
-    content_lines,
 )
 from copydesk.errors import ApprovalRequired, BinaryFile, InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.encoding import encoding_of_diff
@@ -316,19 +313,9 @@ def _second(time_ms: int) -> str:
 
 def _planned_lines(plan: Plan) -> tuple[int, int]:
     """The numbers of lines that a plan replaces and that it writes."""
-    place, request = plan.place, plan.request
     if plan.blocks is not None:
         return plan.blocks.lines_removed, plan.blocks.lines_added
-    if isinstance(request, BatchEdit):
-        old = len({line for start, stop in place.parts for line in range(start, stop)})
-        grown = sum(edit.new.count("\n") - edit.old.count("\n") for edit in request.edits)
-        return old, old + grown * place.candidates
-    if isinstance(request, RangeEdits):
-        old = sum(stop - start for start, stop in place.parts)
-        return old, sum(len(content_lines(edit.content)) for edit in request.edits)
-    if isinstance(request, FileOperation):
-        return place.stop - place.start, 0
-    return place.stop - place.start, len(content_lines(request.content))
+    return plan.request.lines_at(plan.place)
 
 
 HISTORY = (

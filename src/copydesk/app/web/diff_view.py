@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from copydesk.app.web.markup import named, render, visible
 from copydesk.desk.review import Shown
-from copydesk.edit.request import FileOperation
 from copydesk.text.diff import align
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, windows
@@ -309,7 +308,7 @@ def conflict_of(one: Shown) -> MergeConflict | None:
     base, planned, now = one.draft.base, one.draft.after, one.now
     if not (isinstance(base, Snapshot) and isinstance(planned, Snapshot) and now is not None):
         return None
-    is_edit = not isinstance(one.draft.request, FileOperation) and not one.draft.created
+    is_edit = not one.draft.request.is_operation and not one.draft.created
     if not is_edit or base.size + now.size > _MOST_BYTES:
         return None
     ours = [_Edit(region.start, region.stop, len(region.new)) for region in one.draft.regions]

@@ -27,7 +27,6 @@ from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
 from copydesk.desk.review import Rights, Shown, State
 from copydesk.edit.draft import Draft, Plan
-from copydesk.edit.request import BlockDiff, ChangeMode, DeleteFile, MoveFile, PatchEdit
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
@@ -343,7 +342,7 @@ def review(
         or "\r" in content.replace("\r\n", "\n")
     ):
         content = None
-    is_whole = isinstance(draft.base, Snapshot) and not isinstance(one.plan.request, BlockDiff)
+    is_whole = isinstance(draft.base, Snapshot) and not one.plan.request.in_notes
     return render(
         "review.html",
         **around(frame, view.path.rpartition("/")[2], "pending", wide=True),
@@ -459,14 +458,14 @@ def described(plan: Plan) -> str:
     old = place.stop - place.start
     lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
     if plan.base_digest is None:
-        is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
+        is_run = plan.request.is_executable
         return "creates an executable file" if is_run else "creates the file"
-    if isinstance(plan.request, MoveFile):
-        return f"moves the file to {plan.request.to}"
-    if isinstance(plan.request, DeleteFile):
+    if plan.request.target is not None:
+        return f"moves the file to {plan.request.target}"
+    if plan.request.deletes:
         return "deletes the file"
-    if isinstance(plan.request, ChangeMode):
-        return "makes it executable" if plan.request.executable else "makes it not executable"
+    if modes := plan.request.modes:
+        return "makes it executable" if modes[1] & 0o111 else "makes it not executable"
     if action == "append":
         return "appends at the end"
     if action == "insert" or not old:
@@ -525,12 +524,12 @@ def _plan_view(
     model = of_change(draft.base, draft.change, options.context)
     path = str(draft.request.path)
     diff = Markup('<p class="empty">No line changes.</p>')
-    if isinstance(draft.request, MoveFile):
+    if draft.request.target is not None:
         words = Markup('<p class="empty">The file is moved to {}, with all its bytes.</p>')
-        diff = words.format(visible(str(draft.request.to)))
-    elif isinstance(draft.request, ChangeMode):
+        diff = words.format(visible(str(draft.request.target)))
+    elif modes := draft.request.modes:
         words = Markup('<p class="empty">The mode of the file becomes {}; its bytes stay.</p>')
-        diff = words.format(f"{draft.request.wanted & 0o777:o}")
+        diff = words.format(f"{modes[1] & 0o777:o}")
     elif is_binary_deletion(draft):
         words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
         diff = words.format(named(draft.base.size, "byte"))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import msgpack
 
-from copydesk.edit.draft import Approval, BlockReads, Ended, Place, Plan
+from copydesk.edit.draft import Approval, BlockReads, Ended, Plan
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -37,6 +37,7 @@ from copydesk.edit.request import (
     MoveFile,
     PatchEdit,
     PatchHunk,
+    Place,
     RangeEdit,
     RangeEdits,
     ReplaceText,

@@ -33,7 +33,7 @@ from copydesk.edit.notes.plan import (
     plan_blocks,
     rewritten,
 )
-from copydesk.edit.request import BlockDiff
+from copydesk.edit.request import BlockDiff, Request
 from copydesk.errors import (
     ContentChanged,
     ContentRequired,
@@ -295,7 +295,7 @@ class NotesDesk:
         self._set, self._writer, self._notes = setting, writer, notes
         self.reading = NoteReader(notes)
 
-    def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
+    def draft(self, member: Member, request: Request) -> BlockDraft:
         """The changes of a block diff; raises BlockDiffRefused, AccessDenied, store errors."""
         return _draft_of(self._ready(member, request))
 
@@ -447,8 +447,9 @@ class NotesDesk:
 
         return self._made_document(member, tool, make, anchor.box)
 
-    def _ready(self, member: Member, request: BlockDiff, operation: Operation = "write") -> Ready:
+    def _ready(self, member: Member, request: Request, operation: Operation = "write") -> Ready:
         """Plan the diff on the current blocks; BlockDiffRefused, AccessDenied, store errors."""
+        assert isinstance(request, BlockDiff), "others are of lines of files"
         home = self._notes.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
@@ -669,9 +670,7 @@ class NotesDesk:
         return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
-        request = plan.request
-        assert isinstance(request, BlockDiff), "others are plans for files"
-        ready = self._ready(member, request, operation)
+        ready = self._ready(member, plan.request, operation)
         now = {image.id: digest_of_texts(image.markdown) for image in _draft_of(ready).plan.reads}
         for block_id, digest in plan.blocks.digests if plan.blocks else ():
             if now.get(block_id) != digest:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Literal, Protocol, cast
 
-from copydesk.edit.draft import BlockReads, Draft, Normalized, Place
+from copydesk.edit.draft import BlockReads, Draft, Normalized
 from copydesk.edit.notes.grammar import (
     Action,
     BlockDiffRefused,
@@ -21,7 +21,7 @@ from copydesk.edit.notes.grammar import (
     lines_of_hunk,
     problem,
 )
-from copydesk.edit.request import BlockDiff
+from copydesk.edit.request import BlockDiff, Place
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align, same_after
 from copydesk.text.encoding import UTF8
