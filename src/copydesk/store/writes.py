@@ -619,7 +619,7 @@ class Replacement(StagedWrite):
             self._hooks.may_write()
             old.check()
             _os.rename(place.dir_fd, temp, place.name)
-            self._new.temp = b""
+            self._new.temp, old.open_elsewhere = b"", _os.is_used(old.fd, _os.READING)
         self._is_written = True
         if old.open_elsewhere:
             self._hooks.note_open(place.real)
