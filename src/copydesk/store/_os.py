@@ -34,7 +34,8 @@ _AT_EMPTY_PATH = 0x1000
 _STATX_BTIME = 0x800
 _BTIME_AT = 80
 
-_SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SEARCH = _FOLDER | getattr(os, "O_PATH", 0)  # a directory may be usable but not listable
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UPDATE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -101,7 +102,10 @@ def copy_attributes_at_once(old_fd: int, new_fd: int) -> None:
 
 def open_root(path: str) -> int:
     """Open a directory by its name; the one call here that follows symlinks."""
-    return os.open(path, _SEARCH)
+    try:
+        return os.open(path, _FOLDER)
+    except PermissionError:
+        return os.open(path, _SEARCH)
 
 
 def _beneath(flags: int) -> object:
@@ -109,7 +113,8 @@ def _beneath(flags: int) -> object:
     return ctypes.byref(_OpenHow(flags, 0, resolve))
 
 
-DIR, FILE, _WAITING = _beneath(_SEARCH), _beneath(_READ), _beneath(_READ & ~os.O_NONBLOCK)
+DIR, _SEARCHED = _beneath(_FOLDER), _beneath(_SEARCH)
+FILE, _WAITING = _beneath(_READ), _beneath(_READ & ~os.O_NONBLOCK)
 _HOW_BYTES = ctypes.sizeof(_OpenHow)
 
 
@@ -122,18 +127,23 @@ def open_beneath(root_fd: int, path: bytes, how: object) -> int:
         number = ctypes.get_errno()
         if number == errno.EAGAIN and how is FILE:  # see `open_read`
             how = _WAITING
+        elif number == errno.EACCES and how is DIR:
+            how = _SEARCHED
         elif number != errno.EINTR:
             raise _os_error(number)
 
 
 def open_dir(dir_fd: int, name: bytes) -> int:
     """Open a directory; ENOTDIR or ELOOP if the name is a symlink."""
-    return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=dir_fd)
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=dir_fd)
+    except PermissionError:
+        return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=dir_fd)
 
 
 def open_listing(dir_fd: int) -> int:
-    """Open the directory itself for listing and flushing."""
-    return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+    """Open the directory itself for listing."""
+    return os.open(b".", _FOLDER, dir_fd=dir_fd)
 
 
 def name_bytes(dir_fd: int) -> int:
