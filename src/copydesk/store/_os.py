@@ -22,11 +22,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD = -100
 
 _SYS_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_NO_SYMLINKS = 0x04
-_RESOLVE_BENEATH = 0x08
-_MAC_COPYFILE_ACL = 0x1
-_MAC_COPYFILE_XATTR = 0x4
+_RESOLVE = 0x02 | 0x04 | 0x08  # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH
+_MAC_COPYFILE = 0x1 | 0x4  # COPYFILE_ACL, COPYFILE_XATTR
 _MAC_F_FULLFSYNC = 51
 _SYNC_FILE_RANGE_WRITE = 2
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -93,7 +90,7 @@ sync = _full_sync if _IS_MAC else os.fsync
 
 def copy_attributes_at_once(old_fd: int, new_fd: int) -> None:
     """Copy ACL and extended attributes by the one call that macOS has for it."""
-    if _LIBC.fcopyfile(old_fd, new_fd, None, _MAC_COPYFILE_ACL | _MAC_COPYFILE_XATTR) != 0:
+    if _LIBC.fcopyfile(old_fd, new_fd, None, _MAC_COPYFILE) != 0:
         raise _os_error(ctypes.get_errno())
 
 
@@ -109,8 +106,7 @@ def open_root(path: str) -> int:
 
 
 def _beneath(flags: int) -> object:
-    resolve = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
-    return ctypes.byref(_OpenHow(flags, 0, resolve))
+    return ctypes.byref(_OpenHow(flags, 0, _RESOLVE))
 
 
 DIR, _SEARCHED = _beneath(_FOLDER), _beneath(_SEARCH)
