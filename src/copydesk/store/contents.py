@@ -687,7 +687,7 @@ def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
         block = read_at(fd, at - low, low)
         found = _count(block, encoding)
         if found >= wanted:
-            return low + lines_of(block, 0, newline).start(found - wanted + 1)
+            return low + lines_of(block, 0, newline)[found - wanted + 1]
         wanted, at, step = wanted - found, low, sizes.BLOCK
     return begin
 
