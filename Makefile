@@ -1,5 +1,6 @@
 # make run     install what is needed, then the guided run on real text
 # make test    install what is needed, then all fast tests
+# make test-lacking   tests of writing with each thing that the system offers switched off in turn
 # make check   linters and types
 # make docs    the documentation as a site, in build/site
 # make test-slow   the tests marked slow (long races, conformance, parity, kill -9)
@@ -12,7 +13,7 @@ PINNED := $(PIP) --require-hashes -r
 # compiled as an installer does; every start is quicker by it
 OURS := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
 
-.PHONY: run test test-slow check docs pins clean
+.PHONY: run test test-slow test-lacking check docs pins clean
 
 run: $(VENV)/.run
 	$(BIN)/copydesk demo
@@ -24,6 +25,15 @@ test-slow: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
 	PYTHON=$(abspath $(BIN)/python) sh tests/parity/setup.sh
 	$(BIN)/pytest -n auto -m "slow or drawn" --hypothesis-profile=full
+
+# what `copydesk doctor` names: openat2, O_TMPFILE, the exchange of names, leases; 2 minutes
+WRITING := staging replace contents path_races path_resolution workspace recovery group_recovery \
+  foreign_writes faults transactions delete_move large_files flushed doctor
+
+test-lacking: $(VENV)/.test
+	set -e; for name in openat2 unnamed exchange leases; do \
+	  LACKING=$$name $(BIN)/pytest -n auto -m "not slow" $(WRITING:%=tests/test_%.py); \
+	done
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

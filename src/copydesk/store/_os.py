@@ -22,11 +22,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD = -100
 
 _SYS_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_NO_SYMLINKS = 0x04
-_RESOLVE_BENEATH = 0x08
-_MAC_COPYFILE_ACL = 0x1
-_MAC_COPYFILE_XATTR = 0x4
+_RESOLVE = 0x02 | 0x04 | 0x08  # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH
+_MAC_COPYFILE = 0x1 | 0x4  # COPYFILE_ACL, COPYFILE_XATTR
 _MAC_F_FULLFSYNC = 51
 _SYNC_FILE_RANGE_WRITE = 2
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -34,7 +31,8 @@ _AT_EMPTY_PATH = 0x1000
 _STATX_BTIME = 0x800
 _BTIME_AT = 80
 
-_SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SEARCH = _FOLDER | getattr(os, "O_PATH", 0)  # a directory may be usable but not listable
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UPDATE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -92,7 +90,7 @@ sync = _full_sync if _IS_MAC else os.fsync
 
 def copy_attributes_at_once(old_fd: int, new_fd: int) -> None:
     """Copy ACL and extended attributes by the one call that macOS has for it."""
-    if _LIBC.fcopyfile(old_fd, new_fd, None, _MAC_COPYFILE_ACL | _MAC_COPYFILE_XATTR) != 0:
+    if _LIBC.fcopyfile(old_fd, new_fd, None, _MAC_COPYFILE) != 0:
         raise _os_error(ctypes.get_errno())
 
 
@@ -101,15 +99,18 @@ def copy_attributes_at_once(old_fd: int, new_fd: int) -> None:
 
 def open_root(path: str) -> int:
     """Open a directory by its name; the one call here that follows symlinks."""
-    return os.open(path, _SEARCH)
+    try:
+        return os.open(path, _FOLDER)
+    except PermissionError:
+        return os.open(path, _SEARCH)
 
 
 def _beneath(flags: int) -> object:
-    resolve = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
-    return ctypes.byref(_OpenHow(flags, 0, resolve))
+    return ctypes.byref(_OpenHow(flags, 0, _RESOLVE))
 
 
-DIR, FILE, _WAITING = _beneath(_SEARCH), _beneath(_READ), _beneath(_READ & ~os.O_NONBLOCK)
+DIR, _SEARCHED = _beneath(_FOLDER), _beneath(_SEARCH)
+FILE, _WAITING = _beneath(_READ), _beneath(_READ & ~os.O_NONBLOCK)
 _HOW_BYTES = ctypes.sizeof(_OpenHow)
 
 
@@ -122,18 +123,23 @@ def open_beneath(root_fd: int, path: bytes, how: object) -> int:
         number = ctypes.get_errno()
         if number == errno.EAGAIN and how is FILE:  # see `open_read`
             how = _WAITING
+        elif number == errno.EACCES and how is DIR:
+            how = _SEARCHED
         elif number != errno.EINTR:
             raise _os_error(number)
 
 
 def open_dir(dir_fd: int, name: bytes) -> int:
     """Open a directory; ENOTDIR or ELOOP if the name is a symlink."""
-    return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=dir_fd)
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=dir_fd)
+    except PermissionError:
+        return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=dir_fd)
 
 
 def open_listing(dir_fd: int) -> int:
-    """Open the directory itself for listing and flushing."""
-    return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+    """Open the directory itself for listing."""
+    return os.open(b".", _FOLDER, dir_fd=dir_fd)
 
 
 def name_bytes(dir_fd: int) -> int:

@@ -30,6 +30,7 @@ from copydesk.store.contents import (
     OpenFile,
     States,
     Surveyed,
+    close_of_size,
     digest_in_thread,
     from_line,
     last_lines,
@@ -153,8 +154,9 @@ class Files(Closing):
 
     def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
         """The real path, a missing end as written; `via` gets each link before and may refuse."""
-        with self._root.place(path, via=via) as place:
-            return place.real
+        place = self._root.place(path, via=via)
+        place.close()
+        return place.real
 
     def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
         """The real path and the stamp of a regular file, without opening it."""
@@ -229,7 +231,7 @@ class Files(Closing):
             except OSError as refused:
                 raise failed("read", refused) from refused
             finally:
-                file.close()
+                close_of_size(file.fd, size)
         raise Failed("read", _CHANGING)
 
     def window(

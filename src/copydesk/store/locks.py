@@ -372,8 +372,8 @@ class NoExclusion:
 
 @dataclass(slots=True)
 class _Lane:
+    holder: Holder | None
     waiting: list[tuple[Ticket, int]] = field(default_factory=list[tuple[Ticket, int]])
-    holder: Holder | None = None
 
 
 class Lanes:
@@ -397,22 +397,24 @@ class Lanes:
 
         After `until`, Busy names its holder.
         """
-        deadline = self.deadline() if until is None else until
-        lane, holder = self._queue(key, ticket, deadline, caller)
+        deadline = Deadline(self._seconds) if until is None else until
+        lane = self._queue(key, ticket, deadline, caller)
         try:
-            with self._exclusion.hold(key, deadline, None if caller == NOBODY else holder):
+            holder = None if caller == NOBODY else lane.holder
+            with self._exclusion.hold(key, deadline, holder):
                 yield
         finally:
             with self._free:
                 lane.holder = None
                 self._leave(key, lane)
 
-    def _queue(
-        self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller
-    ) -> tuple[_Lane, Holder]:
+    def _queue(self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller) -> _Lane:
         """Wait among the threads of this process, and become the lane's holder."""
         with self._free:
-            lane = self._lanes.setdefault(key, _Lane())
+            lane = self._lanes.get(key)
+            if lane is None:  # nobody else wants it
+                lane = self._lanes[key] = _Lane(Holder.here(caller))
+                return lane
             self._count += 1
             mine = (ticket, self._count)
             lane.waiting.append(mine)
@@ -422,13 +424,13 @@ class Lanes:
                         raise (lane.holder or Holder()).busy(key, deadline.seconds)
                     self._free.wait(min(deadline.left, poll_seconds() or deadline.left))
                     check_cancelled()
-                lane.holder = holder = Holder.here(caller)
+                lane.holder = Holder.here(caller)
             except BaseException:  # cancelled, Ctrl-C: nobody must wait for one that has gone
                 lane.waiting.remove(mine)
                 self._leave(key, lane)
                 raise
             lane.waiting.remove(mine)
-        return lane, holder
+        return lane
 
     def _leave(self, key: str, lane: _Lane) -> None:
         """Wake those who wait; forget a lane that nobody uses."""

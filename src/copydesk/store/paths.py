@@ -21,7 +21,7 @@ from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
 from copydesk.store.contents import Closing
 from copydesk.store.protocol import DirEntry, FileInfo, failed, kind_of
-from copydesk.store.staging import DirFlush, is_temp
+from copydesk.store.staging import flush_dir, is_temp
 from copydesk.text.relpath import RelPath
 
 
@@ -102,8 +102,7 @@ class MadeParents:
         place.owned = True
         place.missing = tuple(rest)
         if is_ours and self._flush:
-            with DirFlush(self._made[-1][0], wanted=True) as flush:
-                flush.now(name)
+            flush_dir(self._made[-1][0], name)
 
     def _leave(self) -> None:
         while self._made:

@@ -18,7 +18,6 @@ from contextlib import suppress
 from typing import TypeVarTuple
 
 from copydesk.store import _os
-from copydesk.store.contents import Closing
 from copydesk.store.protocol import EXECUTABLE, Removed
 
 _NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}(-new)?\.tmp")
@@ -151,30 +150,20 @@ def allowed(call: Callable[[*Args], object], *args: *Args) -> bool:
     return True
 
 
-class DirFlush(Closing):
-    """A directory to flush if that is `wanted`; the constructor raises OSError."""
-
-    def __init__(self, dir_fd: int, *, wanted: bool) -> None:
-        self._dir_fd, self._wanted, self._fd = dir_fd, wanted, -1
-        if wanted:
-            with suppress(PermissionError):  # a directory may be writable but not listable
-                self._fd = _os.open_listing(dir_fd)
-
-    def close(self) -> None:
-        """Close the directory."""
-        if self._fd >= 0:
-            _os.close_quietly(self._fd)
-
-    def now(self, name: bytes) -> None:
-        """Flush the directory after `name` changed, or the file if it is not listable; OSError."""
-        if not self._wanted:
-            return
-        fd = self._fd if self._fd >= 0 else _os.open_read(self._dir_fd, name)
+def flush_dir(dir_fd: int, name: bytes) -> None:
+    """Flush a directory after `name` changed, or the file if it is not listable; raises OSError."""
+    fd = -1
+    try:
         try:
-            _os.sync(fd)
+            _os.sync(dir_fd)
         except OSError as refused:
-            if refused.errno not in (errno.EINVAL, errno.ENOTSUP):  # some cannot flush directories
+            if refused.errno != errno.EBADF:  # it could be opened only for searching
                 raise
-        finally:
-            if fd != self._fd:
-                _os.close_quietly(fd)
+            fd = _os.open_read(dir_fd, name)
+            _os.sync(fd)
+    except OSError as refused:
+        if refused.errno not in (errno.EINVAL, errno.ENOTSUP):  # some cannot flush directories
+            raise
+    finally:
+        if fd >= 0:
+            _os.close_quietly(fd)

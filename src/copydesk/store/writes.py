@@ -57,10 +57,10 @@ from copydesk.store.protocol import (
 )
 from copydesk.store.staging import (
     UNFINISHED,
-    DirFlush,
     allowed,
     attributes_of,
     discard,
+    flush_dir,
     new_temp,
     set_attributes,
 )
@@ -544,6 +544,11 @@ class StagedWrite(ABC):
         if self._parents is not None:
             self._parents.let_go()
 
+    def _flush(self, name: bytes = b"") -> None:
+        """Flush the directory after `name` changed, by default that of the place; OSError."""
+        if self._hooks.flush:
+            flush_dir(self._place.dir_fd, name or self._place.name)
+
     @abstractmethod
     def _commit(self) -> Stamp:
         """Carry it out; raises as `commit`, and OSError."""
@@ -590,8 +595,6 @@ class Replacement(StagedWrite):
         if not old.expected.stands_in(found):
             raise TargetMoved()
         self._old, self._is_written, self._had_name = old, False, False
-        self._flush = DirFlush(old.place.dir_fd, wanted=hooks.flush)
-        held.callback(self._flush.close)
         self._told: Callable[[], str] = lambda: digest
         if digested:
             pieces = tuple(pieces)
@@ -619,12 +622,12 @@ class Replacement(StagedWrite):
             self._hooks.may_write()
             old.check()
             _os.rename(place.dir_fd, temp, place.name)
-            self._new.temp = b""
+            self._new.temp, old.open_elsewhere = b"", _os.is_used(old.fd, _os.READING)
         self._is_written = True
         if old.open_elsewhere:
             self._hooks.note_open(place.real)
         try:
-            self._flush.now(place.name)
+            self._flush()
         except OSError:
             with putting_back(self._hooks.may_return):
                 try:
@@ -638,7 +641,7 @@ class Replacement(StagedWrite):
         require_ours(self._place, self._made, sha256)
         self._hooks.may_return()
         self._return_old()
-        self._flush.now(self._place.name)
+        self._flush()
 
     def _leave(self) -> None:
         """Remove the temporary file once it is certain that nothing is lost with it."""
@@ -873,8 +876,6 @@ class Creation(StagedWrite):
     ) -> None:
         refuse_existing(place)
         self._data, self._like = data, like
-        self._flush = DirFlush(place.dir_fd, wanted=hooks.flush)
-        held.callback(self._flush.close)
         new: NewFile | None = None
         if other is not None:
             with suppress(OSError, TargetMoved):
@@ -892,7 +893,7 @@ class Creation(StagedWrite):
             raise FileExists() from None  # it has gone again
         try:
             self._new.close()
-            self._flush.now(self._place.name)
+            self._flush()
         except OSError:
             with putting_back():
                 self._take_away()
@@ -904,7 +905,7 @@ class Creation(StagedWrite):
         self._hooks.may_return()
         if not self._take_away():
             raise TargetMoved()
-        self._flush.now(b".")
+        self._flush(b".")
 
     def _take_name(self) -> None:
         try:
@@ -967,20 +968,19 @@ class Removal(StagedWrite):
         old, place = self._old, self._place
         if not old.expected.stands_in(_os.fstat(old.fd)):
             raise TargetMoved()
-        with DirFlush(place.dir_fd, wanted=self._hooks.flush) as flush:
-            self._hooks.may_write()
-            old.check()
-            self._temp = taken_aside(place, old.known, self._hooks)
-            if not self._temp:
-                raise TargetMoved()
-            if _os.is_used(old.fd, _os.READING):
-                self._hooks.note_open(place.real)
-            try:
-                flush.now(b".")
-            except OSError:
-                with putting_back():
-                    self._give_back()
-                raise
+        self._hooks.may_write()
+        old.check()
+        self._temp = taken_aside(place, old.known, self._hooks)
+        if not self._temp:
+            raise TargetMoved()
+        if _os.is_used(old.fd, _os.READING):
+            self._hooks.note_open(place.real)
+        try:
+            self._flush(b".")
+        except OSError:
+            with putting_back():
+                self._give_back()
+            raise
         return old.expected
 
     def _put_back(self, sha256: str) -> None:
@@ -1024,7 +1024,7 @@ class Move(StagedWrite):
             found = _os.lstat(target.name, dir_fd=target.dir_fd)
             is_ours = found.st_ino == expected.ino
             if is_ours:
-                self._flush()
+                self._flush_both()
         except OSError:
             with putting_back(self._hooks.may_return):
                 _move(target, self._from)
@@ -1040,12 +1040,12 @@ class Move(StagedWrite):
             raise TargetMoved()
         self._hooks.may_return()
         _move(self._place, self._from)
-        self._flush()
+        self._flush_both()
 
-    def _flush(self) -> None:
-        for place in (self._place, self._from):
-            with DirFlush(place.dir_fd, wanted=self._hooks.flush) as flush:
-                flush.now(b".")
+    def _flush_both(self) -> None:
+        self._flush(b".")
+        if self._hooks.flush:
+            flush_dir(self._from.dir_fd, b".")
 
 
 def _move(place: ResolvedPath, target: ResolvedPath) -> None:
