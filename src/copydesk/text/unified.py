@@ -58,14 +58,14 @@ def read_diff(lines: Iterable[str]) -> Iterator[DiffText]:
     left = [0, 0]  # lines left in the hunk, on each side
     for text in lines:
         sign = text[:1]
-        if sign in (" ", "-", "+") and max(left) > 0:
+        if sign in (" ", "-", "+") and (left[0] > 0 or left[1] > 0):
             yield DiffText(sign, text, old, new)
             kept, come = sign != "+", sign != "-"
             old, new = old + kept, new + come
             left = [left[0] - kept, left[1] - come]
         elif sign == "\\":
             yield DiffText("\\", text, old, new)
-        elif head := HUNK_HEAD.match(text):
+        elif sign == "@" and (head := HUNK_HEAD.match(text)):
             left = [int(head[2] or 1), int(head[4] or 1)]
             old, new = int(head[1]) - (left[0] > 0), int(head[3]) - (left[1] > 0)
             yield DiffText("@", text, old, new)
