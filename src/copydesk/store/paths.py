@@ -312,18 +312,18 @@ class Root:
         of the root, Failed.
         """
         straight = self._straight(path)
-        if straight is None:
-            return self._walk(path, follow=follow, via=via)
-        if follow and _may_be_link(straight):
+        if straight is not None and follow and _may_be_link(straight):
             straight.close()
-            return self._walk(path, follow=True, via=via)
-        return straight
+            straight = None
+        return straight or self._walk(path, follow=follow, via=via)
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
         """Open any file without blocking; return its real path too. FileNotFound, NotAFile."""
         if path.parts and _os.has_openat2():
             try:
-                return _os.open_file_beneath(self._fd, _joined(path)), path
+                return _os.open_file_beneath(self._fd, "/".join(path.parts).encode()), path
+            except FileNotFoundError:  # not for a symlink on the way, wherever that leads
+                raise FileNotFound() from None
             except OSError:
                 pass  # the walk finds the reason, or follows a symlink
         place, fd = self.open_target(path)
@@ -389,14 +389,14 @@ class Root:
     def _straight(self, path: RelPath) -> ResolvedPath | None:
         if not path.parts or not _os.has_openat2():
             return None
-        name = path.parts[-1].encode()
-        if len(path.parts) == 1:
-            return ResolvedPath(self._fd, name, path, owned=False)
+        *folders, name = path.parts
+        if not folders:
+            return ResolvedPath(self._fd, name.encode(), path, owned=False)
         try:
-            fd = _os.open_dir_beneath(self._fd, _joined(path.parent))
+            fd = _os.open_dir_beneath(self._fd, "/".join(folders).encode())
         except OSError:
             return None  # the walk finds the reason, or follows a symlink
-        return ResolvedPath(fd, name, path)
+        return ResolvedPath(fd, name.encode(), path)
 
 
 def _open(place: ResolvedPath) -> int:
@@ -430,10 +430,6 @@ def _kind(place: ResolvedPath) -> str:
         return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
     except OSError:
         return "special file"
-
-
-def _joined(path: RelPath) -> bytes:
-    return "/".join(path.parts).encode()
 
 
 _NAMES_COMPARED = 500
