@@ -243,6 +243,9 @@ def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
             lines += (f"{head} {_FLAGS[value is True]}",)
         elif type(value) is str and "\n" not in value:
             lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
+        elif type(value) is dict and value:
+            lines += (head,)
+            _mapping(lines, value, f"{indent}  ")
         else:
             _entry(lines, head, value, indent)
 

@@ -99,16 +99,15 @@ def _told(fact: object, spec: str, given: Mapping[str, object]) -> str:
 
     A number gets its noun, and so do lines `N~M` or `N and M`.
     """
-    if isinstance(fact, tuple):
+    if type(fact) is tuple:
         return ", ".join(map(str, cast("tuple[object, ...]", fact)))
-    if spec.startswith("{"):  # the nouns are a fact themselves
+    if spec[:1] == "{":  # the nouns are a fact themselves
         spec = str(given[spec[1:-1]])
-    fact = int(fact) if isinstance(fact, int) else fact  # True is 1
-    one, bar, many = spec.partition("|")
-    if not bar:
-        return format(fact, spec)
+    if "|" not in spec:
+        return f"{int(fact) if type(fact) is bool else fact:{spec}}"
+    one, many = spec.split("|")
     if isinstance(fact, int):
-        return f"{fact} {one if fact == 1 else many}"
+        return f"{int(fact)} {one if fact == 1 else many}"
     first, _, last = str(fact).partition("~")
     is_one = last in ("", first) and " " not in first
     return f"{one} {first}" if is_one else f"{many} {fact}"
