@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
 from copydesk.text.relpath import RelPath
@@ -100,12 +100,7 @@ class RangeEdits:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put `content` at the end of the file; `create` makes a missing file.
-
-    `repeated` names the fields that the reports on preparing and on applying repeat.
-    """
-
-    repeated: ClassVar[tuple[str, ...]] = ()
+    """Put `content` at the end of the file; `create` makes a missing file."""
 
     path: RelPath
     content: str
@@ -114,9 +109,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Put `content` directly after or before the anchor's line; `repeated` is as in Append."""
-
-    repeated: ClassVar[tuple[str, ...]] = ("position", "anchor")
+    """Put `content` directly after or before the anchor's line."""
 
     path: RelPath
     anchor: Anchor

@@ -11,7 +11,6 @@ from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.outcome import Reading
 from copydesk.edit.draft import Draft, Place, cut
 from copydesk.edit.request import (
-    Anchor,
     Append,
     BlockDiff,
     BlockReplace,
@@ -191,7 +190,6 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
         return {**_hunks(draft, done=False), "lines": line_counts(draft)}
     if isinstance(request, Append):
         return {
-            **_repeated(request),
             "create": request.create,
             "file_line_count_before": base.line_count,
             "file_line_count_after": draft.after.line_count,
@@ -202,7 +200,8 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
         return _operation(draft)
     if isinstance(request, Insert):
         return {
-            **_repeated(request),
+            "position": request.position,
+            "anchor": request.anchor.text,
             "match": request.anchor.match,
             "candidates_count": place.candidates,
             "occurrence_resolved": place.occurrence,
@@ -226,18 +225,13 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     }
 
 
-def _repeated(request: Append | Insert) -> Fields:
-    """The arguments that the reports of a request repeat."""
-    values = ((name, getattr(request, name)) for name in request.repeated)
-    return {name: value.text if isinstance(value, Anchor) else value for name, value in values}
-
-
 def applied_fields(draft: Draft) -> Fields:
     """The fields of an apply that depend on its action."""
     request, place = draft.request, draft.place
     if isinstance(request, Insert):
         return {
-            **_repeated(request),
+            "position": request.position,
+            "anchor": request.anchor.text,
             "inserted_at_line": place.start + 1,
             "inserted_line_count": len(draft.new_lines),
         }
@@ -251,9 +245,7 @@ def applied_fields(draft: Draft) -> Fields:
         return {**_hunks(draft, done=True), "lines": line_counts(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
-        fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
-        repeated = _repeated(request) if isinstance(request, Append) else {}
-        return {**repeated, **fields, **_append_tails(draft)}
+        return {"append_range": {"start": place.start + 1, "end": end}, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": line_counts(draft)}
 
