@@ -9,6 +9,7 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.config import Config, ConfigError, MemberConfig, load
+from copydesk.text.relpath import RelPath
 
 FILE, PROJECT = "copydesk.toml", "pyproject.toml"
 
@@ -261,13 +262,13 @@ def test_flags_go_before_the_environment_and_that_before_the_file(
 )
 def test_globs_of_encodings(globs: str, path: str, codec: bool) -> None:
     config = Config(encodings=((globs, "gb18030"),))
-    assert config.encoding_of(path) == ("gb18030" if codec else None)
+    assert config.encoding_of(RelPath.parse(path)) == ("gb18030" if codec else None)
 
 
 def test_the_last_encoding_that_fits_decides(tmp_path: Path) -> None:
     text = '[encodings]\n"*.txt" = "gb18030"\n"new/*.txt" = "latin1"\n'
     (tmp_path / FILE).write_text(text)
     config = load(str(tmp_path), {})
-    assert config.encoding_of("new/a.txt") == "iso8859-1"
-    assert config.encoding_of("old/a.txt") == "gb18030"
-    assert config.encoding_of("a.md") is None
+    assert config.encoding_of(RelPath.parse("new/a.txt")) == "iso8859-1"
+    assert config.encoding_of(RelPath.parse("old/a.txt")) == "gb18030"
+    assert config.encoding_of(RelPath.parse("a.md")) is None

@@ -76,7 +76,7 @@ def test_what_a_stat_cannot_tell_is_read(file: Path, monkeypatch: pytest.MonkeyP
 
     now = file.stat().st_mtime_ns + 1
     monkeypatch.setattr(config.time, "time_ns", lambda: now)
-    monkeypatch.setattr(config, "_stamp", lambda path: (1, 2, 3, now, now))
+    monkeypatch.setattr(config, "_stamps", lambda paths: ((1, 2, 3, now, now),) * 2)
     live = LiveConfig(str(file.parent), load(str(file.parent)))
     live.now()
     file.write_text(NONE)

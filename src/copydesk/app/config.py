@@ -170,10 +170,12 @@ class Config:
         is_free = self.member == PERSON and AGENT in self.members
         return replace(self, member=AGENT) if is_free else self
 
-    def encoding_of(self, path: str) -> str | None:
+    def encoding_of(self, path: RelPath) -> str | None:
         """The codec configured for a path; the last matching glob wins."""
-        found = [codec for glob, codec in self.encodings if _matches(path, glob)]
-        return found[-1] if found else None
+        for glob, codec in self.encodings[::-1]:
+            if _covering(glob)(path):
+                return codec
+        return None
 
 
 def _of_one_value() -> Iterator[str]:
@@ -243,15 +245,14 @@ class LiveConfig:
         if self.last.reload is None:
             return self.last
         with self._lock:
-            self._look()
+            stamps = _stamps(self._paths)  # before the file is read, so later writes differ
+            if stamps != self._stamps or not self._settled:
+                self._read(stamps)
             if self._error:
                 raise ConfigInvalid(reason=self._error)
             return self.last
 
-    def _look(self) -> None:
-        stamps = tuple(map(_stamp, self._paths))  # before the file is read, so later writes differ
-        if stamps == self._stamps and self._settled:
-            return
+    def _read(self, stamps: tuple[_Stamp | None, ...]) -> None:
         changed_ns = max((one[4] for one in stamps if one is not None), default=0)
         self._settled = time.time_ns() - changed_ns > _SETTLED_NS
         digest = b"".join(map(_digest, self._paths))
@@ -291,14 +292,17 @@ class LiveConfig:
         self.last = replace(self.last, members={**gone, **found.members}, source=found.source)
 
 
-def _stamp(path: str) -> _Stamp | None:
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:  # reading the file will report it
-        return (0, 0, 0, 0, time.time_ns())
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
+    found: tuple[_Stamp | None, ...] = ()
+    for path in paths:
+        try:
+            at = os.stat(path)
+            found += ((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns),)
+        except (FileNotFoundError, NotADirectoryError):
+            found += (None,)
+        except OSError:  # reading the file will report it
+            found += ((0, 0, 0, 0, time.time_ns()),)
+    return found
 
 
 def _digest(path: str) -> bytes:
@@ -476,15 +480,6 @@ _folder_name = _like(r"(?!\.{1,2}$)[^/\\\0]+", "be the name of a folder in the r
 _task = _like(r"[^\x00-\x1f\x7f\x85\u2028\u2029]{0,200}", "be one line of at most 200 characters")
 _registry_name = _like(r"[\w.-]{1,100}", "be of letters, digits, and _ . -")
 _url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://, unix://")
-
-
-def _matches(path: str, glob: str) -> bool:
-    """Whether a glob matches the path or a directory above it."""
-    try:
-        found = RelPath.parse(path)
-    except Refusal:
-        return False
-    return _covering(glob)(found)
 
 
 def _checks(value: object, key: str) -> tuple[Rule, ...]:

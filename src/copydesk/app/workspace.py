@@ -246,7 +246,8 @@ class OpenWorkspace(Closing):
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
-            return config.encoding_of(str(path)) or styles.charset(path)
+            named = config.encoding_of(path) if config.encodings else None
+            return named or styles.charset(path)
 
         self._lasting: Backend | None = None
 
@@ -374,10 +375,11 @@ class OpenWorkspace(Closing):
         """
         tool = self.catalog.named(name)
         try:
-            config = self.config
+            config = self._live.now()
         except ConfigInvalid as invalid:
             return tool.refused(arguments, None, invalid, lang)
-        if tool.toolset == "team_mgmt" and not config.of_member(member).team_mgmt:
+        settings = config.of_member(member)
+        if tool.toolset == "team_mgmt" and not settings.team_mgmt:
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
         toolset = "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod"
@@ -396,7 +398,7 @@ class OpenWorkspace(Closing):
             self.kept,
             self._roots,
             self.in_shell,
-            config.of_member(member).apply or config.apply,
+            settings.apply or config.apply,
             config.answer_tokens,
             text_only,
         )
@@ -406,10 +408,11 @@ class OpenWorkspace(Closing):
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
         """The answer with a notice of lost state; each loss is reported once."""
-        losses = dict.fromkeys(self._backend.losses.take())  # several stores may report one
-        words = [words_of_loss(path, loss, lang) for path, loss in losses]
-        if not words:
+        losses = self._backend.losses.take()
+        if not losses:
             return answer
+        # several stores may report one
+        words = [words_of_loss(path, loss, lang) for path, loss in dict.fromkeys(losses)]
         return answers.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
@@ -427,7 +430,7 @@ class OpenWorkspace(Closing):
 
     def member(self, name: str, toolset: str = "ws_mod") -> Member:
         """A member with its current rights, as the tools of one toolset see it."""
-        return self._member(self.config, name, toolset)
+        return self._member(self._live.now(), name, toolset)
 
     def _member(self, config: Config, name: str, toolset: str) -> Member:
         key = name, toolset

@@ -606,22 +606,25 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
         deletes = isinstance(request, RangeEdit | BlockReplace)
         part = place.start, place.stop
         pieces = [_piece(request.text or "", base, part, deletes=deletes)]
-    change, added = _joined(pieces, base)
+    unclosed = _is_unclosed(base)
+    change, added = _joined(pieces, base, unclosed=unclosed)
     lines, newlines, converted, closed = list[str](), set[bytes](), 0, True
+    escapes = NO_ESCAPES
     for piece in pieces:
+        if piece.escapes is not NO_ESCAPES:
+            escapes = Escapes.of((escapes, piece.escapes))
         lines += piece.lines
         newlines |= {piece.newline}
         converted += piece.converted
         closed = closed and piece.closed
     normalized = Normalized(
-        file_eof_has_newline=not _is_unclosed(base),
+        file_eof_has_newline=not unclosed,
         content_eof_has_newline=closed,
         file_eof_newline_added=added,
         content_eof_newline_added=not closed,
         newline_style="mixed" if len(newlines) > 1 else base.newline_name(newlines.pop()),
         content_newlines_converted=converted,
     )
-    escapes = Escapes.of([piece.escapes for piece in pieces])
     return Draft(request, base, place, change, tuple(lines), normalized, escapes, created)
 
 
@@ -671,10 +674,9 @@ def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:
     return b"".join([base.encoding.bytes_of(line) + newline for line in lines])
 
 
-def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
-    """The change of all pieces, and whether the last line got a newline that it lacked."""
+def _joined(pieces: list[_Piece], base: Text, *, unclosed: bool) -> tuple[ChangeSet, bool]:
+    """The change of all pieces, and whether the last line, if `unclosed`, got a newline."""
     last = base.line_count
-    unclosed = _is_unclosed(base)
     at_end = [piece for piece in pieces if piece.part[1] == last]
     replaces_last = bool(at_end) and any(piece.part[0] < last for piece in at_end)
     if base.ragged and not replaces_last:

@@ -262,7 +262,10 @@ class Rules:
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless all these files are allowed."""
         for path in paths:
-            rule = self._rule_known(operation, path)
+            try:
+                rule = self._known[operation, path.parts]
+            except KeyError:
+                rule = self._rule_known(operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
@@ -286,7 +289,10 @@ class Rules:
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:
-        return not self._rule_known("read", path)
+        try:
+            return not self._known["read", path.parts]
+        except KeyError:
+            return not self._rule_known("read", path)
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether the directory may be listed: something in it might be readable."""
@@ -308,13 +314,10 @@ class Rules:
         )
 
     def _rule_known(self, operation: Operation, path: RelPath) -> str:
-        """The same with a cache, since a call asks for the same few paths repeatedly."""
-        key = operation, path.parts
-        rule = self._known.get(key)
-        if rule is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            rule = self._known[key] = self.rule_against(operation, path)
+        """The same, recorded, since a call asks for the same few paths repeatedly."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        rule = self._known[operation, path.parts] = self.rule_against(operation, path)
         return rule
 
     def _rule_against_walk(self, path: RelPath) -> str:

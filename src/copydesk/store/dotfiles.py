@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -294,6 +295,9 @@ class _ConfigFile:
     charsets: tuple[tuple[str, str], ...] = ()
 
 
+_NO_FILE = _ConfigFile()
+
+
 class EditorConfig:
     """The charsets that the `.editorconfig` files of a workspace name."""
 
@@ -306,10 +310,11 @@ class EditorConfig:
         folder = path.parent
         while True:
             found = self._file(folder)
-            below = "/".join(path.parts[len(folder.parts) :])
-            named = [charset for glob, charset in found.charsets if matches(glob, below)]
-            if named:
-                return _codec(named[-1])
+            if found.charsets:
+                below = "/".join(path.parts[len(folder.parts) :])
+                named = [charset for glob, charset in found.charsets if matches(glob, below)]
+                if named:
+                    return _codec(named[-1])
             if found.is_root or not folder.parts:
                 return None
             folder = folder.parent
@@ -321,11 +326,10 @@ class EditorConfig:
             return known[1]
         if len(self._read) > _MOST_FOLDERS:
             self._read.clear()
-        try:
+        found = _NO_FILE
+        with suppress(Refusal):
             data = self._files.read(folder / ".editorconfig").data
-        except Refusal:
-            data = b""
-        found = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
+            found = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
         self._read[folder] = (now, found)
         return found
 

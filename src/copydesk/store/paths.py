@@ -311,19 +311,17 @@ class Root:
         of the root, Failed.
         """
         straight = self._straight(path)
-        if straight is None:
-            return self._walk(path, follow=follow, via=via)
-        if follow and _may_be_link(straight):
+        if straight is not None and follow and _may_be_link(straight):
             straight.close()
-            return self._walk(path, follow=True, via=via)
-        return straight
+            straight = None
+        return straight or self._walk(path, follow=follow, via=via)
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
         """Open any file without blocking; return its real path too. FileNotFound, NotAFile."""
         if path.parts and _os.offers.openat2:
             try:
                 return _os.open_beneath(self._fd, "/".join(path.parts).encode(), _os.FILE), path
-            except FileNotFoundError:  # not a link to a missing file: that is ELOOP
+            except FileNotFoundError:  # not for a symlink on the way, wherever that leads
                 raise FileNotFound() from None
             except OSError:
                 pass  # the walk finds the reason, or follows a symlink
@@ -390,15 +388,14 @@ class Root:
     def _straight(self, path: RelPath) -> ResolvedPath | None:
         if not path.parts or not _os.offers.openat2:
             return None
-        name = path.parts[-1].encode()
-        if len(path.parts) == 1:
-            return ResolvedPath(self._fd, name, path, owned=False)
+        *folders, name = path.parts
+        if not folders:
+            return ResolvedPath(self._fd, name.encode(), path, owned=False)
         try:
-            parent = "/".join(path.parts[:-1]).encode()
-            fd = _os.open_beneath(self._fd, parent, _os.DIR)
+            fd = _os.open_beneath(self._fd, "/".join(folders).encode(), _os.DIR)
         except OSError:
             return None  # the walk finds the reason, or follows a symlink
-        return ResolvedPath(fd, name, path)
+        return ResolvedPath(fd, name.encode(), path)
 
 
 def _open(place: ResolvedPath) -> int:

@@ -7,7 +7,7 @@ kept or restored by a change known to have undone the one that replaced them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
@@ -142,16 +142,23 @@ class ChangeSet:
         """Combine this change, and `later` on the text after it, into one."""
         if later.length != self.new_length:
             raise ValueError(f"made for {later.length} bytes, not for {self.new_length}")
+        mine = self.inverse(lambda start, stop: b"").edits  # where this one's new texts are
         made: list[Edit] = []
-        at, new = 0, b""
-        for piece in _spans_then(self, later):
-            if isinstance(piece, bytes):
-                new += piece
-                continue
-            start, stop = piece
-            made.append(Edit(at, start, new))
-            at, new = stop, b""
-        made.append(Edit(at, self.length, new))
+        i = j = shift = 0
+        for low, high in _joined((each.start, each.stop) for each in (*mine, *later.edits)):
+            start, grown = low - shift, 0
+            # A byte here that is not of a new text is one that the later change replaces.
+            new = bytearray(high - low)
+            while i < len(mine) and mine[i].stop <= high:
+                new[mine[i].start - low : mine[i].stop - low] = self.edits[i].new
+                shift = mine[i].stop - self.edits[i].stop
+                i += 1
+            while j < len(later.edits) and later.edits[j].stop <= high:
+                edit = later.edits[j]
+                new[edit.start - low + grown : edit.stop - low + grown] = edit.new
+                grown += len(edit.new) - (edit.stop - edit.start)
+                j += 1
+            made.append(Edit(start, high - shift, bytes(new)))
         return ChangeSet.of(self.length, made)
 
     def __str__(self) -> str:
@@ -168,58 +175,15 @@ class ChangeSet:
         return " ".join(words)
 
 
-_Span = tuple[int, int] | bytes
-"""A part of a text after a change: a span kept from the old text, or new bytes."""
-
-
-def _spans(change: ChangeSet) -> Iterator[_Span]:
-    """Yield the spans of the text after a change, in order."""
-    at = 0
-    for edit in change.edits:
-        yield at, edit.start
-        yield edit.new
-        at = edit.stop
-    yield at, change.length
-
-
-def _spans_then(change: ChangeSet, later: ChangeSet) -> Iterator[_Span]:
-    """Yield the text after both changes, as spans of the text before both."""
-    between = _Spans(_spans(change))
-    at = 0
-    for span in _spans(later):
-        if isinstance(span, bytes):
-            yield span
-            continue
-        for _ in between.take(span[0] - at):
-            pass  # replaced by the later change
-        yield from between.take(span[1] - span[0])
-        at = span[1]
-
-
-class _Spans:
-    """Spans that are taken from the front, a given number of bytes at a time."""
-
-    def __init__(self, spans: Iterator[_Span]) -> None:
-        self._spans = spans
-        self._rest: _Span = b""
-
-    def take(self, count: int) -> Iterator[_Span]:
-        """Yield the spans of the next `count` bytes; none is empty."""
-        head: _Span
-        while count:
-            rest = self._rest
-            if isinstance(rest, bytes):
-                head, self._rest = rest[:count], rest[count:]
-                size = len(head)
-            else:
-                cut = min(rest[0] + count, rest[1])
-                head, self._rest = (rest[0], cut), (cut, rest[1])
-                size = cut - rest[0]
-            if size:
-                yield head
-            else:
-                self._rest = next(self._spans)
-            count -= size
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order; those that meet or touch are one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
 
 
 def _before(one: Edit, other: Edit) -> bool:

@@ -262,8 +262,10 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
 def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
     """How many lines the two share at the start, and how many of the rest at the end."""
     head = same_after(a, b, 0, 0) if a[:1] == b[:1] else 0
-    most = min(len(a), len(b)) - head
-    return head, min(same_before(a, b, len(a), len(b)), most) if a[-1:] == b[-1:] else 0
+    if a[-1:] != b[-1:]:
+        return head, 0
+    i, j = len(a), len(b)
+    return head, min(same_before(a, b, i, j), min(i, j) - head)
 
 
 def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:

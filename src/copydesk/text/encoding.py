@@ -267,7 +267,8 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
     `named` is a codec name from `checked_name`. Raises BinaryFile for a NUL byte where the code
     unit is one byte.
     """
-    encoding = _detect(data, named)
+    is_plain = named is None and data.isascii()
+    encoding = UTF8 if is_plain else _detect(data, named)
     if encoding.unit == 1 and (nul := data.find(b"\0")) >= 0:
         raise BinaryFile(nul)
     return encoding

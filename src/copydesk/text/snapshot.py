@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
@@ -211,6 +211,10 @@ class Snapshot(Text):
     encoding: Encoding
     told: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
+    # The last long line scanned, so that many edits in it do not each scan it; each text has its
+    # own once there is one.
+    _long_line: ClassVar[tuple[int, int]] = (0, 0)
+
     @staticmethod
     def of(
         data: bytes, named: str | None = None, told: Callable[[], str] | None = None
@@ -230,7 +234,10 @@ class Snapshot(Text):
 
     @computed_once
     def line_count(self) -> int:
-        return len(self._starts) - 1
+        if self.encoding.unit > 1 or self.size > SHORT:
+            return len(self._starts) - 1
+        is_open = not self.ends_with_newline and self.size > len(self.encoding.bom)
+        return self.data.count(b"\n") + is_open
 
     @computed_once
     def ends_with_newline(self) -> bool:
@@ -241,8 +248,8 @@ class Snapshot(Text):
     @computed_once
     def newline_counts(self) -> tuple[int, int]:
         if self.encoding.unit == 1:
-            every = self.line_count - (self.line_count > 0 and not self.ends_with_newline)
-            return every, self.data.count(b"\r\n") if b"\r" in self.data else 0
+            crlf = self.data.count(b"\r\n") if b"\r" in self.data else 0
+            return self.line_count - (self.line_count > 0 and not self.ends_with_newline), crlf
         found = [self.terminator(line) for line in range(self.line_count)]
         return len(found) - found.count(b""), found.count(self.crlf)
 
@@ -285,31 +292,27 @@ class Snapshot(Text):
     def line_begin(self, byte: int) -> int:
         if self.encoding.unit > 1:
             return super().line_begin(byte)
-        begin, end = self._long_line[0]
+        begin, end = self._long_line
         if begin <= byte < end:
             return begin
         first = len(self.encoding.bom)
         found = self.data.rfind(b"\n", first, byte) + 1 or first
         if byte - found > _LONG:
-            self._long_line[0] = found, self.data.find(b"\n", byte) + 1 or len(self.data)
+            self.__dict__["_long_line"] = found, self.data.find(b"\n", byte) + 1 or self.size
         return found
 
     def line_end(self, byte: int) -> int:
         if self.encoding.unit > 1:
             return super().line_end(byte)
-        begin, end = self._long_line[0]
+        begin, end = self._long_line
         if begin <= byte < end:
             return end
-        found = self.data.find(b"\n", byte) + 1 or len(self.data)
+        found = self.data.find(b"\n", byte) + 1 or self.size
         if found - byte > _LONG:
             first = len(self.encoding.bom)
-            self._long_line[0] = self.data.rfind(b"\n", first, byte) + 1 or first, found
+            long = self.data.rfind(b"\n", first, byte) + 1 or first, found
+            self.__dict__["_long_line"] = long
         return found
-
-    @computed_once
-    def _long_line(self) -> list[tuple[int, int]]:
-        """The last long line scanned, cached so that many edits in it do not each scan it."""
-        return [(0, 0)]
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
         if self.encoding.unit > 1:
@@ -416,15 +419,19 @@ def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
 
     `lf` is a line feed, one code unit.
     """
-    if len(lf) == 1 and len(data) - first > SHORT:
+    size = len(data)
+    if lf != b"\n":
+        starts = [first, *_wide_ends(data, first, lf)]
+    elif size - first > SHORT:
         return _Counted(data, first)
-    starts = _cut(data, first, len(data)) if len(lf) == 1 else [first, *_wide_ends(data, first, lf)]
-    return starts if starts[-1] == len(data) else [*starts, len(data)]
+    else:
+        starts = _cut(data, first, size)
+    return starts if starts[-1] == size else [*starts, size]
 
 
 def line_of(index: LineIndex, byte: int) -> int:
-    """The line that contains the byte, the number of lines for the end; -1 before the first."""
-    return index.at(byte) if isinstance(index, _Counted) else bisect_right(index, byte) - 1
+    """The line that contains the byte, which is not the end; -1 before the first."""
+    return bisect_right(index, byte) - 1 if isinstance(index, list) else index.at(byte)
 
 
 class _Counted:
@@ -438,15 +445,11 @@ class _Counted:
         """The line feeds before each block; replaced, not changed, since threads share it."""
 
     def __len__(self) -> int:
-        return self.count + 1
-
-    @computed_once
-    def count(self) -> int:
-        """The number of lines; counts all blocks, since callers mostly look up a line next."""
+        """The number of starts; counts all blocks, since callers mostly look up a line next."""
         before, known = self._before, 0
         while len(before) > known:
             before, known = self._longer(before), len(before)
-        return before[-1] + (not self._data.endswith(b"\n"))
+        return before[-1] + (not self._data.endswith(b"\n")) + 1
 
     def __getitem__(self, line: int) -> int:
         if line == 0:
@@ -467,8 +470,6 @@ class _Counted:
         return starts[line - before[block]]
 
     def at(self, byte: int) -> int:
-        if byte >= len(self._data):
-            return self.count
         if byte < self._first:
             return -1
         block = (byte - self._first) // self._block

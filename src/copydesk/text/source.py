@@ -97,8 +97,7 @@ class Whole(_AtHand):
     """A text that is loaded completely."""
 
     def __init__(self, base: Snapshot) -> None:
-        super().__init__(base)
-        self._base = base
+        self._text = self._base = base
 
     def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
         bom, found = self._base.encoding.bom, hits_of(sought)

@@ -58,14 +58,14 @@ def read_diff(lines: Iterable[str]) -> Iterator[DiffText]:
     left = [0, 0]  # lines left in the hunk, on each side
     for text in lines:
         sign = text[:1]
-        if sign in (" ", "-", "+") and max(left) > 0:
+        if sign in (" ", "-", "+") and (left[0] > 0 or left[1] > 0):
             yield DiffText(sign, text, old, new)
             kept, come = sign != "+", sign != "-"
             old, new = old + kept, new + come
             left = [left[0] - kept, left[1] - come]
         elif sign == "\\":
             yield DiffText("\\", text, old, new)
-        elif head := HUNK_HEAD.match(text):
+        elif sign == "@" and (head := HUNK_HEAD.match(text)):
             left = [int(head[2] or 1), int(head[4] or 1)]
             old, new = int(head[1]) - (left[0] > 0), int(head[3]) - (left[1] > 0)
             yield DiffText("@", text, old, new)
@@ -224,7 +224,7 @@ def _parts(
     first = next(found, None)
     if first is None and not created and not removed:
         return ()
-    before, after = quoted(f"a/{path}"), quoted(f"b/{path}")
+    before, after = _sides(path)
     head = b"diff --git " + before + b" " + after + b"\n"
     if created:
         head += b"new file mode 100644\n"
@@ -263,6 +263,13 @@ def quoted(name: str) -> bytes:
         f"\\{named[b]}" if b in named else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in raw
     )
     return f'"{out}"'.encode()
+
+
+def _sides(path: str) -> tuple[bytes, bytes]:
+    """The quoted names of a file before and after."""
+    name = quoted(path)
+    mark, name = (name[:1], name[1:]) if name.startswith(b'"') else (b"", name)
+    return mark + b"a/" + name, mark + b"b/" + name
 
 
 def counts(diff: bytes) -> tuple[int, int]:
@@ -326,7 +333,7 @@ def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
 def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[Region]:
     """The regions without unchanged lines; `was` starts at line `line` and byte `begin`."""
     head, tail = common_ends(was, new)
-    ours, theirs = was[head : len(was) - tail], new[head : len(new) - tail]
+    ours, theirs = was[head : -tail or None], new[head : -tail or None]
     line, begin = line + head, begin + sum(map(len, was[:head]))
     size = len(ours)
     if size + len(theirs) > _REFINED or set(ours).isdisjoint(theirs):

@@ -52,8 +52,7 @@ class Arguments:
     raw: Mapping[str, object]
 
     def __init__(self, raw: Mapping[str, object], values: Mapping[str, object]) -> None:
-        self.raw = raw
-        vars(self).update(values)
+        self.__dict__.update(values, raw=raw)
 
 
 A = TypeVar("A", bound=Arguments)
@@ -234,10 +233,6 @@ class _Argument:
         if isinstance(default, bool) or default not in (..., None, "", 0, ()):
             self.schema["default"] = default
 
-    def is_given(self, value: object) -> bool:
-        """Whether the value differs from those that strict clients send for "not given"."""
-        return value is False or (value is not None and value not in self.empty)
-
 
 def read(kind: type[A], arguments: object) -> A:
     """Read the arguments of a call.
@@ -257,15 +252,19 @@ def read(kind: type[A], arguments: object) -> A:
             if kind.open:
                 continue
             raise InvalidArgs(_shown(name), _unknown(known))
-        if known[name].is_given(value):
+        # not one of those that strict clients send for "not given"
+        if value is False or (value is not None and value not in known[name].empty):
             values[name] = value
     if "path" in required and values.get("path", "") == "":
         raise PathRequired()
     for name in required:
         if name not in values:
             raise InvalidArgs(name, "is required")
-    for name, value in values.items():
-        values[name] = _read_at(name, known[name].form.read, value)
+    try:
+        for name, value in values.items():
+            values[name] = known[name].form.read(value)
+    except InvalidArgs as wrong:  # it says where in the value
+        raise InvalidArgs(name + wrong.argument, wrong.reason) from None
     return kind(raw, values)
 
 

@@ -575,57 +575,51 @@ def lines_in(diff: Sequence[str], wanted: range | None = None) -> list[FileLines
     """
     files: list[tuple[list[Run], list[Run]]] = []
     hunk: list[tuple[int, DiffText]] = []
-    for at, line in enumerate(read_diff(diff[:MOST_LINES])):
+    for at, line in enumerate((*read_diff(diff[:MOST_LINES]), DiffText("@", "", 0, 0))):
         starts = not line.sign and line.text.startswith("diff --git ")
         if starts or line.sign == "@":
-            _add(hunk, files, wanted)
+            if hunk and files:
+                _add(hunk, *files[-1], wanted)
             hunk = []
         if starts:
             files.append(([], []))
         elif line.sign == "@" or hunk:
-            hunk.append((at, line))
-    _add(hunk, files, wanted)
+            hunk += ((at, line),)
     return [FileLines(join(old), join(new)) for old, new in files]
 
 
 def _add(
-    hunk: Sequence[tuple[int, DiffText]],
-    files: Sequence[tuple[list[Run], list[Run]]],
-    wanted: range | None,
+    hunk: Sequence[tuple[int, DiffText]], old: list[Run], new: list[Run], wanted: range | None
 ) -> None:
-    """Add the lines of a hunk, which starts with its head, to those of the last file."""
-    if not hunk or not files:
-        return
-    (_, head), *lines = [
-        row
-        for row, (_, after) in zip(hunk, [*hunk[1:], hunk[0]], strict=True)
-        if row[1].text[1:] != _BOM or after.sign != "\\"  # a mark alone is not a line of its file
-    ]
+    """Add the lines of a hunk, which starts with its head, to those of its file."""
+    (_, head), *lines = hunk
+    texts = [line.text for _, line in lines]
+    every = "\n".join(texts)
+    may_be_cut = (
+        _LEFT_OUT in every or _CUT.search(every) or max(map(len, texts), default=0) > _LONGEST
+    )
+    if _BOM in every:  # a mark alone is not a line of its file
+        lines = [
+            row
+            for row, (_, after) in zip(lines, [*lines[1:], hunk[0]], strict=True)
+            if row[1].text[1:] != _BOM or after.sign != "\\"
+        ]
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
-    for at, line in lines[: gaps[0]] if gaps else lines:
-        _show(files[-1], at, line, line.old, line.new, wanted)
-    found = HUNK_HEAD.match(head.text)
-    assert found is not None, "it was read as a head"
-    old, new = head.old + int(found[2] or 1), head.new + int(found[4] or 1)
-    for at, line in reversed(lines[gaps[-1] + 1 :] if gaps else ()):
-        old -= line.sign in (" ", "-")
-        new -= line.sign in (" ", "+")
-        _show(files[-1], at, line, old, new, wanted)
-
-
-def _show(
-    file: tuple[list[Run], list[Run]],
-    at: int,
-    line: DiffText,
-    old: int,
-    new: int,
-    wanted: range | None,
-) -> None:
-    text = line.text
-    cut = _LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST
-    if cut or (wanted is not None and at not in wanted):
-        return
-    if line.sign in (" ", "-"):
-        file[0].append((old, old + 1))
-    if line.sign in (" ", "+"):
-        file[1].append((new, new + 1))
+    placed = [(at, line, line.old, line.new) for at, line in lines[: gaps[0] if gaps else None]]
+    if gaps and (rest := lines[gaps[-1] + 1 :]):
+        found = HUNK_HEAD.match(head.text)
+        assert found is not None, "it was read as a head"
+        by = head.old + int(found[2] or 1) - sum(line.sign in (" ", "-") for _, line in rest)
+        by_new = head.new + int(found[4] or 1) - sum(line.sign in (" ", "+") for _, line in rest)
+        by, by_new = by - rest[0][1].old, by_new - rest[0][1].new
+        placed += [(at, line, line.old + by, line.new + by_new) for at, line in rest]
+    for at, line, old_line, new_line in placed:
+        text = line.text
+        if may_be_cut and (_LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST):
+            continue
+        if wanted is not None and at not in wanted:
+            continue
+        if line.sign in (" ", "-"):
+            old += ((old_line, old_line + 1),)
+        if line.sign in (" ", "+"):
+            new += ((new_line, new_line + 1),)

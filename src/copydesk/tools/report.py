@@ -164,7 +164,7 @@ def _lines_of(text: str) -> list[str]:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    return "\n".join((*lines, ""))
 
 
 def fits(text: str, room: int) -> bool:
@@ -183,7 +183,6 @@ _PLAIN = re.compile(
 _ESCAPED = re.compile(
     '["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]'
 )
-_SCALARS = (str, int)
 _FLAGS = {True: "true", False: "false"}
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
@@ -202,9 +201,10 @@ def emit(data: Mapping[str, Value]) -> str:
 
 def fenced(text: str, language: str) -> str:
     """The text as a fenced block; the fence is longer than any run of backticks inside."""
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    closed = text if text.endswith("\n") or not text else f"{text}\n"
+    fence = "```"
+    if fence in text:
+        fence = max(_BACKTICKS.findall(text), key=len) + "`"
+    closed = text if text[-1:] in ("", "\n") else f"{text}\n"
     return f"{fence}{language}\n{closed}{fence}\n"
 
 
@@ -236,11 +236,16 @@ _key = lru_cache(maxsize=1024)(_scalar)
 
 def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
     for key, value in data.items():
-        head = f"{indent}{_key(key)}:"
-        if type(value) is int:  # the most frequent types avoid a call
-            lines.append(f"{head} {value}")
+        head, kind = f"{indent}{_key(key)}:", type(value)
+        if kind is int:  # the most frequent types avoid a call
+            lines += (f"{head} {value}",)
+        elif kind is bool:
+            lines += (f"{head} {_FLAGS[value is True]}",)
         elif type(value) is str and "\n" not in value:
-            lines.append(f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}")
+            lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
+        elif type(value) is dict and value:
+            lines += (head,)
+            _mapping(lines, value, f"{indent}  ")
         else:
             _entry(lines, head, value, indent)
 
@@ -248,20 +253,17 @@ def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
 def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
     if isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
         _block(lines, head, value, f"{indent}  ")
-    elif value is None or isinstance(value, _SCALARS):
-        lines.append(f"{head} {_scalar(value)}")
+    elif value is None or isinstance(value, str | int):
+        lines += (f"{head} {_scalar(value)}",)
+    elif not value:
+        lines += (f"{head} {{}}" if isinstance(value, Mapping) else f"{head} []",)
     elif isinstance(value, Mapping):
-        if value:
-            lines.append(head)
-            _mapping(lines, value, f"{indent}  ")
-        else:
-            lines.append(f"{head} {{}}")
-    elif value:
-        lines.append(head)
+        lines += (head,)
+        _mapping(lines, value, f"{indent}  ")
+    else:
+        lines += (head,)
         for item in value:
             _item(lines, item, f"{indent}  ")
-    else:
-        lines.append(f"{head} []")
 
 
 def _block(lines: list[str], head: str, text: str, indent: str) -> None:
@@ -271,9 +273,12 @@ def _block(lines: list[str], head: str, text: str, indent: str) -> None:
     """
     told = "2" if text[0] in " \t\n" else ""
     body = text.removesuffix("\n")
-    end = "-" if body is text else "+" if not body or body.endswith("\n") else ""
-    lines.append(f"{head} |{told}{end}")
-    lines.extend(f"{indent}{line}" if line else "" for line in body.split("\n"))
+    end = "-" if body is text else "+" if body[-1:] in ("", "\n") else ""
+    lines += (f"{head} |{told}{end}",)
+    if "\n\n" in f"\n{body}\n":
+        lines += [f"{indent}{line}" if line else "" for line in body.split("\n")]
+    else:  # no line is empty
+        lines += (indent + body.replace("\n", f"\n{indent}"),)
 
 
 def _item(lines: list[str], value: Value, indent: str) -> None:
@@ -364,36 +369,34 @@ class Report:
         steps = (*self.notices, *self.next_steps[:MOST_NEXT])
         if self.display and self.shows_diff:
             steps += (self.display,)
-        budget = self.budget or _UNBOUNDED
-        words = _left_out(self.lang)
-        said = _lines(steps)
-        head = (
-            _lines((self.line, *self.remarks)) if self.line else fenced(emit(self.fields), "yaml")
-        )
-        shown = [
-            (self.diff if self.shows_diff else "", "diff", fit_diff),
-            (self.body or "", self.language, fit_text),
-        ]
-        most = sum(map(most_tokens, (head, said, self.rest, *(each[0] for each in shown))))
-        room, head_cut = _UNBOUNDED, 0  # the usual case: nothing is counted
-        if most + _LEAST_ROOM > budget:
+        head = self.line and _joined((self.line, *self.remarks))
+        head = head or fenced(emit(self.fields), "yaml")
+        said, diff, body = _joined(steps), self.diff if self.shows_diff else "", self.body
+        head_cut = body_cut = 0
+        if not self._is_short(head, said, self.rest, diff, body or ""):
+            budget, words = self.budget, _left_out(self.lang)
             head, head_cut = self._cut_head(head, budget - tokens(said) - _LEAST_ROOM, words)
             room = max(budget - tokens(head) - tokens(said) - tokens(self.rest), _LEAST_ROOM)
-        fences, diff, body_cut = list[str](), "", 0
-        for text, language, fit in shown:
-            kept, cut = fit(text, room, words)
-            body_cut = cut if fit is fit_text else body_cut
-            diff = kept if fit is fit_diff else diff
-            if kept or (fit is fit_text and self.body is not None):
-                fences.append(fenced(kept, language))
-            steps += (self.rest.replace("N~", f"{cut}~"),) if cut and self.rest else ()
-            if room != _UNBOUNDED:
-                room = max(room - tokens(kept), _LEAST_ROOM)
-        said = _lines(steps)
-        between = "" if self.line else "\n"
-        text = between.join(part for part in (head, said, *fences) if part)
+            diff, diff_cut = fit_diff(diff, room, words)
+            kept, body_cut = fit_text(body or "", max(room - tokens(diff), _LEAST_ROOM), words)
+            body = body and kept
+            if self.rest:
+                steps += tuple(
+                    self.rest.replace("N~", f"{cut}~") for cut in (diff_cut, body_cut) if cut
+                )
+            said = _joined(steps)
+        parts = [head, said, diff and fenced(diff, "diff")]
+        if body is not None:
+            parts.append(fenced(body, self.language))
+        text = ("" if self.line else "\n").join(filter(None, parts))
         whole = not (head_cut or body_cut)
         return _Rendered(text, diff, is_whole_head=not head_cut, is_whole=whole)
+
+    def _is_short(self, *texts: str) -> bool:
+        """Whether the texts fit in any case, without counting their tokens; mostly they do."""
+        most = self.budget - _LEAST_ROOM
+        every = "".join(texts)
+        return not self.budget or most_tokens(every) <= most or sum(map(most_tokens, texts)) <= most
 
     def _cut_head(self, head: str, room: int, words: Words) -> tuple[str, int]:
         """As much of the head as fits; its summary in any case."""
@@ -423,13 +426,6 @@ class _Rendered:
     is_whole: bool
 
 
-_UNBOUNDED = 1 << 62
-
-
-def _lines(texts: Sequence[str]) -> str:
-    return "".join(f"{text}\n" for text in texts)
-
-
 @lru_cache(maxsize=2)
 def _left_out(lang: Lang) -> Words:
     """The texts of a language for parts that an answer leaves out."""
@@ -450,7 +446,7 @@ def listing(
 ) -> Report:
     """The report of a list: a line (by default the summary), and rows in a fence."""
     said = line or str(fields["summary"])
-    body = _lines(rows) if rows else None
+    body = _joined(rows) if rows else None
     return Report(fields, body=body, language="", next_steps=next_steps, line=said, remarks=remarks)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from copydesk.desk.backends.snapshots import Run
@@ -72,12 +72,17 @@ def _shortened(
     texts: Sequence[str], first: int = 0, other: tuple[Text, int] | None = None
 ) -> list[str]:
     """The texts, long ones cut; `first` is the offset of the first one from the line in `other`."""
+    if _are_short(texts):
+        return [*texts]
     return [
-        text
-        if len(text) <= _WIDTH
-        else cut(text, _WIDTH, _first_difference(text, other, first + index))
+        cut(text, _WIDTH, _first_difference(text, other, first + index))
         for index, text in enumerate(texts)
     ]
+
+
+def _are_short(texts: Sequence[str]) -> bool:
+    """Whether each line is shown whole; mostly they all are."""
+    return not texts or max(map(len, texts)) <= _WIDTH
 
 
 def _in_place(base: Text, start: int, stop: int, other: tuple[Text, int]) -> tuple[str, str, str]:
@@ -106,20 +111,28 @@ def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> i
     return same_after(text, there.text(first + line), 0, 0)
 
 
-def lines_whole(base: Text, start: int, stop: int) -> Iterator[Run]:
+def lines_whole(base: Text, start: int, stop: int) -> list[Run]:
     """The lines that `lines_of` shows whole."""
-    for first, last in _runs(max(start, 0), min(stop, base.line_count)):
-        for line, text in enumerate(base.texts(first, last), first):
-            if len(text) <= _WIDTH:
-                yield line, line + 1
+    runs = _runs(max(start, 0), min(stop, base.line_count))
+    return [each for run in runs for each in _whole(base, *run)]
 
 
-def evidence_lines(draft: Draft) -> Iterator[Run]:
+def _whole(base: Text, start: int, stop: int) -> list[Run]:
+    texts = base.texts(start, stop)
+    if _are_short(texts):
+        return [(start, stop)]
+    return [(line, line + 1) for line, text in enumerate(texts, start) if len(text) <= _WIDTH]
+
+
+def evidence_lines(draft: Draft) -> list[Run]:
     """The lines of the base text that `plan_evidence` shows whole."""
-    if not draft.place.parts and not (draft.request.in_notes or draft.request.is_operation):
-        start, stop = draft.place.start, draft.place.stop
-        runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
-        yield from chain.from_iterable(lines_whole(draft.base, *run) for run in runs)
+    if draft.place.parts or draft.request.in_notes or draft.request.is_operation:
+        return []
+    base, start, stop = draft.base, draft.place.start, draft.place.stop
+    if stop - start <= MOST:  # no line is left out
+        return _whole(base, max(start - AROUND, 0), min(stop + AROUND, base.line_count))
+    runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
+    return [each for run in runs for each in lines_whole(base, *run)]
 
 
 def views(
@@ -232,8 +245,7 @@ def applied_fields(draft: Draft) -> Fields:
         return {**_hunks(draft, done=True), "lines": line_counts(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
-        fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
-        return {**fields, **_append_tails(draft)}
+        return {"append_range": {"start": place.start + 1, "end": end}, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": line_counts(draft)}
 

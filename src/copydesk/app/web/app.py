@@ -333,7 +333,7 @@ class ReviewApp:
             page = pages.gone(self._frame(ctx), "This edit cannot be shown.", words_of(refusal))
             return _page(page, 404)
         undone_by = taken_back_by(self._opened.journal, entry.edit_id)
-        named = self._opened.settings.encoding_of(str(entry.path))
+        named = self._opened.settings.encoding_of(entry.path)
         diff = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
         may_undo = ctx.reviewer.may_undo(entry)
         page = pages.edit(

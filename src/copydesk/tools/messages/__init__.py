@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
+from string import Formatter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from copydesk.errors import Refusal
@@ -65,21 +65,52 @@ def say(
 ) -> str:
     """The message `key` in `lang`, filled with the facts.
 
-    If a fact is unknown, `key.less` is used if it exists. `mirror`: tools are named as in the
+    If a fact is unknown, which is shown as `?`, `key.less` is used if it exists. `span` stands for
+    lines `start` to `end`. `mirror`: tools are named as in the
     mirror toolset.
     """
     messages, given = texts(lang).messages, facts or {}
     template = _TOOLS.sub(r"team_mgmt_\g<0>", messages[key]) if mirror else messages[key]
-    if "|" not in template and ":{" not in template:  # without nouns most facts stay as they are
-        plain = {name: fact for name, fact in given.items() if type(fact) in _PLAIN}
-        if len(plain) == len(given):
-            with suppress(KeyError):
-                return template.format_map(plain)
-    known = _Facts({name: fact for name, fact in given.items() if fact is not None})
-    said = template.format_map(known)
-    if known.lacked and f"{key}.less" in messages:
+    said, lacks = "", False
+    for text, name, spec in _parsed(template):
+        said += text
+        if name is None:
+            continue
+        fact = given.get(name)
+        if fact is None and name == "span":
+            start, end = given.get("start"), given.get("end")
+            fact = f"{start}~{end}" if start is not None and end is not None else None
+        if fact is None:
+            fact, lacks = "?", True
+        said += _told(fact, spec, given) if spec or type(fact) not in _PLAIN else f"{fact}"
+    if lacks and f"{key}.less" in messages:
         return say(f"{key}.less", lang, facts, mirror=mirror)
     return said
+
+
+@cache
+def _parsed(template: str) -> tuple[tuple[str, str | None, str], ...]:
+    """The parts of a template: a text, and the name and the form of the fact after it."""
+    return tuple((text, name, spec or "") for text, name, spec, _ in Formatter().parse(template))
+
+
+def _told(fact: object, spec: str, given: Mapping[str, object]) -> str:
+    """A fact in the form that the template says; `line|lines` are the nouns of a number or lines.
+
+    A number gets its noun, and so do lines `N~M` or `N and M`.
+    """
+    if type(fact) is tuple:
+        return ", ".join(map(str, cast("tuple[object, ...]", fact)))
+    if spec[:1] == "{":  # the nouns are a fact themselves
+        spec = str(given[spec[1:-1]])
+    if "|" not in spec:
+        return f"{int(fact) if type(fact) is bool else fact:{spec}}"
+    one, many = spec.split("|")
+    if isinstance(fact, int):
+        return f"{int(fact)} {one if fact == 1 else many}"
+    first, _, last = str(fact).partition("~")
+    is_one = last in ("", first) and " " not in first
+    return f"{one} {first}" if is_one else f"{many} {fact}"
 
 
 _TOOLS = re.compile(
@@ -149,47 +180,3 @@ def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
 
 
 _PLAIN = (str, int, RelPath)
-
-
-class _Facts(dict[str, object]):
-    """The facts to format; `?` for a missing one. `span`: lines `start` to `end`."""
-
-    lacked = False
-
-    def __getitem__(self, key: str) -> object:
-        fact = super().__getitem__(key)
-        if isinstance(fact, tuple):
-            return ", ".join(map(str, cast("tuple[object, ...]", fact)))
-        if isinstance(fact, str):
-            return _Text(fact)
-        return _Number(fact) if isinstance(fact, int) else fact
-
-    def __missing__(self, key: str) -> object:
-        if key == "span" and "start" in self and "end" in self:
-            return f"{super().__getitem__('start')}~{super().__getitem__('end')}"
-        self.lacked = True
-        return "?"
-
-
-class _Number(int):
-    """A number with its noun: `{new:line|lines}`."""
-
-    def __format__(self, spec: str) -> str:
-        if "|" not in spec:
-            return super().__format__(spec)
-        one, many = spec.split("|")
-        return f"{int(self)} {one if self == 1 else many}"
-
-
-class _Text(str):
-    """A text; lines `N~M` or `N and M` get their noun: `{where:line|lines}`."""
-
-    __slots__ = ()
-
-    def __format__(self, spec: str) -> str:
-        if "|" not in spec:
-            return super().__format__(spec)
-        one, many = spec.split("|")
-        first, _, last = self.partition("~")
-        is_one = last in ("", first) and " " not in first
-        return f"{one} {first}" if is_one else f"{many} {self}"
