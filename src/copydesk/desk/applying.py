@@ -329,7 +329,7 @@ class Applying:
             return plan
         with self.turn(plan):
             self.check_waits(plan)
-            until_ms = max(until_ms, self._set.registry.get(plan.id, self._set.clock()).expires_ms)
+            until_ms = max(until_ms, self._set.registry.plan(plan.id, self._set.clock()).expires_ms)
             plan = replace(plan, expires_ms=until_ms, transaction=transaction)
             self._set.registry.put(plan)
         return plan
@@ -381,7 +381,7 @@ class Applying:
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
         now_ms = self._set.clock()
-        found = self._set.registry.get(plan.id, now_ms)
+        found = self._set.registry.plan(plan.id, now_ms)
         if found is not plan and _as_it_waits(found, plan) != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
@@ -414,7 +414,7 @@ class Applying:
                 raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
         plans: list[Plan] = []
         for hunk_id in hunk_ids:
-            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+            plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
             if plan.owner != member.name:
                 raise WrongOwner(hunk_id)
             if plan.toolset != member.toolset:
