@@ -12,7 +12,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from time import time_ns
 from typing import TypeVar, cast
 
 from copydesk.desk.backends.database import Database
@@ -506,6 +505,7 @@ CREATE TABLE IF NOT EXISTS shown (
 # The ids are the first digits of digests: no index is written. An update of `used`, always as long,
 # changes one page, however large the row. `seen` holds the last places, 16 characters each.
 
+_NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 _PLACES = 64
 _SEEN = f"iif(instr(seen, ?2), seen, substr(?2 || seen, 1, {16 * _PLACES}))"
 
@@ -550,14 +550,14 @@ class SqliteSnapshots(SnapshotStore):
         return None
 
     def _is_stored(self, digest: str, at: RelPath) -> bool:
-        touch = f"UPDATE texts SET used = ?1, seen = {_SEEN} WHERE id = ?3"
-        return self._db.change(touch, (time_ns(), place_of(at), _id(digest))) > 0
+        touch = f"UPDATE texts SET used = {_NOW}, seen = {_SEEN} WHERE id = ?1"
+        return self._db.change(touch, (_id(digest), place_of(at))) > 0
 
     def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
         self._db.change(
-            "INSERT INTO texts (used, seen, id, digest, packed) VALUES (?1, ?2, ?3, ?4, ?5)"
-            f" ON CONFLICT (id) DO UPDATE SET used = ?1, seen = {_SEEN}",
-            (time_ns(), place_of(at), _id(digest), digest, packed),
+            f"INSERT INTO texts (id, used, seen, digest, packed) VALUES (?1, {_NOW}, ?2, ?3, ?4)"
+            f" ON CONFLICT (id) DO UPDATE SET used = excluded.used, seen = {_SEEN}",
+            (_id(digest), place_of(at), digest, packed),
         )
         self._lately.append(_id(digest))
         self._unchecked += len(packed) + _ROW_BYTES
@@ -572,7 +572,7 @@ class SqliteSnapshots(SnapshotStore):
         if rows and id_ not in self._lately:
             self._lately.append(id_)
             with suppress(Failed):
-                self._db.change("UPDATE texts SET used = ? WHERE id = ?", (time_ns(), id_))
+                self._db.change(f"UPDATE texts SET used = {_NOW} WHERE id = ?", (id_,))
         return cast("tuple[str, bytes]", rows[0]) if rows else None
 
     def _drop(self, digest: str) -> None:
@@ -606,8 +606,8 @@ class SqliteSnapshots(SnapshotStore):
 
     def _put_record(self, reader: str, record: bytes) -> None:
         self._db.change(
-            "INSERT OR REPLACE INTO shown (id, used, record) VALUES (?, ?, ?)",
-            (_id(reader), time_ns(), record),
+            f"INSERT OR REPLACE INTO shown (id, used, record) VALUES (?, {_NOW}, ?)",
+            (_id(reader), record),
         )
         if self._noted % _PRUNED_AFTER == 0:
             self._db.change(
