@@ -243,13 +243,20 @@ class StateFile:
 
     def look(self) -> Looks:
         """What is now at the paths of the file and of its log; raises StateFailed."""
-        if (file := _look(self.path)) is None:
+        try:
+            file = os.lstat(self.path)
+        except OSError as error:
+            if error.errno in _FAULTS:  # it is there: to begin another one would lose its log
+                raise _failed(self.path, error) from None
             return None, None
-        log = _look(self._log)
-        return (file.st_dev, file.st_ino), log and (
-            *(log.st_dev, log.st_ino),
-            *(log.st_size, log.st_mtime_ns),
-        )
+        try:
+            log = os.lstat(self._log)
+        except OSError as error:
+            if error.errno in _FAULTS:
+                raise _failed(self._log, error) from None
+            return (file.st_dev, file.st_ino), None
+        written = log.st_size, log.st_mtime_ns
+        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino, *written)
 
     def log_holds(self, frames: int) -> bool:
         """Whether the log has so many frames, some spread over it with the salt of its header.
@@ -336,15 +343,6 @@ def _set_aside(path: str) -> str:
     except OSError as error:
         raise _failed(path, error) from None
     return aside
-
-
-def _look(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError as error:
-        if error.errno in _FAULTS:  # the file is there: to begin another one would lose its log
-            raise _failed(path, error) from None
-        return None
 
 
 def _make(path: Path) -> None:

@@ -299,11 +299,11 @@ class Database:
     def _look_after(self, connection: Connection) -> None:
         """Take in what this process just wrote to the log; raise if that is not in the file."""
         if self._file is not None and not connection.in_transaction:
-            found = self._file.look()
-            if found[0] != self._known[0]:
+            file, log = self._file.look()
+            if file != self._known[0]:
                 raise StateFailed(_OPERATION, _MOVED, self.path)
-            if _are_same(found, self._known):  # else the next transaction finds out
-                self._known = found
+            if log and self._known[1] and log[:2] == self._known[1][:2]:
+                self._known = file, log  # else the next transaction finds out
 
     def _frames(self) -> tuple[int, int]:
         """How many frames of the log are valid, and how many of them are in the file too."""
@@ -314,8 +314,10 @@ class Database:
         return 0, 0
 
     def _connected(self) -> Connection:
-        connection = self._connection
-        if connection is not None and (self._inside or self._is_in_place()):
+        connection, file = self._connection, self._file
+        if connection is not None and (
+            self._inside or file is None or file.look() == self._known or self._is_in_place()
+        ):
             return connection
         with _opening, self._exclusion.hold(_OPENING):
             if self._connection is not None and self._is_in_place():

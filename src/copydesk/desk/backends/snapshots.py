@@ -7,7 +7,7 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -336,22 +336,21 @@ class SnapshotStore(Snapshots):
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
         reader = _reader(member, at)
         record = self._attempt(lambda: self._record_of(reader), writes=False) or b""
-        for one in _lines(record):
-            if one.version == version if version else one.read:
-                return one
-        return None
+        rows = (_shown(row) for row in record.decode("ascii", "replace").split("\n"))
+        asked = (one for one in rows if one and (one.version == version if version else one.read))
+        return next(asked, None)
 
     def _note(self, note: Note) -> None:
         """Add to the shown lines; drop a file's oldest versions."""
         reader = _reader(note.member, note.at)
-        known = {one.version: one for one in _lines(self._record_of(reader))}
-        lines = note.found(known.get)
-        if lines is not None:
-            known.pop(lines.version, None)
-            last = [lines, *known.values()]
-            over = [one for one in last if one.read == lines.read][VERSIONS:]
-            rows = (f"{one.version} {one.total} {one.encoded()}" for one in last if one not in over)
-            self._put_record(reader, "\n".join(rows).encode())
+        rows = self._record_of(reader).decode("ascii", "replace").split("\n")
+        lines = note.found(lambda version: _shown(_row_of(rows, version)))
+        if lines is None:
+            return
+        old, new = _row_of(rows, lines.version), f"{lines.version} {lines.total} {lines.encoded()}"
+        last = [new, *(row for row in rows if row and row != old)]
+        over = [row for row in last if (f" {_UNREAD}" in row) != lines.read][VERSIONS:]
+        self._put_record(reader, "\n".join(row for row in last if row not in over).encode())
 
 
 def _reader(member: str, at: RelPath) -> str:
@@ -359,11 +358,17 @@ def _reader(member: str, at: RelPath) -> str:
     return hashlib.sha256(name).hexdigest()[:32]
 
 
-def _lines(record: bytes) -> Iterator[ShownLines]:
-    for row in record.decode("ascii", "replace").split("\n"):
-        with suppress(ValueError):  # it is damaged, or empty
-            version, total, *runs = row.split(" ")
-            yield ShownLines.decoded(version, int(total), runs)
+def _row_of(rows: Sequence[str], version: str) -> str:
+    """The row of a version in a record: the version, its lines, and the runs as words."""
+    start = f"{version} "
+    return next((row for row in rows if row.startswith(start)), "")
+
+
+def _shown(row: str) -> ShownLines | None:
+    with suppress(ValueError):  # it is damaged, or empty
+        version, total, *runs = row.split(" ")
+        return ShownLines.decoded(version, int(total), runs)
+    return None
 
 
 def place_of(at: RelPath) -> str:
