@@ -397,7 +397,8 @@ class Database:
         def wait(tries: int) -> bool:
             nonlocal deadline
             deadline = deadline if tries else Deadline(self._patience)
-            Event().wait(random.uniform(*_POLL_SECONDS))
+            shortest, longest = _POLL_SECONDS  # who waits long asks more often, and starves seldom
+            Event().wait(random.uniform(shortest, longest * deadline.left / self._patience))
             return deadline.left > 0
 
         return wait
