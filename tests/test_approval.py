@@ -14,7 +14,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Decision, Decisions, Journal, Verdict, Version
+from copydesk.desk.backends.api import Decision, Records, Verdict, Version
 from copydesk.desk.checks import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
@@ -247,7 +247,7 @@ def test_who_needs_a_person_where(
 def test_what_a_person_has_to_see_waits_longer(
     desk: OpenWorkspace, by: str, path: str, content: str, asks: bool
 ) -> None:
-    made = desk.registry.get(plan(desk, by, path, content=content), 0)
+    made = desk.registry.plan(plan(desk, by, path, content=content), 0)
     life_ms = desk.desk._set.life_ms
     assert made.expires_ms - made.created_ms == life_ms(needs_person=asks)
     assert life_ms(needs_person=True) > life_ms(needs_person=False)
@@ -426,7 +426,7 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
     plan, ann = ("hunk", 7), Member("ann", Rules(), policy=Policy("human"))
     decisions = Kept()
     decisions.refused = 2  # a comment has the place of the lapse
-    approving = Approving(cast(Decisions, decisions), cast(Journal, None), lambda: 99)
+    approving = Approving(cast(Records, decisions), cast(Records, None), lambda: 99)
     bound = before_of(MADE, created=created), after_of(MADE, to)
     if verdict:
         decision = Decision(plan, "ann", "a.txt", verdict, "eve", 5, *bound, "no")
@@ -501,7 +501,7 @@ def test_a_change_that_is_written_by_itself_needs_a_person_at_either_end_of_a_mo
 def test_an_edit_is_recorded_with_the_approval_that_let_it_pass() -> None:
     """That which the gate saw, whoever decides while it is written."""
     decisions, ann = Kept(), Member("ann", Rules())
-    approving = Approving(cast(Decisions, decisions), cast(Journal, None), lambda: 99)
+    approving = Approving(cast(Records, decisions), cast(Records, None), lambda: 99)
     plan = ("hunk", 1)
     bound = before_of(MADE, created=False), after_of(MADE, None)
 

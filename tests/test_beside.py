@@ -15,14 +15,14 @@ import apsw
 import pytest
 
 from copydesk.desk.backends import database as database_module
-from copydesk.desk.backends.database import Connection, Database, _shape_of
+from copydesk.desk.backends.database import Connection, Database, Value, _shape_of
 from copydesk.desk.backends.snapshots import (
     MOST_WAITING,
     BackgroundSnapshots,
     Note,
     SqliteSnapshots,
 )
-from copydesk.desk.backends.sqlite import SqliteJournal
+from copydesk.desk.backends.sqlite import SqliteRecords
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit
@@ -239,13 +239,22 @@ def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path
     levels: list[int] = []
 
     class Watched(Database):
+        def _level(self) -> None:
+            assert self._connection is not None
+            levels.append(self._connection.execute("PRAGMA synchronous").get)
+
         @contextmanager
         def writing(self, *, flushed: bool = False) -> Generator[Connection]:
             with super().writing(flushed=flushed) as db:
-                levels.append(db.execute("PRAGMA synchronous").get)
+                self._level()
                 yield db
 
-    journal = SqliteJournal(Watched(StateFile(str(tmp_path / "state.sqlite")), "FULL"))
+        def change(self, statement: str, values: Sequence[Value] = ()) -> int:
+            changed = super().change(statement, values)
+            self._level()
+            return changed
+
+    journal = SqliteRecords(Watched(StateFile(str(tmp_path / "state.sqlite")), "FULL"))
     edit_id = journal.open(entry())
     journal.keep_whole(edit_id, b"old")
     journal.keep_undo(edit_id, ())

@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from copydesk.app.backends import NotifyingDecisions
-from copydesk.desk.backends.api import PLANS_KEPT, Decision, Decisions
+from copydesk.desk.backends.api import PLANS_KEPT, Decision, Records
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqliteDecisions
+from copydesk.desk.backends.sqlite import SqliteRecords
 from copydesk.desk.member import Approver, Policy, Why
-from copydesk.desk.redis.stores import RedisDecisions
+from copydesk.desk.redis.records import RedisRecords
 from copydesk.errors import StateFailed
 from copydesk.store.state import Mark, StateFile
 from copydesk.text.relpath import RelPath
 from support.redis_calls import connections
 
-Open = Callable[[], Decisions]
+Open = Callable[[], Records]
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens one more connection to one store; the memory has only the first."""
-    opened: list[Decisions] = []
+    opened: list[Records] = []
     connection = connections(request) if request.param == "redis" else None
 
-    def connect() -> Decisions:
+    def connect() -> Records:
         if connection is not None:
-            made: Decisions = RedisDecisions(connection()[0])
+            made: Records = RedisRecords(*connection())
         elif request.param == "memory":
-            made = opened[0] if opened else SqliteDecisions(Database())
+            made = opened[0] if opened else SqliteRecords(Database())
         else:
-            made = SqliteDecisions(Database(StateFile(str(tmp_path / "decisions.sqlite"))))
+            made = SqliteRecords(Database(StateFile(str(tmp_path / "decisions.sqlite"))))
         opened.append(made)
         return made
 
@@ -180,10 +180,7 @@ def test_who_approves(
 def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
     """What another process decides is seen, however soon after the last look."""
     path, decided = str(tmp_path / "state.sqlite"), tmp_path / "decided"
-    other, own = (
-        SqliteDecisions(Database(StateFile(path)), Mark(str(decided)).set) for _ in range(2)
-    )
-    told = NotifyingDecisions(own, lambda: None, Mark(str(decided)).stamp)
+    other, told = (SqliteRecords(Database(StateFile(path)), Mark(str(decided))) for _ in range(2))
     assert told.untold("ann") == ()  # it makes the file
     for number in range(300):
         if number % 7 == 0:  # as if it was written long ago: the look is remembered
@@ -203,7 +200,7 @@ def test_nothing_is_decided_that_cannot_be_marked(tmp_path: Path) -> None:
     """Other processes would never hear of it."""
     (tmp_path / "decided").mkdir()
     database = Database(StateFile(str(tmp_path / "state.sqlite")))
-    decisions = SqliteDecisions(database, Mark(str(tmp_path / "decided")).set)
+    decisions = SqliteRecords(database, Mark(str(tmp_path / "decided")))
     with pytest.raises(StateFailed):
         decisions.take(decision())
     assert decisions.of(decision().plan) is None
@@ -213,14 +210,13 @@ def test_nothing_is_decided_that_cannot_be_marked(tmp_path: Path) -> None:
 def test_asking_for_news_takes_no_transaction_while_nobody_decides(tmp_path: Path) -> None:
     looks: list[str] = []
 
-    class Looking(SqliteDecisions):
-        def untold(self, owner: str) -> tuple[Decision, ...]:
-            looks.append(owner)
-            return super().untold(owner)
+    class Looking(Database):
+        def rows(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+            looks.append(statement)
+            return super().rows(statement, values)
 
     decided = tmp_path / "decided"
-    own = Looking(Database(StateFile(str(tmp_path / "state.sqlite"))), Mark(str(decided)).set)
-    told = NotifyingDecisions(own, lambda: None, Mark(str(decided)).stamp)
+    told = SqliteRecords(Looking(StateFile(str(tmp_path / "state.sqlite"))), Mark(str(decided)))
     told.untold("ann")
     os.utime(decided, ns=(1, 1))
     assert [told.untold("ann") for _ in range(5)] == [()] * 5

@@ -20,7 +20,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqliteJournal
+from copydesk.desk.backends.sqlite import SqliteRecords
 from copydesk.errors import Failed
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.protocol import Durability, Stamp
@@ -211,7 +211,7 @@ class Commits:
         monkeypatch.setattr(Files, "replace", back(replace))
         monkeypatch.setattr(Files, "restore", back(restore))
         for name in ("close_all",):
-            monkeypatch.setattr(SqliteJournal, name, self._closing(getattr(SqliteJournal, name)))
+            monkeypatch.setattr(SqliteRecords, name, self._closing(getattr(SqliteRecords, name)))
 
     def _closing(self, close: Callable[..., None]) -> Callable[..., None]:
         def closing(*arguments: Any) -> None:

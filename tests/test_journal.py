@@ -20,11 +20,10 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Entry, Journal, Registry, State, linked
+from copydesk.desk.backends.api import Entry, Records, State, linked
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqliteJournal, SqliteRegistry
-from copydesk.desk.redis.journal import RedisJournal
-from copydesk.desk.redis.stores import RedisRegistry
+from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.redis.records import RedisRecords
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import HunkNotFound
 from copydesk.store.notes.protocol import Delete
@@ -36,22 +35,22 @@ from support.redis_calls import connections
 from support.redis_servers import RedisServer
 from test_plan_registry import plan
 
-Open = Callable[[], Journal]
+Open = Callable[[], Records]
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens one more connection to one journal; the memory has only the first."""
-    opened: list[Journal] = []
+    opened: list[Records] = []
     connection = connections(request) if request.param == "redis" else None
 
-    def connect() -> Journal:
+    def connect() -> Records:
         if connection is not None:
-            made: Journal = RedisJournal(*connection())
+            made: Records = RedisRecords(*connection())
         elif request.param == "memory":
-            made = opened[0] if opened else SqliteJournal(Database())
+            made = opened[0] if opened else SqliteRecords(Database())
         else:
-            made = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
+            made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
         opened.append(made)
         return made
 
@@ -61,7 +60,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
 
 @pytest.fixture
-def journal(opener: Open) -> Journal:
+def journal(opener: Open) -> Records:
     """One journal."""
     return opener()
 
@@ -70,9 +69,9 @@ KEPT = pytest.mark.parametrize("opener", ["sqlite", "redis"], indirect=True)
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path) -> Iterator[SqliteJournal]:
+def on_disk(tmp_path: Path) -> Iterator[SqliteRecords]:
     """A journal in a file."""
-    journal = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
+    journal = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
     yield journal
     journal.close()
 
@@ -96,12 +95,12 @@ def entry(name: str = "a.txt", member: str = "ann", size: int = 10, time: int = 
     )
 
 
-def check(journal: Journal, *expected: tuple[int, State]) -> None:
+def check(journal: Records, *expected: tuple[int, State]) -> None:
     """Ids and states of all entries, the newest first."""
     assert [(e.edit_id, e.state) for e in journal.entries()] == list(expected)
 
 
-def test_an_entry_is_open_until_it_is_closed(journal: Journal) -> None:
+def test_an_entry_is_open_until_it_is_closed(journal: Records) -> None:
     first = journal.open(entry())
     check(journal, (first, "open"))
     journal.close_all([first], "done")
@@ -112,14 +111,14 @@ def test_an_entry_is_open_until_it_is_closed(journal: Journal) -> None:
     check(journal, (second, "failed"), (first, "done"))
 
 
-def test_entries_may_be_closed_in_any_order(journal: Journal) -> None:
+def test_entries_may_be_closed_in_any_order(journal: Records) -> None:
     ids = [journal.open(entry()) for _ in range(4)]
     for edit_id, state in ((ids[2], "done"), (ids[0], "failed")):
         journal.close_all([edit_id], state)  # type: ignore[arg-type]
     check(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
 
 
-def test_an_entry_comes_back_as_it_was(journal: Journal) -> None:
+def test_an_entry_comes_back_as_it_was(journal: Records) -> None:
     for each in (entry(), entry("dir/ü 語.txt", size=100_000), replace(entry(), kind="create")):
         edit_id = journal.open(each)
         assert journal.get(edit_id) == replace(each, edit_id=edit_id)
@@ -127,12 +126,12 @@ def test_an_entry_comes_back_as_it_was(journal: Journal) -> None:
         assert journal.get(edit_id) == replace(each, edit_id=edit_id, state="done")
 
 
-def test_an_id_that_was_never_given_has_no_entry(journal: Journal) -> None:
+def test_an_id_that_was_never_given_has_no_entry(journal: Records) -> None:
     assert journal.get(1) is None
     assert journal.get(journal.open(entry()) + 1) is None
 
 
-def test_ids_grow(journal: Journal) -> None:
+def test_ids_grow(journal: Records) -> None:
     ids = [journal.open(entry()) for _ in range(5)]
     assert ids == sorted(set(ids))
     assert ids[0] > 0
@@ -151,7 +150,7 @@ def test_ids_grow(journal: Journal) -> None:
     ],
 )
 def test_the_last_entries_are_found_by_path_and_member(
-    journal: Journal, path: str | None, member: str | None, most: int, expected: list[int]
+    journal: Records, path: str | None, member: str | None, most: int, expected: list[int]
 ) -> None:
     written = [("a", "ann"), ("b", "ann"), ("a", "bob"), ("b", "bob"), ("a", "ann")]
     ids = [journal.open(entry(name, by)) for name, by in written]
@@ -170,7 +169,7 @@ def test_two_connections_see_each_other(opener: Open) -> None:
 
 
 def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
-    journal = SqliteJournal(Database(), most_bytes=1 << 20)
+    journal = SqliteRecords(Database(), most_bytes=1 << 20)
     for _ in range(100):
         journal.close_all([journal.open(entry(size=50_000))], "done")
     kept = [each.edit_id for each in journal.entries(most=1_000)]
@@ -190,7 +189,7 @@ def test_an_id_is_never_given_twice(opener: Open) -> None:
 
 
 def test_how_a_write_ended_survives_a_refused_transaction(
-    on_disk: SqliteJournal, tmp_path: Path
+    on_disk: SqliteRecords, tmp_path: Path
 ) -> None:
     first = on_disk.open(entry())
     on_disk.close_all([first], "done")
@@ -201,7 +200,7 @@ def test_how_a_write_ended_survives_a_refused_transaction(
 
 
 def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
-    on_disk: SqliteJournal, tmp_path: Path
+    on_disk: SqliteRecords, tmp_path: Path
 ) -> None:
     edit_id = on_disk.open(entry())
     on_disk.keep_whole(edit_id, b"old " * 1_000)
@@ -222,7 +221,7 @@ def test_how_a_write_ended_is_known_to_others_at_once(opener: Open) -> None:
     check(other, (edit_id, "done"))
 
 
-def test_how_a_write_ended_is_in_the_file_at_once(on_disk: SqliteJournal, tmp_path: Path) -> None:
+def test_how_a_write_ended_is_in_the_file_at_once(on_disk: SqliteRecords, tmp_path: Path) -> None:
     """Nothing is held back in memory: the process may be killed at any time."""
     ids = [on_disk.open(entry()) for _ in range(3)]
     on_disk.close_all(ids[:2], "done")
@@ -277,7 +276,7 @@ def test_a_diff_and_a_way_back_may_come_later(opener: Open) -> None:
     assert (found.diff, found.undo) == (b"all of it\n" * 1_000, undo)
 
 
-def test_the_next_entry_of_a_path_is_found(journal: Journal) -> None:
+def test_the_next_entry_of_a_path_is_found(journal: Records) -> None:
     ids = [journal.open(entry(name)) for name in ("a", "b", "a", "a/c")]
     entries = [journal.get(each) for each in ids]
     following = [journal.next_of(each) for each in entries if each is not None]
@@ -287,7 +286,7 @@ def test_the_next_entry_of_a_path_is_found(journal: Journal) -> None:
 
 
 @KEPT
-def test_many_entries_are_told_in_their_order(journal: Journal) -> None:
+def test_many_entries_are_told_in_their_order(journal: Records) -> None:
     ids = list(journal.open_all([entry("ab"[i % 2], "xyz"[i % 3]) for i in range(1_300)]))
     assert [e.edit_id for e in journal.entries(most=1_200)] == ids[::-1][:1_200]
     found = journal.entries(RelPath.parse("b"), "y", most=1_000)
@@ -394,7 +393,7 @@ def test_a_crash_in_the_middle_leaves_the_entry_open(tmp_path: Path, when: str, 
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), when], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert (tmp_path / "a.txt").read_text() == text
-    journal = SqliteJournal(Database(StateFile(str(tmp_path / ".copydesk" / "state.sqlite"))))
+    journal = SqliteRecords(Database(StateFile(str(tmp_path / ".copydesk" / "state.sqlite"))))
     last, first = journal.entries()
     journal.close()
     assert (last.state, first.state) == ("open", "done")
@@ -448,8 +447,8 @@ def test_what_is_open_is_found_by_its_files(opener: Open) -> None:
 class Stores:
     """A journal and the plans that it ends."""
 
-    journal: Journal
-    registry: Registry
+    journal: Records
+    registry: Records
 
 
 OpenStores = Callable[[], Stores]
@@ -465,11 +464,13 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore
     def connect() -> Stores:
         if connection is not None:
             server, leases = connection()
-            opened.append(Stores(RedisJournal(server, leases), RedisRegistry(server, leases)))
+            one: Records = RedisRecords(server, leases)
+            opened.append(Stores(one, one))
         elif request.param == "sqlite" or not opened:
             path = str(tmp_path / "state.sqlite")
             db = Database(StateFile(path) if request.param == "sqlite" else None)
-            opened.append(Stores(SqliteJournal(db), SqliteRegistry(db)))
+            one = SqliteRecords(db)
+            opened.append(Stores(one, one))
         return opened[-1]
 
     yield connect
@@ -492,7 +493,7 @@ def tied(stores: Stores, *plans: Plan) -> tuple[int, ...]:
 def waits(stores: Stores, plan: Plan = P) -> str:
     """`pending`, or how it ended."""
     try:
-        assert stores.registry.get(plan.id, plan.created_ms + 10) == plan
+        assert stores.registry.plan(plan.id, plan.created_ms + 10) == plan
     except HunkNotFound as refusal:
         assert plan not in stores.registry.waiting(plan.created_ms + 10)
         return refusal.reason
@@ -596,7 +597,7 @@ def test_an_entry_that_no_plan_is_tied_to_ends_none(stores: OpenStores) -> None:
     assert waits(one) == "applied"
 
 
-def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Journal) -> None:
+def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Records) -> None:
     edit = journal.open(entry())
     assert journal.undone_by(edit) == ()
     first = journal.open(grouped("a.txt", "", edit))
@@ -609,7 +610,7 @@ def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Journal) -> 
     assert journal.undone_by(0) == ()
 
 
-def test_a_directory_stands_for_what_is_below_it(journal: Journal) -> None:
+def test_a_directory_stands_for_what_is_below_it(journal: Records) -> None:
     names = ("a/b.txt", "a/c/d.txt", "a.txt", "ab/c.txt", "a-b/c.txt", "a0", "a")
     for name in names:
         journal.open(entry(name))
@@ -626,7 +627,7 @@ def test_a_directory_stands_for_what_is_below_it(journal: Journal) -> None:
     }
 
 
-def test_entries_go_on_before_an_id(journal: Journal) -> None:
+def test_entries_go_on_before_an_id(journal: Records) -> None:
     ids = [journal.open(entry()) for _ in range(5)]
     assert [e.edit_id for e in journal.entries(most=2, before=ids[3])] == [ids[2], ids[1]]
     assert journal.entries(before=ids[0]) == ()
@@ -637,7 +638,7 @@ def test_edits_elsewhere_cost_nothing() -> None:
 
     def steps(others: int) -> dict[str, int]:
         db = Database()
-        journal = SqliteJournal(db)
+        journal = SqliteRecords(db)
         ids = journal.open_all([entry("a/b.txt", "bob"), entry("c.txt", "bob")])
         many = journal.open_all([replace(entry("other.txt"), hunk_id="")] * others)
         journal.close_all([*ids, *many], "done")

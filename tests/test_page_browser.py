@@ -407,7 +407,7 @@ def test_a_plan_in_conflict_is_planned_anew(scene: Scene) -> None:
 
 def age(scene: Scene, hunk: str) -> Plan:
     """The plan, as if it had been made six days ago."""
-    plan = scene.agent.registry.get(hunk, 0)
+    plan = scene.agent.registry.plan(hunk, 0)
     times = (ms - 6 * 24 * 3_600_000 for ms in (plan.created_ms, plan.expires_ms))
     old = replace(plan, **dict(zip(("created_ms", "expires_ms"), times, strict=True)))
     scene.agent.registry.put(replace(old, expires_ms=old.expires_ms - 4 * 3_600_000))
@@ -424,7 +424,7 @@ def test_what_expires_soon_is_extended(scene: Scene) -> None:
     page.locator(f"#hunk-{hunk} .open").click()
     page.get_by_role("button", name="Extend").click()
     see(page, "waits longer now")
-    assert scene.agent.registry.get(hunk, 0).expires_ms > plan.expires_ms
+    assert scene.agent.registry.plan(hunk, 0).expires_ms > plan.expires_ms
 
 
 def test_the_other_forms(scene: Scene) -> None:

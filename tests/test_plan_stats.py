@@ -9,15 +9,15 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import PlanOutcome, PlanStats
+from copydesk.desk.backends.api import PlanOutcome, Records
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqlitePlanStats
-from copydesk.desk.redis.stores import RedisPlanStats
+from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.redis.records import RedisRecords
 from copydesk.store.state import StateFile
 from support.redis_calls import connections
 from support.review_page import Elements, desk_at, prepared, room_at
 
-Open = Callable[[], PlanStats]
+Open = Callable[[], Records]
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -25,10 +25,10 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """What opens one more connection to one tally; the memory has only one."""
     if request.param == "redis":
         connection = connections(request)
-        return lambda: RedisPlanStats(connection()[0])
+        return lambda: RedisRecords(*connection())
     if request.param == "sqlite":
-        return lambda: SqlitePlanStats(Database(StateFile(str(tmp_path / "tally.sqlite"))))
-    memory = SqlitePlanStats(Database())
+        return lambda: SqliteRecords(Database(StateFile(str(tmp_path / "tally.sqlite"))))
+    memory = SqliteRecords(Database())
     return lambda: memory
 
 

@@ -15,11 +15,10 @@ from copydesk.app.backends import in_process
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import DAY_MS, Day, Journal, days_left, due, minutes_since_2020
+from copydesk.desk.backends.api import DAY_MS, Day, Records, days_left, due, minutes_since_2020
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, SqliteJournal, SqliteRegistry
-from copydesk.desk.redis.journal import RedisJournal
-from copydesk.desk.redis.stores import RedisRegistry
+from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, SqliteRecords
+from copydesk.desk.redis.records import RedisRecords
 from copydesk.store.locks import FileLocks
 from copydesk.store.state import StateFile
 from support.redis_calls import connections
@@ -33,28 +32,28 @@ NO_BOUND = 1 << 40
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
     """Journals that outlive a process."""
-    made: Journal
+    made: Records
     if request.param == "redis":
-        made = RedisJournal(*connections(request)())
+        made = RedisRecords(*connections(request)())
     else:
-        made = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
+        made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
     yield made
     made.close()
 
 
-def ids(journal: Journal) -> list[int]:
+def ids(journal: Records) -> list[int]:
     return sorted(e.edit_id for e in journal.entries(most=10_000))
 
 
-def edited(journal: Journal, day: int, times: int = 1) -> list[int]:
+def edited(journal: Records, day: int, times: int = 1) -> list[int]:
     made = [journal.open(entry(time=day * DAY_MS)) for _ in range(times)]
     journal.close_all(made, "done")
     return made
 
 
-def started(journal: Journal, *days: int, most_bytes: int = NO_BOUND) -> int:
+def started(journal: Records, *days: int, most_bytes: int = NO_BOUND) -> int:
     """Starts on these days by the clock; how many entries were dropped."""
     return sum(journal.prune(day * DAY_MS, DAYS, most_bytes) for day in days)
 
@@ -62,7 +61,7 @@ def started(journal: Journal, *days: int, most_bytes: int = NO_BOUND) -> int:
 # The clock
 
 
-def test_one_start_with_a_clock_far_ahead_drops_nothing(journal: Journal) -> None:
+def test_one_start_with_a_clock_far_ahead_drops_nothing(journal: Records) -> None:
     started(journal, TODAY - 3, TODAY - 2, TODAY - 1)
     made = edited(journal, TODAY, 20)
     assert started(journal, TODAY + 200) == 0
@@ -71,7 +70,7 @@ def test_one_start_with_a_clock_far_ahead_drops_nothing(journal: Journal) -> Non
 
 
 @pytest.mark.parametrize("ahead", [91, 200, 40_000])
-def test_a_clock_that_stays_ahead_for_two_days_drops_nothing(journal: Journal, ahead: int) -> None:
+def test_a_clock_that_stays_ahead_for_two_days_drops_nothing(journal: Records, ahead: int) -> None:
     made = edited(journal, TODAY, 20)
     started(journal, *range(TODAY, TODAY + 5))
     later = TODAY + ahead
@@ -80,7 +79,7 @@ def test_a_clock_that_stays_ahead_for_two_days_drops_nothing(journal: Journal, a
     assert ids(journal) == made
 
 
-def test_a_jump_that_stays_is_no_age(journal: Journal) -> None:
+def test_a_jump_that_stays_is_no_age(journal: Records) -> None:
     """Nobody can tell a long pause from a wrong clock: it counts as an eighth at most."""
     made = edited(journal, TODAY, 20)
     started(journal, TODAY, TODAY + 1)
@@ -90,7 +89,7 @@ def test_a_jump_that_stays_is_no_age(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("behind", [0, 1, TODAY - 400])
-def test_a_clock_behind_drops_nothing_then_or_later(journal: Journal, behind: int) -> None:
+def test_a_clock_behind_drops_nothing_then_or_later(journal: Records, behind: int) -> None:
     started(journal, TODAY - 1)
     made = edited(journal, TODAY, 8) + edited(journal, behind, 8)
     assert started(journal, behind, behind + 1) == 0
@@ -100,7 +99,7 @@ def test_a_clock_behind_drops_nothing_then_or_later(journal: Journal, behind: in
 
 
 @pytest.mark.slow
-def test_a_clock_that_jumps_to_and_fro_ages_nothing_faster(journal: Journal) -> None:
+def test_a_clock_that_jumps_to_and_fro_ages_nothing_faster(journal: Records) -> None:
     """As of two machines that share a workspace, one of them wrong."""
     made = []
     for day in range(TODAY, TODAY + 80):
@@ -110,7 +109,7 @@ def test_a_clock_that_jumps_to_and_fro_ages_nothing_faster(journal: Journal) -> 
 
 
 @pytest.mark.slow
-def test_a_clock_that_goes_on_drops_what_is_old_a_share_at_a_time(journal: Journal) -> None:
+def test_a_clock_that_goes_on_drops_what_is_old_a_share_at_a_time(journal: Records) -> None:
     first = edited(journal, TODAY, 40)
     for day in range(TODAY + 1, TODAY + 160):
         there = len(ids(journal))
@@ -124,7 +123,7 @@ def test_a_clock_that_goes_on_drops_what_is_old_a_share_at_a_time(journal: Journ
     assert DAYS <= len(left) <= DAYS + 5
 
 
-def test_what_is_open_stays(journal: Journal) -> None:
+def test_what_is_open_stays(journal: Records) -> None:
     opened = journal.open(entry(time=TODAY * DAY_MS))
     edited(journal, TODAY, 5)
     started(journal, *range(TODAY, TODAY + 120))
@@ -132,7 +131,7 @@ def test_what_is_open_stays(journal: Journal) -> None:
     assert ids(journal) == [opened]
 
 
-def test_what_is_too_large_goes_a_share_at_a_time_the_oldest_first(journal: Journal) -> None:
+def test_what_is_too_large_goes_a_share_at_a_time_the_oldest_first(journal: Records) -> None:
     made = [journal.open(entry(size=50_000, time=TODAY * DAY_MS)) for _ in range(40)]
     journal.close_all(made, "done")
     assert started(journal, TODAY, most_bytes=5_000_000) == 0
@@ -144,7 +143,7 @@ def test_what_is_too_large_goes_a_share_at_a_time_the_oldest_first(journal: Jour
     assert 12 <= there <= 20
 
 
-def test_days_of_use_count_without_a_start(journal: Journal) -> None:
+def test_days_of_use_count_without_a_start(journal: Records) -> None:
     """As of a server that runs on."""
     for day in range(TODAY, TODAY + DAYS + 5):
         edited(journal, day)
@@ -154,14 +153,14 @@ def test_days_of_use_count_without_a_start(journal: Journal) -> None:
 def test_the_journal_of_a_process_alone_is_bounded_too() -> None:
     backend = in_process(Config(journal_bytes=1_000_000))
     for _ in range(60):
-        made = backend.journal.open(entry(size=50_000, time=TODAY * DAY_MS))
-        backend.journal.close_all([made], "done")
-    assert 10 < len(ids(backend.journal)) < 25
+        made = backend.records.open(entry(size=50_000, time=TODAY * DAY_MS))
+        backend.records.close_all([made], "done")
+    assert 10 < len(ids(backend.records)) < 25
     backend.close()
 
 
 def test_a_server_that_runs_on_keeps_its_journal_within_the_size(tmp_path: Path) -> None:
-    journal = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
+    journal = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
     started(journal, TODAY, most_bytes=1_000_000)
     for _ in range(80):
         edited(journal, TODAY)
@@ -209,9 +208,9 @@ def test_a_plan_outlives_a_jump_of_the_clock(
     where: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     if where == "redis":
-        registry: SqliteRegistry | RedisRegistry = RedisRegistry(*connections(request)())
+        registry: SqliteRecords | RedisRecords = RedisRecords(*connections(request)())
     else:
-        registry = SqliteRegistry(Database(StateFile(str(tmp_path / "state.sqlite"))))
+        registry = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
     now = TODAY * DAY_MS
     registry.add(plan("aaaaaaaa", now))
     registry.end("bbbbbbbb", "applied", now)
@@ -219,10 +218,10 @@ def test_a_plan_outlives_a_jump_of_the_clock(
         ahead = plan(f"{later:08x}"[:8], now + later)
         registry.add(ahead)
         registry.end(ahead.id, "discarded", now + later)
-    assert registry.get("aaaaaaaa", now).id == "aaaaaaaa"
+    assert registry.plan("aaaaaaaa", now).id == "aaaaaaaa"
     assert [each.id for each in registry.waiting(now)] == ["aaaaaaaa"]
     with pytest.raises(Exception, match="applied"):
-        registry.get("bbbbbbbb", now)
+        registry.plan("bbbbbbbb", now)
     registry.close()
 
 
@@ -470,7 +469,7 @@ def test_processes_that_write_at_once_give_no_id_twice(tmp_path: Path, is_lost: 
     os.mkdir(tmp_path / "locks")
     (tmp_path / "texts.sqlite").touch()  # as in a folder that is in use
     one, other = (
-        SqliteJournal(Database(StateFile(path), exclusion=FileLocks(str(tmp_path / "locks"))))
+        SqliteRecords(Database(StateFile(path), exclusion=FileLocks(str(tmp_path / "locks"))))
         for _ in range(2)
     )
     found: list[list[int]] = []

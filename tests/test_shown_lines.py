@@ -27,7 +27,7 @@ from copydesk.desk.backends.snapshots import (
     join,
 )
 from copydesk.desk.member import line_change
-from copydesk.desk.redis.stores import RedisSnapshots
+from copydesk.desk.redis.texts import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
@@ -275,7 +275,7 @@ def test_damaged_rows_are_not_known(tmp_path: Path) -> None:
     bases = SqliteSnapshots(database)
     bases.note_shown(Note("a", PATH, ShownLines("v", 9, ((0, 6),))))
     with database.writing() as db:
-        db.execute("UPDATE shown SET runs = '0-x 7'")
+        db.execute("UPDATE shown SET record = CAST('v 9 0-x 7' AS BLOB)")
     assert bases.shown("a", PATH, "v") is None
     bases.note_shown(Note("a", PATH, ShownLines("v", 9, ((2, 3),))))
     assert bases.shown("a", PATH, "v") == ShownLines("v", 9, ((2, 3),))

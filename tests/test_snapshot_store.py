@@ -20,7 +20,7 @@ from copydesk.desk.backends.snapshots import (
     SnapshotStore,
     SqliteSnapshots,
 )
-from copydesk.desk.redis.stores import RedisSnapshots
+from copydesk.desk.redis.texts import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -222,7 +222,7 @@ def test_the_time_to_find_a_text_does_not_grow_with_their_number(tmp_path: Path)
         assert bases.find(text("none").version, None, None) is None
     connection.exec_trace = None
     statements = {one for one in asked if one.startswith(("SELECT", "UPDATE", "INSERT", "DELETE"))}
-    assert len(statements) > 5
+    assert len(statements) >= 2
     for statement in statements:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", asked[statement]).fetchall()
         assert not [row[3] for row in plan if row[3].startswith("SCAN") and "LIMIT" not in row[3]]
@@ -252,9 +252,10 @@ def test_a_corrupt_text_is_ignored_and_mended(
     bases.keep(a, HERE)
     bases.keep(b, HERE)
     with closing(sqlite3.connect(tmp_path / "state" / "texts.sqlite")) as db:
-        found = db.execute("SELECT packed FROM content WHERE id = 1").fetchone()[0]
+        (found,) = db.execute("SELECT packed FROM texts WHERE digest = ?", (a.digest,)).fetchone()
         assert zlib.decompress(found) == a.data
-        db.execute("UPDATE content SET packed = ? WHERE id = 1", (corrupt(found),))
+        row = (corrupt(found), a.digest)
+        db.execute("UPDATE texts SET packed = ? WHERE digest = ?", row)
         db.commit()
     found = bases.find(a.version, None, None)
     assert found is None or found == a

@@ -247,7 +247,7 @@ def test_of_the_plans_of_two_members_each_knows_the_lines_of_its_own(room: Room)
         opened.call(member, "read_file", {"path": "a"})
         arguments = {"path": "a", "range": str(line), "content": f"{member}\n"}
         hunks.append(opened.call(member, "prepare_file_range_edit", arguments).fields["hunk_id"])
-    plans = tuple(opened.registry.get(str(hunk), 0) for hunk in hunks)
+    plans = tuple(opened.registry.plan(str(hunk), 0) for hunk in hunks)
     opened.desk._applying.write_all(plans, lambda plan: opened.member(plan.owner))
     assert room.read("a") == BASE.replace("line 2\n", "local\n").replace("line 9\n", "eve\n")
     assert unshown(room, "a") == [(8, 9)]
@@ -271,7 +271,7 @@ def test_what_a_member_knows_of_a_file_it_knows_where_it_is_moved(
 def test_a_plan_that_was_written_waits_no_longer(room: Room) -> None:
     """Somebody who wants it to wait has read it before it was written."""
     hunk, other = room.line("a", 2, "TWO\n"), room.line("a", 3, "THREE\n")
-    read = [room.opened.registry.get(one, 0) for one in (hunk, other)]
+    read = [room.opened.registry.plan(one, 0) for one in (hunk, other)]
     assert code(room.call(ONE, hunk_id=hunk)) == "ok"
     applying, until_ms = room.opened.desk._applying, read[1].expires_ms + 1
     with pytest.raises(HunkNotFound):
@@ -279,13 +279,13 @@ def test_a_plan_that_was_written_waits_no_longer(room: Room) -> None:
     assert room.waiting() == {other}
     assert applying.wait_until(read[1], until_ms).expires_ms == until_ms
     assert applying.wait_until(read[1], read[1].expires_ms, "t").transaction == "t"
-    kept = room.opened.registry.get(other, 0)
+    kept = room.opened.registry.plan(other, 0)
     assert (kept.expires_ms, kept.transaction) == (until_ms, "t")
     fields = {"path": "a", "range": "4", "content": "FOUR\n", "existing_hunk_id": other}
     room.plan("prepare_file_range_edit", **fields)
     with pytest.raises(ContentChanged):
         applying.wait_until(kept, until_ms + 1)
-    assert room.opened.registry.get(other, 0).request != kept.request
+    assert room.opened.registry.plan(other, 0).request != kept.request
 
 
 def test_a_plan_for_what_an_older_one_makes_is_written_with_it(room: Room) -> None:
@@ -832,9 +832,9 @@ def test_a_plan_made_anew_has_a_later_time_though_the_clock_stands(tmp_path: Pat
     with open_workspace(str(tmp_path), FAST, clock=lambda: 1_700_000_000_000) as opened:
         mine = {"path": "a", "range": "2", "content": "TWO\n"}
         hunk_id = outcome(opened, "prepare_file_range_edit", **mine)["hunk_id"]
-        first = opened.registry.get(hunk_id, 0)
+        first = opened.registry.plan(hunk_id, 0)
         outcome(opened, "prepare_file_range_edit", **mine, existing_hunk_id=hunk_id)
-        assert opened.registry.get(hunk_id, 0).created_ms > first.created_ms
+        assert opened.registry.plan(hunk_id, 0).created_ms > first.created_ms
 
 
 def test_too_many_open_files_is_a_refusal(room: Room) -> None:

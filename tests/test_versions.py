@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, State
+from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
-from copydesk.desk.backends.sqlite import SqliteJournal
-from copydesk.desk.redis.journal import RedisJournal
-from copydesk.desk.redis.stores import RedisSnapshots
+from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.redis.records import RedisRecords
+from copydesk.desk.redis.texts import RedisSnapshots
 from copydesk.edit.draft import compose, locate, of_parts
 from copydesk.edit.relocate import relocate
 from copydesk.edit.request import Place, RangeEdit
@@ -221,7 +221,7 @@ def test_a_text_is_found_where_it_was_seen(bases: Snapshots) -> None:
 def test_where_texts_were_seen_is_bounded(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("copydesk.desk.redis.stores.MOST_SEEN", 64)
+    monkeypatch.setattr("copydesk.desk.redis.texts.MOST_SEEN", 64)
     monkeypatch.setattr("copydesk.desk.backends.snapshots.MOST_SEEN", 64)
     text = Snapshot.of(b"one\n")
     on_server = RedisSnapshots(connections(request)()[0], 1 << 20)
@@ -248,18 +248,18 @@ def test_where_a_text_was_seen_goes_with_it() -> None:
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
     """All journals."""
-    made: Journal = SqliteJournal(Database())
+    made: Records = SqliteRecords(Database())
     if request.param == "sqlite":
-        made = SqliteJournal(Database(StateFile(str(tmp_path / "state.sqlite"))))
+        made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
     elif request.param == "redis":
-        made = RedisJournal(*connections(request)())
+        made = RedisRecords(*connections(request)())
     yield made
     made.close()
 
 
-def written(journal: Journal, links: str) -> None:
+def written(journal: Records, links: str) -> None:
     """Entries from `0>1 1>2 2>3! 3>4?`: `!` failed, `?` still open; `b:` for the other file."""
     for word in links.split():
         path, _, link = word.rpartition(":")
@@ -308,7 +308,7 @@ def written(journal: Journal, links: str) -> None:
         (">1 1>2", "1>2", "1>2"),
     ],
 )
-def test_a_chain(journal: Journal, links: str, asked: str, expected: str | None) -> None:
+def test_a_chain(journal: Records, links: str, asked: str, expected: str | None) -> None:
     written(journal, links)
     found = journal.chain(PATH, *asked.split(">"))
     spelled = None if found is None else " ".join(c.edits[0].new.decode() for c in found)
@@ -316,7 +316,7 @@ def test_a_chain(journal: Journal, links: str, asked: str, expected: str | None)
 
 
 @pytest.mark.slow
-def test_a_chain_is_bounded(journal: Journal) -> None:
+def test_a_chain_is_bounded(journal: Records) -> None:
     written(journal, " ".join(f"{i}>{i + 1}" for i in range(CHAIN_LENGTH + 1)))
     found = journal.chain(PATH, "1", str(CHAIN_LENGTH + 1))
     assert found is not None

@@ -210,10 +210,10 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
     with closing(shared_backend(root, config)) as backend:
         reads: dict[str, Callable[[], object]] = {
             "state": lambda: (
-                backend.registry.waiting(0),
-                backend.decisions.untold(""),
-                backend.tally.noted(),
-                backend.journal.entries(most=_MOST_EDITS),
+                backend.records.waiting(0),
+                backend.records.untold(""),
+                backend.records.noted(),
+                backend.records.entries(most=_MOST_EDITS),
             ),
         }
         try:

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.app.backends import (
     Backend,
-    NotifyingDecisions,
-    NotifyingRegistry,
     in_process,
     shared_backend,
     words_of_loss,
 )
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
-from copydesk.desk.backends.api import Journal
+from copydesk.desk.backends.api import Records
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.desk import FileDesk
@@ -234,9 +232,8 @@ class OpenWorkspace(Closing):
         """The base address of the review page if this process serves it."""
         self._listeners: list[Callable[[], None]] = []
         self._backend = backend
-        self.registry, self.decisions = backend.registry, backend.decisions
-        self.tally, self.journal = backend.tally, backend.journal
-        self.changes = backend.changes
+        records = self.registry = self.decisions = self.tally = self.journal = backend.records
+        self.changes = records.changes
         """Returns a value that differs once another process has changed plans or decided."""
         self.seen = backend.seen
         """Returns a value that differs once any process has recorded something."""
@@ -251,17 +248,17 @@ class OpenWorkspace(Closing):
 
         self._lasting: Backend | None = None
 
-        def lasting() -> Journal:
+        def lasting() -> Records:
             """A journal in the state folder, for records that must outlive this process."""
             with self._lock:
                 if self._lasting is None:
                     self._lasting = shared_backend(self.root, config)
-                return self._lasting.journal
+                return self._lasting.records
 
         foreign = ForeignWrites(
             self.files, self.journal, clock, encoding_of, None if shared else lasting
         )
-        registry = NotifyingRegistry(self.registry, self._notify)
+        records.notify = self._notify
         self.recovery = Recovery(self.files, self.lanes, self.journal)
         self.recovered: tuple[Settled, ...] = ()
         if shared:
@@ -273,17 +270,16 @@ class OpenWorkspace(Closing):
             return config.source not in FILES or trust.is_given(rule)
 
         checks = Checks(config.checks, Commands(self.root, may_run))
-        decisions = NotifyingDecisions(self.decisions, self._notify, backend.decided)
-        approving = Approving(decisions, self.journal, clock)
+        approving = Approving(records, records, clock)
         setting = Setting(
             files=self.files,
-            registry=registry,
+            registry=records,
             recovery=self.recovery,
-            journal=self.journal,
+            journal=records,
             bases=bases,
             turns=turns,
-            decisions=decisions,
-            tally=self.tally,
+            decisions=records,
+            tally=records,
             foreign=foreign,
             members=self.member,
             approving=approving,

@@ -332,7 +332,7 @@ class Applying:
             return plan
         with self.turn(plan):
             self.check_waits(plan)
-            until_ms = max(until_ms, self._set.registry.get(plan.id, self._set.clock()).expires_ms)
+            until_ms = max(until_ms, self._set.registry.plan(plan.id, self._set.clock()).expires_ms)
             plan = replace(plan, expires_ms=until_ms, transaction=transaction)
             self._set.registry.put(plan)
         return plan
@@ -384,7 +384,7 @@ class Applying:
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
         now_ms = self._set.clock()
-        found = self._set.registry.get(plan.id, now_ms)
+        found = self._set.registry.plan(plan.id, now_ms)
         if found is not plan and _as_it_waits(found, plan) != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named

@@ -23,9 +23,8 @@ from typing import Final, NamedTuple, TypeVar
 from copydesk.desk.backends.api import (
     REFUSING,
     Decision,
-    Decisions,
     Entry,
-    Journal,
+    Records,
     Version,
     encode,
 )
@@ -90,7 +89,7 @@ _OF_LATE_MS: Final = 60_000
 _PAGE: Final = 50
 
 
-def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
+def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
     """Withdraw an approval of outdated bytes, and notify owner and reviewers."""
     decisions.withdraw(approval)
     said = replace(
@@ -120,7 +119,7 @@ class Approving:
     minute before, so that an edit in parts is still one.
     """
 
-    def __init__(self, decisions: Decisions, journal: Journal, clock: Callable[[], int]) -> None:
+    def __init__(self, decisions: Records, journal: Records, clock: Callable[[], int]) -> None:
         self._decisions, self._journal, self._clock = decisions, journal, clock
 
     def check(

@@ -271,7 +271,7 @@ class FileDesk:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
         plan = self._drafting.own_plan(member, hunk_id, tool)
         with self._applying.turn(plan):
-            plan = self._set.registry.get(plan.id, self._set.clock())
+            plan = self._set.registry.plan(plan.id, self._set.clock())
             self._set.registry.end(plan.id, "discarded", self._set.clock())
         return plan
 
@@ -291,7 +291,7 @@ class FileDesk:
 
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown, on its base if that is stored, else on the current file."""
-        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
         real, *_ = (authorized(self._set.files, member, one, "read") for one in plan.request.paths)
         if plan.request.in_notes:
             return Planned(plan, self.notes.draft(member, plan.request))
@@ -432,7 +432,7 @@ class FileDesk:
     def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
         if hunk_id is None:
             return None
-        plan = self._set.registry.get(checked_id(hunk_id), now_ms)
+        plan = self._set.registry.plan(checked_id(hunk_id), now_ms)
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
         if (plan.tool, plan.toolset) != (tool, member.toolset):
@@ -442,7 +442,7 @@ class FileDesk:
     def _is_taken(self, hunk_id: str) -> bool:
         """Whether a plan has, or had, this id."""
         try:
-            self._set.registry.get(hunk_id, self._set.clock())
+            self._set.registry.plan(hunk_id, self._set.clock())
         except HunkNotFound as gone:
             return gone.reason != "unknown"
         return True

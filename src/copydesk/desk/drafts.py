@@ -16,7 +16,7 @@ from functools import reduce
 from threading import Lock
 from typing import TypeVar
 
-from copydesk.desk.backends.api import Decisions, Journal, PlanStats, Registry
+from copydesk.desk.backends.api import Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
@@ -86,13 +86,13 @@ class Setting:
     """
 
     files: Files
-    registry: Registry
+    registry: Records
     recovery: Recovery
-    journal: Journal
+    journal: Records
     bases: Snapshots
     turns: Turns
-    decisions: Decisions
-    tally: PlanStats
+    decisions: Records
+    tally: Records
     foreign: ForeignWrites
     members: Callable[[str, str], Member]
     approving: Approving
@@ -311,7 +311,7 @@ class Drafting:
 
     def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
         """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""
-        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
         if tool is not None and plan.toolset != member.toolset:

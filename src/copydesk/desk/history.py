@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, State, linked
+from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State, linked
 from copydesk.desk.drafts import Drafting, Setting
 from copydesk.desk.member import (
     Member,
@@ -142,7 +142,7 @@ def _seen(member: Member, entry: Entry) -> dict[str, Any]:
     return {"file": tuple(one for one in entry.file if one is not entry.moved), "diff": b""}
 
 
-def taken_back_by(journal: Journal, edit_id: int) -> int:
+def taken_back_by(journal: Records, edit_id: int) -> int:
     """The newest edit that undid another and is still in effect; 0 if there is none."""
     by: dict[int, tuple[int, ...]] = {}
     left = [edit_id]
@@ -158,7 +158,7 @@ def taken_back_by(journal: Journal, edit_id: int) -> int:
 
 
 def entries(
-    journal: Journal, path: RelPath | None = None, by: str | None = None, before: int | None = None
+    journal: Records, path: RelPath | None = None, by: str | None = None, before: int | None = None
 ) -> Iterator[Entry]:
     """Yield all entries of the journal, newest first, fetched as needed."""
     while page := journal.entries(path, by, PAGE, before):
@@ -182,7 +182,7 @@ class Location:
     gone: int = 0
 
 
-def located(journal: Journal, entry: Entry) -> Location:
+def located(journal: Records, entry: Entry) -> Location:
     """Find the file of an edit, following later moves; not another file with its old name."""
     path, last = entry.path, entry.edit_id
     gone = entry.edit_id if not entry.after else 0
@@ -209,7 +209,7 @@ def located(journal: Journal, entry: Entry) -> Location:
     return Location(path, tuple(writes), tuple(moves), gone)
 
 
-def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
+def _since(journal: Records, path: RelPath, edit_id: int) -> list[Entry]:
     """The entries of a path that are newer than an id, oldest first."""
     found: list[Entry] = []
     for one in islice(entries(journal, path), CHAIN_LENGTH):
@@ -221,7 +221,7 @@ def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
 
 
 def between(
-    journal: Journal, entry: Entry, now_digest: str, since: Location | None = None
+    journal: Records, entry: Entry, now_digest: str, since: Location | None = None
 ) -> tuple[Entry, ...] | None:
     """The writes from the edit's text to another, oldest first; None as in `Journal.chain`."""
     writes = (since or located(journal, entry)).writes
@@ -241,7 +241,7 @@ def without_removals(writes: tuple[Entry, ...]) -> tuple[Entry, ...]:
     return tuple(left)
 
 
-def taken_back_in(journal: Journal, writes: tuple[Entry, ...]) -> dict[int, int]:
+def taken_back_in(journal: Records, writes: tuple[Entry, ...]) -> dict[int, int]:
     """Map each write that a later one undid to that one, by index; undoing an undo redoes."""
     last: dict[int, int] = {}
     found: dict[int, int] = {}
@@ -253,7 +253,7 @@ def taken_back_in(journal: Journal, writes: tuple[Entry, ...]) -> dict[int, int]
     return found
 
 
-def _first_of(journal: Journal, entry: Entry) -> int:
+def _first_of(journal: Records, entry: Entry) -> int:
     """The edit at the start of the chain of undos that ends with this one."""
     at: Entry | None = entry
     first = entry.edit_id

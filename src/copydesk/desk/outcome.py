@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
-from copydesk.desk.backends.api import Entry, Journal
+from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.member import Member
 from copydesk.edit.draft import ContextMatch, Draft, Plan
@@ -55,10 +55,10 @@ class ForeignWrites:
     def __init__(
         self,
         files: Files,
-        journal: Journal,
+        journal: Records,
         clock: Callable[[], int],
         named: Named,
-        lasting: Callable[[], Journal] | None = None,
+        lasting: Callable[[], Records] | None = None,
     ) -> None:
         self._files, self._journal, self._lasting = files, journal, lasting
         self._clock, self._named = clock, named
@@ -127,7 +127,7 @@ class ForeignWrites:
         return tuple(found)
 
 
-def _recorded(journal: Journal, entry: Entry) -> int:
+def _recorded(journal: Records, entry: Entry) -> int:
     edit_id = journal.open(entry)
     journal.close_all([edit_id], "done")
     return edit_id

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from threading import local
 
-from copydesk.desk.backends.api import Entry, Journal, State
+from copydesk.desk.backends.api import Entry, Records, State
 from copydesk.desk.steps import Found, step_of
 from copydesk.errors import Busy, Failed, Refusal
 from copydesk.store.files import Files
@@ -61,7 +61,7 @@ class Settled:
 class Recovery:
     """Settles the open entries of one workspace."""
 
-    def __init__(self, files: Files, lanes: Lanes, journal: Journal) -> None:
+    def __init__(self, files: Files, lanes: Lanes, journal: Records) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
 
     def run(self) -> tuple[Settled, ...]:
@@ -221,7 +221,7 @@ class _Found(local):
 class Turns:
     """File locks that first recover any transaction a dead process left open."""
 
-    def __init__(self, files: Files, lanes: Lanes, journal: Journal, recovery: Recovery) -> None:
+    def __init__(self, files: Files, lanes: Lanes, journal: Records, recovery: Recovery) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
         self._recovery = recovery
         self._found = _Found()

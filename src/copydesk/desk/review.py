@@ -620,7 +620,7 @@ class Review:
 
     def _is_written(self, decision: Decision) -> bool:
         try:
-            self._set.registry.get(decision.plan[0], self._set.clock())
+            self._set.registry.plan(decision.plan[0], self._set.clock())
         except HunkNotFound as ended:
             return ended.reason == "applied"
         return False
@@ -634,7 +634,7 @@ class Review:
         return self._set.members(plan.owner, plan.toolset)
 
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
-        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
         for one in plan.request.paths:
             authorized(self._set.files, reviewer, one, "read")
         if operation == "write":

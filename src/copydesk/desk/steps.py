@@ -16,7 +16,7 @@ from functools import reduce
 from itertools import zip_longest
 from typing import ClassVar, Literal
 
-from copydesk.desk.backends.api import Entry, Journal, Kind, Version
+from copydesk.desk.backends.api import Entry, Kind, Records, Version
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval
@@ -111,7 +111,7 @@ class Bench:
     """
 
     files: Files
-    journal: Journal
+    journal: Records
     held: ExitStack
     now_ms: int
     group: str
@@ -192,7 +192,7 @@ class Step(ABC):
         return "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
         """Tell what became of the file that the entries wrote, oldest first; it is at `at` now.
 
         `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
@@ -213,7 +213,7 @@ class Step(ABC):
         return cls.look_closer(files, journal, Found(entries, "unknown", stamp, digest))
 
     @classmethod
-    def look_closer(cls, files: Files, journal: Journal, found: Found) -> Found:
+    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
         """Tell more of a file that is neither as before nor as after."""
         return found
 
@@ -291,7 +291,7 @@ class Edit(Step):
         return change.pieces(memoryview(base.data))
 
     @classmethod
-    def look_closer(cls, files: Files, journal: Journal, found: Found) -> Found:
+    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
         """A write in place that was interrupted, within a minute of its entry, gets its bytes back.
 
         That of another program is told: who wrote what cannot be said.
@@ -400,7 +400,7 @@ class Chmod(Step):
         return (replace(entry, before=digest, after=digest, file=(change,)),)
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
         (entry,) = entries
         change = entry.mode_changed
         assert change is not None, "it is of a change of mode"
@@ -460,7 +460,7 @@ class Move(Step):
         return (replace(source, file=(gone,)), target)
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
         """Tell which end the file is at; `stamp` and `digest` are of the new end."""
         source, target = entries
         inode = source.moved.inode if source.moved else (0, 0)
@@ -525,7 +525,7 @@ class InStore(Step):
         return "not written" if is_known else "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Journal, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
         return Found(entries, "unknown")
 
     @classmethod

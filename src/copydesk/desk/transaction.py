@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Generic, NoReturn, TypeVar
 
-from copydesk.desk.backends.api import Entry, Journal, State, Tied
+from copydesk.desk.backends.api import Entry, Records, State, Tied
 from copydesk.desk.checks import Approving, Checks, Edited
 from copydesk.desk.member import authorized
 from copydesk.desk.outcome import Revision
@@ -92,7 +92,7 @@ class Writer:
         self,
         files: Files,
         turns: Turns,
-        journal: Journal,
+        journal: Records,
         recovery: Recovery,
         clock: Callable[[], int],
         named: Named,

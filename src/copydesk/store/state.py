@@ -111,7 +111,8 @@ class Soon(Closing):
             self.now()
 
 
-Pair = tuple[int, int]
+Looks = tuple[tuple[int, int] | None, tuple[int, int, int, int] | None]
+"""Device and inode of a file; those of its log, with its size and time (ns); None if gone."""
 
 _OPERATION = "use the state folder"
 
@@ -238,20 +239,24 @@ class StateFile:
 
     def identity(self) -> tuple[int, int] | None:
         """Device and inode of the path; None if it does not exist."""
-        return _identity(self.path)
+        return self.look()[0]
 
-    def log_identity(self) -> tuple[int, int] | None:
-        """Device and inode of the write-ahead log; None if it does not exist."""
-        return _identity(self._log)
-
-    def identities(self) -> tuple[Pair | None, Pair | None, Pair | None]:
-        """The identities of the file and of its log, and size and time (ns) of the log."""
+    def look(self) -> Looks:
+        """What is now at the paths of the file and of its log; raises StateFailed."""
         try:
-            file, log = os.lstat(self.path), os.lstat(self._log)
-        except OSError:
-            return self.identity(), self.log_identity(), None
+            file = os.lstat(self.path)
+        except OSError as error:
+            if error.errno in _FAULTS:  # it is there: to begin another one would lose its log
+                raise _failed(self.path, error) from None
+            return None, None
+        try:
+            log = os.lstat(self._log)
+        except OSError as error:
+            if error.errno in _FAULTS:
+                raise _failed(self._log, error) from None
+            return (file.st_dev, file.st_ino), None
         written = log.st_size, log.st_mtime_ns
-        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino), written
+        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino, *written)
 
     def log_holds(self, frames: int) -> bool:
         """Whether the log has so many frames, some spread over it with the salt of its header.
@@ -338,16 +343,6 @@ def _set_aside(path: str) -> str:
     except OSError as error:
         raise _failed(path, error) from None
     return aside
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError as error:
-        if error.errno in _FAULTS:  # the file is there: to begin another one would lose its log
-            raise _failed(path, error) from None
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _make(path: Path) -> None:

@@ -155,7 +155,7 @@ class Reviewer:
 
     def waits(self, hunk_id: str) -> bool:
         try:
-            self._opened.registry.get(checked_id(hunk_id), self._opened.clock())
+            self._opened.registry.plan(checked_id(hunk_id), self._opened.clock())
         except Refusal:
             return False
         return True

@@ -1,4 +1,4 @@
-"""The stores of a workspace as protocols (plans, decisions, the journal), and their records.
+"""What a workspace records (plans, decisions, statistics, the journal), and how it is stored.
 
 A plan ends once. Each version of it is decided on once, and an approval is for the bytes that were
 shown. A journal entry is stored before the file is touched; entries open after a crash are
@@ -14,13 +14,13 @@ wrong one and do not count.
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from itertools import accumulate, islice, pairwise
 from operator import attrgetter
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgpack
 
@@ -44,7 +44,6 @@ from copydesk.edit.request import (
     StringEdit,
 )
 from copydesk.errors import Cancelled, Failed, Refusal
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
 from copydesk.store.state import Soon
 from copydesk.text.change import ChangeSet, Edit
@@ -54,11 +53,12 @@ if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
 
-SCHEMA = 5
+SCHEMA = 6
 """The schema number of everything stored, in SQLite and on Redis.
 
 Adding a field that older builds may ignore needs no new number; anything else that they would
 misread does. 4: the journal keeps what each edit is for. 5: plans and journal are in one file.
+6: plans that ended have a table of their own; a text has one row.
 """
 
 _SMALL = 4_096
@@ -171,10 +171,9 @@ def decode(data: bytes) -> Any:
 
 
 _plans: dict[bytes, Plan] = {}
-"""Recently used plans, by their bytes."""
+"""Plans by their bytes, as long as there are few: who prepares one applies it soon."""
 
-_plans_lock = held_at_fork(Lock())
-_PLANS, _PLAN_BYTES = 1_024, 1 << 14
+_PLANS, _PLAN_BYTES = 256, 1 << 14
 """The most plans kept decoded, and the most bytes of each."""
 
 
@@ -183,11 +182,6 @@ def encode_plan(plan: Plan) -> bytes:
     data = encode(plan)
     _keep_plan(data, plan)
     return data
-
-
-def known_plan(data: bytes) -> Plan | None:
-    """The plan that was recently encoded to or decoded from these bytes."""
-    return _plans.get(data)
 
 
 def decode_plan(data: bytes) -> Plan:
@@ -199,13 +193,20 @@ def decode_plan(data: bytes) -> Plan:
     return plan
 
 
+def known_plans(records: Iterable[bytes]) -> tuple[Plan, ...]:
+    """Decode those plans that this build knows all of."""
+    found: list[Plan] = []
+    for data in records:
+        with suppress(UnknownRecord):
+            found.append(decode_plan(data))
+    return tuple(found)
+
+
 def _keep_plan(data: bytes, plan: Plan) -> None:
-    if len(data) > _PLAN_BYTES:
-        return
-    with _plans_lock:
+    if len(_plans) >= _PLANS:
+        _plans.clear()
+    if len(data) <= _PLAN_BYTES:
         _plans[data] = plan
-        if len(_plans) > _PLANS:
-            del _plans[next(iter(_plans))]
 
 
 def compress(data: bytes) -> bytes:
@@ -280,6 +281,9 @@ _SHARE = 4
 
 _LONGEST = 8
 """Between two days of use, at most this fraction (1/8) of the days that edits are kept counts."""
+
+REMEMBERED_MS = 24 * 3_600_000
+"""How long it is recorded how a plan ended."""
 
 PLANS_KEPT = 1_000
 """How many plans, and decisions on them, are kept whatever the clock says."""
@@ -417,112 +421,6 @@ class Entry:
         return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
 
 
-class Journal(Protocol):
-    """The entries of one workspace, in order of their ids. No id is given twice."""
-
-    def open(self, entry: Entry) -> int:
-        """Record an intended or finished write durably; return its id."""
-        ...
-
-    def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
-        """Record several intended writes durably, all or none; return their ids.
-
-        The `plans` that are written are tied to their entries, so that they end with them. Raises
-        HunkNotFound if one has ended, was prepared anew, or is being written already, and
-        TargetMoved if it was decided on in another way meanwhile.
-        """
-        ...
-
-    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record again entries that the journal lost, without checking leases."""
-        ...
-
-    def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """Durably record all old bytes before a write in place; TargetMoved, Failed forbid it."""
-
-    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        """Record, in the background, the whole diff of an entry opened with only its start."""
-
-    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Durably record the inverse of a notes write."""
-
-    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        """Record how writes ended, and with them the plans tied to them, before their locks go.
-
-        A power cut may take it back: then recovery finds it out.
-        """
-
-    def entries(
-        self,
-        path: RelPath | None = None,
-        member: str | None = None,
-        most: int = 50,
-        before: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """The last entries (`before` an id) of a file or below a directory, newest first."""
-        ...
-
-    def get(self, edit_id: int) -> Entry | None:
-        """One entry."""
-        ...
-
-    def chain(
-        self, path: RelPath, base_digest: str, now_digest: str
-    ) -> tuple[ChangeSet, ...] | None:
-        """Inverses of the writes between two texts, oldest first; None for a gap, or too many."""
-        ...
-
-    def of_hunk(self, hunk_id: str) -> Entry | None:
-        """The newest entry that was written for a plan."""
-        ...
-
-    def next_of(self, entry: Entry) -> Entry | None:
-        """The next entry of the same path."""
-        ...
-
-    def of_group(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group, oldest first."""
-        ...
-
-    def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
-        """The open entries at the paths; who has a lock of theirs knows that their writer died."""
-        ...
-
-    def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        """The entries that undo the edit and have not failed, oldest first."""
-        ...
-
-    def in_doubt(self) -> tuple[Entry, ...]:
-        """The open entries, oldest first."""
-        ...
-
-    def whole_of(self, edit_id: int) -> bytes | None:
-        """All old bytes of a file that was written in place, while the entry is open."""
-        ...
-
-    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
-        """Drop a share of the entries beyond `keep_days` of use, or the size; return how many.
-
-        `now_ms` is recorded as a day of use; this module's head says how days count.
-        """
-        ...
-
-    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
-        """The journal's size, and the share that `prune` will drop."""
-        ...
-
-    def why_missing(self, edit_id: int) -> Missing:
-        """Why there is no entry with this id."""
-        ...
-
-    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
-        """Runs [first, last] of recent ids whose entries were lost or cannot be read."""
-        ...
-
-    def close(self) -> None:
-        """Release the journal's resources."""
-
-
 def minutes_since_2020(time_ms: int) -> int:
     """Where ids begin if others were given before: few see an edit a minute for years."""
     return (time_ms // 1_000 - 1_577_836_800) // 60
@@ -532,25 +430,6 @@ CHAIN_LENGTH = 1_000
 """The most entries of a path that are searched for a chain."""
 
 T = TypeVar("T")
-
-
-class LateDiffs(Soon):
-    """Diffs of entries that are made and recorded soon after the answer, in order."""
-
-    def record(self, make: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
-        """Make a diff and record it soon; if that is refused, the recorded start remains."""
-
-        def work() -> None:
-            made = compress(make())
-            with suppress(Failed):
-                write(made)
-
-        self.do(work)
-
-    def close(self) -> None:
-        """End the thread and record the rest."""
-        super().close()
-        self.now()
 
 
 def linked(
@@ -570,35 +449,6 @@ def linked(
         elif found and state == "done":
             return None  # another program wrote in between
     return None
-
-
-class Registry(Protocol):
-    """Plans by id. All methods are thread-safe."""
-
-    def add(self, plan: Plan) -> bool:
-        """Store a new plan; False if its id is taken."""
-        ...
-
-    def put(self, plan: Plan) -> None:
-        """Replace the pending plan with the same id; raises HunkNotFound as `get` does."""
-
-    def get(self, hunk_id: str, now_ms: int) -> Plan:
-        """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
-        ...
-
-    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        """End the plan with an outcome; the caller holds the lock of its file."""
-
-    def reopen(self, plan: Plan) -> bool:
-        """Make an applied and undone plan pending again; False if it does not match."""
-        ...
-
-    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that have not ended or expired, oldest first."""
-        ...
-
-    def close(self) -> None:
-        """Release the registry's resources."""
 
 
 Verdict = Literal[
@@ -640,42 +490,6 @@ class Decision:
     told: bool = False
 
 
-class Decisions(Protocol):
-    """Decisions by plan. All methods are thread-safe."""
-
-    def take(self, decision: Decision) -> Decision:
-        """Store the decision unless there is one; return the stored one."""
-        ...
-
-    def of(self, plan: Version) -> Decision | None:
-        """The decision on a plan, if there is one."""
-        ...
-
-    def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
-        """The decisions on those of the plans that have one."""
-        ...
-
-    def withdraw(self, decision: Decision) -> None:
-        """Delete only this decision, so that the plan has to be shown again."""
-
-    def untold(self, owner: str) -> tuple[Decision, ...]:
-        """Decisions not yet reported to the member, oldest first."""
-        ...
-
-    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        """The comments on all plans with an id, and their lapsed approvals."""
-        ...
-
-    def tell(self, decision: Decision) -> None:
-        """Mark as reported to the owner."""
-
-    def forget(self, before_ms: int) -> None:
-        """Drop older decisions, unless their plan was pending until then."""
-
-    def close(self) -> None:
-        """Release all resources."""
-
-
 OutcomeKind = Literal["fuzz", "rejected"]
 """`fuzz`: written at its new place; `rejected`: refused because of the file, or by a person."""
 
@@ -696,20 +510,211 @@ class PlanOutcome:
     how: OutcomeKind
 
 
-class PlanStats(Protocol):
-    """The plan statistics of one workspace. All methods are thread-safe."""
-
-    def note(self, fared: PlanOutcome) -> None:
-        """Record it."""
-
-    def noted(self) -> tuple[PlanOutcome, ...]:
-        """The last ones, at most `MOST`, newest first."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources."""
-
-
 def counts(refusal: Refusal) -> bool:
     """Whether a refusal is due to the current file."""
     return refusal.code not in _ANOTHERS and not isinstance(refusal, Cancelled)
+
+
+class Records(ABC):
+    """All that a workspace records: plans, decisions, statistics and the journal. Thread-safe.
+
+    `notify` is called after each change of plans and decisions by this process.
+    """
+
+    def __init__(self) -> None:
+        self.notify: Callable[[], None] = lambda: None
+        self._late = Soon()
+
+    # Plans, by id
+
+    @abstractmethod
+    def add(self, plan: Plan) -> bool:
+        """Store a new plan; False if its id is taken."""
+
+    @abstractmethod
+    def put(self, plan: Plan) -> None:
+        """Replace the pending plan with the same id; raises HunkNotFound as `plan` does."""
+
+    @abstractmethod
+    def plan(self, hunk_id: str, now_ms: int) -> Plan:
+        """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
+
+    @abstractmethod
+    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
+        """End the plan with an outcome; the caller holds the lock of its file."""
+
+    @abstractmethod
+    def reopen(self, plan: Plan) -> bool:
+        """Make an applied and undone plan pending again; False if it does not match."""
+
+    @abstractmethod
+    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
+        """All plans that have not ended or expired, oldest first, that this build knows all of."""
+
+    # Decisions on plans
+
+    @abstractmethod
+    def take(self, decision: Decision) -> Decision:
+        """Store the decision unless there is one; return the stored one."""
+
+    @abstractmethod
+    def of(self, plan: Version) -> Decision | None:
+        """The decision on a plan, if there is one."""
+
+    @abstractmethod
+    def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
+        """The decisions on those of the plans that have one."""
+
+    @abstractmethod
+    def withdraw(self, decision: Decision) -> None:
+        """Delete only this decision, so that the plan has to be shown again."""
+
+    @abstractmethod
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """Decisions not yet reported to the member, oldest first."""
+
+    @abstractmethod
+    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
+        """The comments on all plans with an id, and their lapsed approvals."""
+
+    @abstractmethod
+    def tell(self, decision: Decision) -> None:
+        """Mark as reported to the owner."""
+
+    @abstractmethod
+    def forget(self, before_ms: int) -> None:
+        """Drop older decisions, unless their plan was pending until then."""
+
+    # Statistics of plans
+
+    @abstractmethod
+    def note(self, fared: PlanOutcome) -> None:
+        """Record it, if possible: it never fails the call."""
+
+    @abstractmethod
+    def noted(self) -> tuple[PlanOutcome, ...]:
+        """The last ones, at most `MOST`, newest first."""
+
+    # The journal: entries in order of their ids, none of which is given twice
+
+    def open(self, entry: Entry) -> int:
+        """Record an intended or finished write durably; return its id."""
+        return self.open_all((entry,))[0]
+
+    @abstractmethod
+    def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
+        """Record several intended writes durably, all or none; return their ids.
+
+        The `plans` that are written are tied to their entries, so that they end with them. Raises
+        HunkNotFound if one has ended, was prepared anew, or is being written already, and
+        TargetMoved if it was decided on in another way meanwhile.
+        """
+
+    @abstractmethod
+    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Record again entries that the journal lost, without checking leases."""
+
+    @abstractmethod
+    def keep_whole(self, edit_id: int, old: bytes) -> None:
+        """Durably record all old bytes before a write in place; TargetMoved, Failed forbid it."""
+
+    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        """Soon record the whole diff of an entry opened with only its start, if possible."""
+        replace = self._amending(edit_id)
+
+        def work() -> None:
+            made = compress(diff())
+            with suppress(Failed):
+                replace(made)
+
+        self._late.do(work)
+
+    @abstractmethod
+    def _amending(self, edit_id: int) -> Callable[[bytes], object]:
+        """What replaces the diff of an entry, as it is known now."""
+
+    @abstractmethod
+    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
+        """Durably record the inverse of a notes write, replacing the previous one."""
+
+    @abstractmethod
+    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
+        """Record how writes ended, and with them the plans tied to them, before their locks go.
+
+        A power cut may take it back: then recovery finds it out.
+        """
+
+    @abstractmethod
+    def entries(
+        self,
+        path: RelPath | None = None,
+        member: str | None = None,
+        most: int = 50,
+        before: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """The last entries (`before` an id) of a file or below a directory, newest first."""
+
+    @abstractmethod
+    def get(self, edit_id: int) -> Entry | None:
+        """One entry."""
+
+    @abstractmethod
+    def chain(
+        self, path: RelPath, base_digest: str, now_digest: str
+    ) -> tuple[ChangeSet, ...] | None:
+        """Inverses of the writes between two texts, oldest first; None for a gap, or too many."""
+
+    @abstractmethod
+    def of_hunk(self, hunk_id: str) -> Entry | None:
+        """The newest entry that was written for a plan."""
+
+    @abstractmethod
+    def next_of(self, entry: Entry) -> Entry | None:
+        """The next entry of the same path."""
+
+    @abstractmethod
+    def of_group(self, group: str) -> tuple[Entry, ...]:
+        """The entries of a group, oldest first."""
+
+    @abstractmethod
+    def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
+        """The open entries at the paths; who has a lock of theirs knows that their writer died."""
+
+    @abstractmethod
+    def undone_by(self, edit_id: int) -> tuple[int, ...]:
+        """The entries that undo the edit and have not failed, oldest first."""
+
+    @abstractmethod
+    def in_doubt(self) -> tuple[Entry, ...]:
+        """The open entries, oldest first."""
+
+    @abstractmethod
+    def whole_of(self, edit_id: int) -> bytes | None:
+        """All old bytes of a file that was written in place, while the entry is open."""
+
+    @abstractmethod
+    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
+        """Drop a share of the entries beyond `keep_days` of use, or the size; return how many.
+
+        `now_ms` is recorded as a day of use; this module's head says how days count.
+        """
+
+    @abstractmethod
+    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+        """The journal's size, and the share that `prune` will drop."""
+
+    @abstractmethod
+    def why_missing(self, edit_id: int) -> Missing:
+        """Why there is no entry with this id."""
+
+    @abstractmethod
+    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+        """Runs [first, last] of recent ids whose entries were lost or cannot be read."""
+
+    @abstractmethod
+    def changes(self) -> object:
+        """A value that differs after each change of plans and decisions by any process."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Record what is left to be, and release all resources."""

@@ -12,11 +12,11 @@ way to wait for another writer sleeps up to a tenth of a second at a time; ours 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from threading import Event, RLock, local
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import apsw
 
@@ -24,7 +24,7 @@ from copydesk.desk.backends.api import SCHEMA, RecordError, UnknownRecord
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
 from copydesk.store.locks import DATABASE, Exclusion, NoExclusion, held_at_fork
 from copydesk.store.protocol import Deadline
-from copydesk.store.state import StateFile
+from copydesk.store.state import Looks, StateFile
 
 BUSY_SECONDS = 5.0
 """How long a transaction waits for those of other processes."""
@@ -53,71 +53,47 @@ _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT"
 """Errors after which the connection is still usable."""
 
 _OPENING = f"{DATABASE}opening"
+_HAS_LOG = b"\2\2"
+"""The versions of its format in the header of a file with a log, from byte 18 on."""
+
+_opening = held_at_fork(RLock())
+"""Held while a file is opened: who makes one removes the log of another one that was there."""
+
 _MOVED = "it was deleted or replaced during this call"
 
+T = TypeVar("T")
 Value = str | int | float | bytes | None
 
 
 class Cursor(Protocol):
-    """The result rows of a statement."""
+    """The rows of a statement; `get` is the only row, its value if that has just one, or None."""
 
-    def fetchone(self) -> Any:
-        """The next row; None if there is none."""
-        ...
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """The remaining rows."""
-        ...
+    fetchone: Callable[[], Any]
+    fetchall: Callable[[], list[tuple[Any, ...]]]
+    close: Callable[[], None]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 
     @property
-    def get(self) -> Any:
-        """The only row, or its value if it has just one; None if there is none."""
-        ...
-
-    def close(self) -> None:
-        """End the statement."""
+    def get(self) -> Any: ...
 
 
 class Connection(Protocol):
-    """The part of `apsw.Connection` that is used; its own types need Python 3.12."""
+    """The part of `apsw.Connection` that is used; its own types need Python 3.12.
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        ...
+    `changes` counts the rows that the last writing statement changed, `total_changes` those of all.
+    """
 
-    def execute(self, statement: str, values: Sequence[Value] = (), /) -> Cursor:
-        """Run a statement, up to its first row."""
-        ...
+    in_transaction: bool
+    execute: Callable[..., Cursor]
+    executemany: Callable[..., Cursor]
+    changes: Callable[[], int]
+    total_changes: Callable[[], int]
+    last_insert_rowid: Callable[[], int]
+    config: Callable[[int, bool], object]
+    serialize: Callable[[str], bytes]
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Value]], /) -> Cursor:
-        """Run a statement once for each row of values."""
-        ...
-
-    def changes(self) -> int:
-        """How many rows the last writing statement changed."""
-        ...
-
-    def total_changes(self) -> int:
-        """How many rows all statements of this connection changed."""
-        ...
-
-    def last_insert_rowid(self) -> int:
-        """The id of the row inserted last."""
-        ...
-
-    def config(self, option: int, value: bool, /) -> object:
-        """Set an option of the connection."""
-        ...
-
-    def serialize(self, name: str) -> bytes:
-        """The bytes of a database as those of its file."""
-        ...
-
-    def close(self) -> None:
-        """Close it."""
+    def close(self) -> object: ...
 
 
 class _Used(local):
@@ -150,79 +126,48 @@ class Database:
     ) -> None:
         self._file = file
         self.path = file.path if file else _IN_MEMORY
-        self._unflushed = "NORMAL" if synchronous == "FULL" else "OFF"
-        self._synchronous, self._patience = synchronous, patience
+        self._is_flushed, self._patience = synchronous == "FULL", patience
         self._on_loss, self._most_bytes = on_loss, most_bytes
         self._lock = held_at_fork(RLock())
         self._exclusion = exclusion or NoExclusion()
         self._inside = False
         self._connection: Connection | None = None
-        self._identity: tuple[int, int] | None = None
-        self._log: tuple[int, int] | None = None
-        self._written: tuple[int, int] | None = None
-        self._level = ""
+        self._known: Looks = (None, None)
         self._count = 0
         self._used = _Used()
         self._schema = ""
-        self._on_new: list[Callable[[], None]] = []
-        self._begin: list[Callable[[Connection, bool], None]] = []
+        self._on_new: Callable[[], None] = lambda: None
+        self._begin: Callable[[Connection, bool], object] = lambda new, is_used: None
 
     def define(
         self,
         schema: str,
-        on_new: Callable[[], None] | None = None,
-        begin: Callable[[Connection, bool], None] | None = None,
+        on_new: Callable[[], None] = lambda: None,
+        begin: Callable[[Connection, bool], object] = lambda new, is_used: None,
     ) -> None:
         """Set the statements of the tables, before first use; `on_new` is called for another file.
 
         `begin` is called with a new file whose tables were made, and whether there was one before.
         """
-        self._schema = schema
-        if on_new is not None:
-            self._on_new.append(on_new)
-        if begin is not None:
-            self._begin.append(begin)
+        self._schema, self._on_new, self._begin = schema, on_new, begin
 
     @contextmanager
     def writing(self, *, flushed: bool = False) -> Generator[Connection]:
         """Run a writing transaction; commit at the end, roll back on an exception."""
-        with self._lock:
-            outer = self._inside
-            try:
-                connection = self._connected()
-                self._inside = True
-                try:
-                    level = self._synchronous if flushed else self._unflushed
-                    if level != self._level:
-                        connection.execute(f"PRAGMA synchronous = {level}")
-                        self._level = level
-                    connection.execute("BEGIN IMMEDIATE")
-                    self._used.file = self._count
-                    yield connection
-                    connection.execute("COMMIT")
-                    if self._file:
-                        path, _, self._written = self._file.identities()
-                        if path != self._identity:
-                            raise StateFailed(_OPERATION, _MOVED, self.path)
-                except BaseException:
-                    if connection.in_transaction:  # SQLite may have rolled back on its own
-                        connection.execute("ROLLBACK")
-                    raise
-            except (apsw.Error, UnicodeDecodeError) as error:
-                raise self._refused(error, inside=outer) from error
-            finally:
-                self._inside = outer
-
-    def change(self, statement: str, values: Sequence[Value]) -> int:
-        """Run one statement as a transaction; return how many rows it changed."""
-        with self.writing() as connection:
-            connection.execute(statement, values).fetchall()
-            return connection.changes()
-
-    def rows(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a reading statement."""
         with self.reading() as connection:
-            return connection.execute(statement, values).fetchall()
+            try:
+                if flushed and self._is_flushed:
+                    connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("BEGIN IMMEDIATE")
+                self._used.file = self._count
+                yield connection
+                connection.execute("COMMIT")
+                self._look_after(connection)
+            finally:
+                if connection.in_transaction:  # SQLite may have rolled back on its own
+                    connection.execute("ROLLBACK")
+                if flushed and self._is_flushed:
+                    connection.execute("PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -238,11 +183,28 @@ class Database:
             finally:
                 self._inside = outer
 
-    @contextmanager
-    def decoding(self) -> Generator[None, None, None]:
-        """Turn errors of decoding records inside into StateFailed or StateDamaged."""
+    def rows(
+        self, statement: str, values: Sequence[Value] | Mapping[str, Value] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows of a reading statement."""
+        with self._lock:
+            try:
+                return self._connected().execute(statement, values).fetchall()
+            except (apsw.Error, UnicodeDecodeError) as error:
+                raise self._refused(error, inside=self._inside) from error
+
+    def change(self, statement: str, values: Sequence[Value] = ()) -> int:
+        """Run one statement as a transaction, unflushed; return how many rows it changed."""
+        with self._lock:
+            self.rows(statement, values)
+            connection = cast(Connection, self._connection)
+            self._look_after(connection)
+            return connection.changes()
+
+    def decoded(self, decode: Callable[[Any], T], data: Any) -> T:
+        """Decode records; its errors become StateFailed or StateDamaged."""
         try:
-            yield
+            return decode(data)
         except UnknownRecord as error:
             raise StateFailed(_OPERATION, f"{error}; use that version", self.path) from error
         except RecordError as error:
@@ -260,7 +222,7 @@ class Database:
             return None
         with suppress(StateFailed), self.reading() as connection:
             others = connection.execute("PRAGMA data_version").get
-            return self._identity, self._count, connection.total_changes(), others
+            return self._known[0], self._count, connection.total_changes(), others
         return None
 
     def check_schema(self) -> None:
@@ -301,7 +263,7 @@ class Database:
             self._let_go()
             if self._file is not None:
                 self._file.discard()
-                self._identity = None
+                self._known = None, None
                 self._begin_anew("damaged")
 
     def close(self) -> None:
@@ -327,11 +289,21 @@ class Database:
         file = self._file
         if file is None or self._connection is None:
             return True
-        *paths, written = file.identities()
-        is_new = paths == [self._identity, self._log] and written != self._written
-        if is_new and file.log_holds(self._frames()[0]):  # another process of ours wrote to it
-            self._written = written
-        return (*paths, written) == (self._identity, self._log, self._written)
+        found = file.look()
+        if found != self._known:
+            if not _are_same(found, self._known) or not file.log_holds(self._frames()[0]):
+                return False
+            self._known = found  # another process of ours wrote to it
+        return True
+
+    def _look_after(self, connection: Connection) -> None:
+        """Take in what this process just wrote to the log; raise if that is not in the file."""
+        if self._file is not None and not connection.in_transaction:
+            file, log = self._file.look()
+            if file != self._known[0]:
+                raise StateFailed(_OPERATION, _MOVED, self.path)
+            if log and self._known[1] and log[:2] == self._known[1][:2]:
+                self._known = file, log  # else the next transaction finds out
 
     def _frames(self) -> tuple[int, int]:
         """How many frames of the log are valid, and how many of them are in the file too."""
@@ -342,10 +314,12 @@ class Database:
         return 0, 0
 
     def _connected(self) -> Connection:
-        connection = self._connection
-        if connection is not None and (self._inside or self._is_in_place()):
+        connection, file = self._connection, self._file
+        if connection is not None and (
+            self._inside or file is None or file.look() == self._known or self._is_in_place()
+        ):
             return connection
-        with self._exclusion.hold(_OPENING):
+        with _opening, self._exclusion.hold(_OPENING):
             if self._connection is not None and self._is_in_place():
                 return self._connection  # another process was writing to the log
             for _ in range(_OPENINGS):
@@ -361,13 +335,12 @@ class Database:
             return self._connection
         self._refuse_older()
         file.prepare()
-        before, known = file.identity(), self._identity
+        known, (before, log) = self._known[0], file.look()
         if self._connection is not None:  # while it is open, no other log can have its inode
-            log = file.log_identity()
             if log is None:  # deleted, but still open
                 self._connection.execute("PRAGMA wal_checkpoint")
-            if log in (None, self._log):  # of another file, or cut, overwritten or deleted
-                file.discard_log()
+            if log is None or _are_same((known, log), self._known):
+                file.discard_log()  # of another file, or cut, overwritten or deleted
             frames, stored = self._frames()
             self._let_go()
             if known == before and frames > stored:
@@ -375,10 +348,12 @@ class Database:
         if before is None:  # made at once: a process that is killed leaves no file without tables
             file.discard_log()
             with closing(self._open(_IN_MEMORY)) as empty:
-                file.create(empty.serialize("main"), flush=self._synchronous == "FULL")
-        connection = self._open(self.path)
-        self._connection = connection
-        self._identity, self._log, self._written = file.identity(), file.log_identity(), None
+                image = empty.serialize("main")
+                if self._most_bytes is None:
+                    image = image[:18] + _HAS_LOG + image[20:]
+                file.create(image, flush=self._is_flushed)
+        connection = self._connection = self._open(self.path)
+        self._known = file.look()
         if known is not None and known != before:  # the new file may reuse the inode
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
@@ -395,14 +370,13 @@ class Database:
             opened.set_busy_handler(self._waits())
             most = _LOG_BYTES
             if self._most_bytes is None:
-                self._use_log(connection)
+                connection.execute("PRAGMA journal_mode = WAL")
             else:
                 most = min(self._most_bytes // 8, most)
                 connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute(f"PRAGMA journal_size_limit = {most}")
-            connection.execute(f"PRAGMA synchronous = {self._unflushed}")
-            self._level = self._unflushed
+            connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._is_flushed else 'OFF'}")
             connection.execute("BEGIN")  # reads tables and schema number at one moment
             is_ready = self._is_ready(connection)
             connection.execute("COMMIT")
@@ -423,22 +397,11 @@ class Database:
         def wait(tries: int) -> bool:
             nonlocal deadline
             deadline = deadline if tries else Deadline(self._patience)
-            Event().wait(random.uniform(*_POLL_SECONDS))
+            shortest, longest = _POLL_SECONDS  # who waits long asks more often, and starves seldom
+            Event().wait(random.uniform(shortest, longest * deadline.left / self._patience))
             return deadline.left > 0
 
         return wait
-
-    def _use_log(self, connection: Connection) -> None:
-        """Switch to a write-ahead log; SQLite does not wait for concurrent switches."""
-        deadline = Deadline(self._patience)
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except apsw.BusyError:
-                if not deadline.left:
-                    raise
-                Event().wait(random.uniform(*_POLL_SECONDS))
 
     def _make(self, connection: Connection, *, was_there: bool) -> None:
         is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
@@ -447,15 +410,13 @@ class Database:
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         if is_empty:
             is_used = self._file is not None and (was_there or self._file.is_beside_others())
-            for begin in self._begin:
-                begin(connection, is_used)
+            self._begin(connection, is_used)
         if is_empty and was_there:  # a file that was set up is never empty
             self._begin_anew("emptied")
 
     def _begin_anew(self, loss: Loss) -> None:
         self._count += 1
-        for on_new in self._on_new:
-            on_new()
+        self._on_new()
         self._on_loss(loss)
 
     def _is_ready(self, connection: Connection) -> bool:
@@ -493,6 +454,11 @@ def _name_of(error: Exception) -> str:
 def _statements(schema: str) -> list[str]:
     """Split a schema into statements; a trigger contains statements itself."""
     return [each for each in schema.split(";\n") if each.strip()]
+
+
+def _are_same(one: Looks, other: Looks) -> bool:
+    """Whether they are of the same files, whatever was written to the log in between."""
+    return one[0] == other[0] and (one[1] or ())[:2] == (other[1] or ())[:2]
 
 
 _Shape = tuple[Mapping[str, frozenset[str]], frozenset[str]]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Protocol, cast
+from typing import TypeVar, cast
 
-from copydesk.desk.backends.database import Connection, Database
+from copydesk.desk.backends.database import Database
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Content
@@ -25,8 +26,8 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 Run = tuple[int, int]
 """Lines [start, stop), 0-based."""
 
-MOST_SHOWN = 4096
-"""The most records of shown lines, one for each member, file and version."""
+MOST_SHOWN = 1024
+"""For how many pairs of a member and a file the lines that were shown are recorded."""
 
 VERSIONS = 8
 """Shown lines are recorded for this many versions of a file that a member read, and for as many
@@ -188,47 +189,191 @@ LARGEST = sizes.LARGE
 """Bytes; a larger text is only stored from its file."""
 
 MOST_SEEN = 1 << 15
-"""For how many pairs of a text and a path it is recorded that the text was seen there."""
+"""For how many pairs of a text and a path a server records that the text was seen there."""
 
 
-class Snapshots(Protocol):
-    """Texts by digest. All methods are thread-safe."""
+class Snapshots(ABC):
+    """Texts by digest, and the lines of them that members were shown. Thread-safe."""
 
+    @abstractmethod
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text, if not too large, as seen at the real path; and record the `notes`."""
 
     def keep_planned(self, base: Snapshot, at: RelPath) -> None:
         """Store the text of a plan; if it is small, before returning where others may need it."""
+        self.keep(base, at)
 
+    @abstractmethod
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Store a large text from its file, if unchanged and small when packed; closes it."""
 
+    @abstractmethod
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it is known to have been seen at `at`.
 
         `at` is a real path, `named` is the encoding that the configuration names for the file.
         Without `at` it may have been seen anywhere: use that only for digests that no caller gave.
         """
-        ...
 
+    @abstractmethod
     def note_shown(self, *notes: Note) -> None:
         """Record which lines of files members were shown, or have written."""
 
+    @abstractmethod
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
         """The lines of a version that the member was shown; by default of the last one read."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Store what is queued, then release all resources."""
 
 
-class SnapshotStore(Snapshots, Protocol):
-    """Texts by digest in storage, several in one transaction."""
+T = TypeVar("T")
+
+_SMALL = 1 << 16
+"""Bytes; texts up to this size are compressed before checking whether they are stored."""
+
+_DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
+
+
+class SnapshotStore(Snapshots):
+    """Texts in storage, of at most `largest` bytes each, up to `most_bytes` when packed.
+
+    It is a cache: what cannot be stored is not. Of each member and file there is one record with
+    the lines shown of the last versions, the newest first.
+    """
+
+    def __init__(self, most_bytes: int, largest: int) -> None:
+        self._most, self._largest = most_bytes, largest
+
+    @abstractmethod
+    def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
+        """Do the work, as a transaction if the storage has them; None if the storage fails."""
+
+    @abstractmethod
+    def _is_stored(self, digest: str, at: RelPath) -> bool:
+        """Whether the text is stored; then it is used and was seen there."""
+
+    @abstractmethod
+    def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
+        """Store a text as seen there, and drop others beyond the bound."""
+
+    @abstractmethod
+    def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
+        """The whole digest and the packed text, which is used now."""
+
+    def _drop(self, digest: str) -> None:
+        """Forget a text whose bytes are damaged."""
+
+    @abstractmethod
+    def _record_of(self, reader: str) -> bytes:
+        """The record of a member and a file; empty for none."""
+
+    @abstractmethod
+    def _put_record(self, reader: str, record: bytes) -> None:
+        """Replace that record, and drop others beyond MOST_SHOWN."""
+
+    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
+        self.keep_all([(base, at)], notes)
+
+    def note_shown(self, *notes: Note) -> None:
+        self.keep_all((), notes)
 
     def keep_all(
         self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
     ) -> None:
         """Store texts that are not too large, as seen at real paths; and record the `notes`."""
+        kept = [(base, at) for base, at in texts if base.size <= self._largest]
+        small = [
+            (base.digest, zlib.compress(base.data, 1), at)
+            for base, at in kept
+            if base.size <= _SMALL
+        ]
+        if small or notes:
+            self._attempt(lambda: self._keep_small(small, notes))
+        for base, at in kept:
+            if base.size > _SMALL:
+                self._keep(base.digest, at, partial(zlib.compress, base.data, 1))
+
+    def _keep_small(
+        self, texts: Sequence[tuple[str, bytes, RelPath]], notes: Sequence[Note]
+    ) -> None:
+        for note in notes:
+            self._note(note)
+        for text in texts:
+            self._put(*text)
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        most = self._most // sizes.PART
+        if self._keep(digest, at, lambda: content.packed(digest, most)):
+            content.close()
+
+    def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> bool:
+        """Store the result of `packed` unless the text is stored already, or that is unknown."""
+        if self._attempt(lambda: self._is_stored(digest, at)) is not False:
+            return True
+        text = packed()  # meanwhile nothing is locked
+        if text is not None:
+            self._attempt(lambda: self._put(digest, text, at))
+        return False
+
+    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        if not _DIGEST.fullmatch(digest):
+            return None
+        found = self._attempt(lambda: self._found(digest, at), writes=False)
+        if found is None or not found[0].startswith(digest):
+            return None
+        data = b""
+        with suppress(zlib.error):
+            data = zlib.decompress(found[1])
+        if hashlib.sha256(data).hexdigest() != found[0]:
+            self._drop(found[0])
+            return None
+        with suppress(BinaryFile):  # stored for a file with another encoding
+            return Snapshot.of(data, named)
+        return None
+
+    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        reader = _reader(member, at)
+        record = self._attempt(lambda: self._record_of(reader), writes=False) or b""
+        rows = (_shown(row) for row in record.decode("ascii", "replace").split("\n"))
+        asked = (one for one in rows if one and (one.version == version if version else one.read))
+        return next(asked, None)
+
+    def _note(self, note: Note) -> None:
+        """Add to the shown lines; drop a file's oldest versions."""
+        reader = _reader(note.member, note.at)
+        rows = self._record_of(reader).decode("ascii", "replace").split("\n")
+        lines = note.found(lambda version: _shown(_row_of(rows, version)))
+        if lines is None:
+            return
+        old, new = _row_of(rows, lines.version), f"{lines.version} {lines.total} {lines.encoded()}"
+        last = [new, *(row for row in rows if row and row != old)]
+        over = [row for row in last if (f" {_UNREAD}" in row) != lines.read][VERSIONS:]
+        self._put_record(reader, "\n".join(row for row in last if row not in over).encode())
+
+
+def _reader(member: str, at: RelPath) -> str:
+    name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(name).hexdigest()[:32]
+
+
+def _row_of(rows: Sequence[str], version: str) -> str:
+    """The row of a version in a record: the version, its lines, and the runs as words."""
+    start = f"{version} "
+    return next((row for row in rows if row.startswith(start)), "")
+
+
+def _shown(row: str) -> ShownLines | None:
+    with suppress(ValueError):  # it is damaged, or empty
+        version, total, *runs = row.split(" ")
+        return ShownLines.decoded(version, int(total), runs)
+    return None
+
+
+def place_of(at: RelPath) -> str:
+    """What stands for a path where it is recorded that a text was seen there."""
+    return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 _RECENT = 64
@@ -246,7 +391,7 @@ MOST_WAITING = 4
 """The most large texts that wait to be stored; each keeps its file open."""
 
 
-class BackgroundSnapshots:
+class BackgroundSnapshots(Snapshots):
     """Stores texts in a background thread; a lookup waits for the queue.
 
     The text of a plan is stored at once up to `most_at_once` bytes: the plan outlives the process,
@@ -355,304 +500,131 @@ class BackgroundSnapshots:
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS texts (
-    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, used INTEGER NOT NULL,
-    size INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS texts_by_use ON texts (used);
-CREATE TABLE IF NOT EXISTS content (id INTEGER PRIMARY KEY, packed BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS seen (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, text INTEGER NOT NULL, path BLOB NOT NULL,
-    UNIQUE (text, path)
+    id INTEGER PRIMARY KEY, used INTEGER NOT NULL, digest TEXT NOT NULL, seen TEXT NOT NULL,
+    packed BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS shown (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, reader BLOB NOT NULL, version TEXT NOT NULL,
-    total INTEGER NOT NULL, runs TEXT NOT NULL, UNIQUE (reader, version)
+    id INTEGER PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL
 )
 """
-# The content has its own table, because an update rewrites its whole row.
+# The ids are the first digits of digests: no index is written. An update of `used`, always as long,
+# changes one page, however large the row. `seen` holds the last places, 16 characters each.
 
-_DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
-_SMALL = 1 << 16
-"""Bytes; texts up to this size are compressed before checking whether they are stored."""
+_NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
+_PLACES = 64
+_SEEN = f"iif(instr(seen, ?2), seen, substr(?2 || seen, 1, {16 * _PLACES}))"
 
 _LATELY = 8
-"""The texts used last, this many, are not marked as used again."""
+"""The texts used last, this many, are not marked as used again when they are found."""
 
 _ROW_BYTES = 256
 """The minimum overhead of a text, in bytes."""
 
+_CHECKS = 64
+"""The size is checked after storing one part in this many of the limit."""
+
 _PRUNED_AFTER = MOST_SHOWN // 8
-"""After this many notes, from all processes, the oldest beyond the limit are dropped."""
+"""After this many records of a process, and its first, the oldest beyond the limit are dropped."""
 
 _PAGE_BYTES = 4_096
 """SQLite's default, which nothing changes."""
 
-_NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
-
-class SqliteSnapshots:
-    """Texts by digest, an LRU of `most_bytes`; a damaged file is recreated."""
+class SqliteSnapshots(SnapshotStore):
+    """Texts in a file, the least recently used ones dropped first; a damaged file is recreated."""
 
     def __init__(
         self, db: Database, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST
     ) -> None:
+        super().__init__(most_bytes, largest)
         self._db = db
-        self._most, self._largest = most_bytes, largest
-        self._noted = 0
+        self._unchecked, self._noted = most_bytes, 0
+        self._lately = deque[int](maxlen=_LATELY)
         db.define(_SCHEMA)
 
-    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Store the text, where it was seen, and the notes, if there is room for it."""
-        self.keep_all([(base, at)], notes)
-
-    def keep_all(
-        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
-    ) -> None:
-        small = [
-            (bytes.fromhex(base.digest), _key(at), zlib.compress(base.data, 1))
-            for base, at in texts
-            if base.size <= min(_SMALL, self._largest)
-        ]
+    def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
+        """As of all; a damaged file is begun anew."""
         try:
-            if small or notes:
-                with self._db.writing() as db:
-                    _note_shown(db, notes)
-                    for whole, path, packed in small:
-                        self._put(db, whole, path, packed)
-        except Failed as failure:
-            self._recover(failure)
-        for base, at in texts:
-            if _SMALL < base.size <= self._largest:
-                self._keep(base.digest, at, partial(zlib.compress, base.data, 1))
+            with self._db.writing() if writes else nullcontext():
+                return work()
+        except StateDamaged:
+            with suppress(Failed):
+                self._db.discard()
+        except Failed:
+            pass
+        return None
 
-    keep_planned = keep
+    def _is_stored(self, digest: str, at: RelPath) -> bool:
+        touch = f"UPDATE texts SET used = {_NOW}, seen = {_SEEN} WHERE id = ?1"
+        return self._db.change(touch, (_id(digest), place_of(at))) > 0
 
-    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        read = False
+    def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
+        self._db.change(
+            f"INSERT INTO texts (id, used, seen, digest, packed) VALUES (?1, {_NOW}, ?2, ?3, ?4)"
+            f" ON CONFLICT (id) DO UPDATE SET used = excluded.used, seen = {_SEEN}",
+            (_id(digest), place_of(at), digest, packed),
+        )
+        self._lately.append(_id(digest))
+        self._unchecked += len(packed) + _ROW_BYTES
+        if self._unchecked * _CHECKS > self._most:
+            self._unchecked = 0
+            self._evict()
 
-        def packed() -> bytes | None:
-            nonlocal read
-            read = True
-            return content.packed(digest, self._most // sizes.PART)
+    def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
+        id_, place = _id(digest), "" if at is None else place_of(at)
+        find = "SELECT digest, packed FROM texts WHERE id = ? AND instr(seen, ?)"
+        rows = self._db.rows(find, (id_, place))
+        if rows and id_ not in self._lately:
+            self._lately.append(id_)
+            with suppress(Failed):
+                self._db.change(f"UPDATE texts SET used = {_NOW} WHERE id = ?", (id_,))
+        return cast("tuple[str, bytes]", rows[0]) if rows else None
 
-        self._keep(digest, at, packed)
-        if not read:
-            content.close()
+    def _drop(self, digest: str) -> None:
+        with suppress(Failed):
+            self._db.change("DELETE FROM texts WHERE id = ?", (_id(digest),))
 
-    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
-        if not _DIGEST.fullmatch(digest):
-            return None
-        found: tuple[int, bytes, bytes] | None = None
-        try:
-            with self._db.reading() as db:
-                found = self._found(db, digest, at)
-        except Failed as failure:
-            self._recover(failure)
-        if found is None:
-            return None
-        id_, whole, packed = found
-        try:
-            data = zlib.decompress(packed)
-        except zlib.error:
-            data = b""
-        if hashlib.sha256(data).digest() != whole:
-            with suppress(Failed), self._db.writing() as db:
-                _drop(db, [id_])
-            return None
-        try:
-            return Snapshot.of(data, named)
-        except BinaryFile:  # stored for a file with another encoding
-            return None
+    def _evict(self) -> None:
+        """Drop the least recently used texts until the used pages are within the limit.
 
-    def note_shown(self, *notes: Note) -> None:
-        if not notes:
-            return
-        try:
-            with self._db.writing() as db:
-                _note_shown(db, notes)
-        except Failed as failure:
-            self._recover(failure)
+        A part of the limit is for SQLite's own journal. Unused pages beyond it are released.
+        """
+        most = (self._most * 7 // 8 - 2 * self._most // _CHECKS) // _PAGE_BYTES
+        excess = self._pragma("page_count") - self._pragma("freelist_count") - most
+        if excess > 0:
+            left = (excess + most // 16) * _PAGE_BYTES
+            oldest = self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used")
+            for id_, size in oldest:
+                if left > 0:
+                    self._db.change("DELETE FROM texts WHERE id = ?", (id_,))
+                    left -= size + _ROW_BYTES
+        unused = self._pragma("page_count") - most
+        if unused > 0:
+            self._db.rows(f"PRAGMA incremental_vacuum({unused})")  # one row per page
 
-    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        try:
-            with self._db.reading() as db:
-                return _shown(db, _reader(member, at), version)
-        except Failed as failure:
-            self._recover(failure)
-            return None
+    def _pragma(self, name: str) -> int:
+        return int(self._db.rows(f"PRAGMA {name}")[0][0])
+
+    def _record_of(self, reader: str) -> bytes:
+        rows = self._db.rows("SELECT record FROM shown WHERE id = ?", (_id(reader),))
+        return rows[0][0] if rows else b""
+
+    def _put_record(self, reader: str, record: bytes) -> None:
+        self._db.change(
+            f"INSERT OR REPLACE INTO shown (id, used, record) VALUES (?, {_NOW}, ?)",
+            (_id(reader), record),
+        )
+        if self._noted % _PRUNED_AFTER == 0:
+            self._db.change(
+                "DELETE FROM shown WHERE id IN"
+                " (SELECT id FROM shown ORDER BY used DESC LIMIT -1 OFFSET ?)",
+                (MOST_SHOWN - _PRUNED_AFTER,),
+            )
+        self._noted += 1
 
     def close(self) -> None:
         self._db.close()
 
-    def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> None:
-        """Store the result of `packed` unless the text is stored already."""
-        whole, path = bytes.fromhex(digest), _key(at)
-        try:
-            with self._db.writing() as db:
-                if self._put(db, whole, path, None):
-                    return
-            content = packed()  # while the file is not locked
-            if content is not None:
-                with self._db.writing() as db:
-                    self._put(db, whole, path, content)
-        except Failed as failure:
-            self._recover(failure)
 
-    def _put(self, db: Connection, whole: bytes, path: bytes, content: bytes | None) -> bool:
-        """Record where the text was seen; False if it is not stored, and no content was given."""
-        known = db.execute(
-            f"SELECT t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
-            " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
-            (path, whole),
-        ).fetchone()
-        if known is not None and known[0] and known[1] is not None:
-            return True
-        if known is None:
-            if content is None:
-                return False
-            self._note(db, _insert(db, whole, content), path)
-            if _pragma(db, "page_count") > self._most_pages():
-                self._evict(db)
-                self._cut(db)
-            return True
-        id_ = _touch(db, whole)
-        if id_ is not None:
-            self._note(db, id_, path)
-        return True
-
-    def _found(
-        self, db: Connection, digest: str, at: RelPath | None
-    ) -> tuple[int, bytes, bytes] | None:
-        """Return id, digest and content of the text, and mark it as used."""
-        between = (bytes.fromhex(digest.ljust(64, "0")), bytes.fromhex(digest.ljust(64, "f")))
-        path = None if at is None else _key(at)
-        seen = "" if path is None else "JOIN seen s ON s.text = t.id AND s.path = ?3"
-        row = db.execute(
-            f"SELECT t.id, t.digest, c.packed, t.used > ({_NEWEST}) - {_LATELY} FROM texts t {seen}"
-            " JOIN content c ON c.id = t.id WHERE t.digest BETWEEN ?1 AND ?2 LIMIT 1",
-            between if path is None else (*between, path),
-        ).fetchone()
-        if row is None:
-            return None
-        if not row[3]:
-            with suppress(Failed), self._db.writing() as writing:
-                _touch(writing, row[1])
-                if path is not None:
-                    self._note(writing, row[0], path)
-        return cast("tuple[int, bytes, bytes]", row[:3])
-
-    def _note(self, db: Connection, text: int, path: bytes) -> None:
-        """Record where the text was seen, as the latest place; drop the oldest beyond the limit."""
-        db.execute("INSERT OR REPLACE INTO seen (text, path) VALUES (?, ?)", (text, path))
-        self._noted += 1
-        if self._noted * 8 > MOST_SEEN:
-            self._noted = 0
-            db.execute(
-                "DELETE FROM seen WHERE id <="
-                " (SELECT id FROM seen ORDER BY id DESC LIMIT 1 OFFSET ?)",
-                (MOST_SEEN * 3 // 4,),
-            )
-
-    def _most_pages(self) -> int:
-        """How many pages the file may have; the rest of the limit is for SQLite's own journal."""
-        return self._most * 7 // 8 // _PAGE_BYTES
-
-    def _evict(self, db: Connection) -> None:
-        """Drop the least recently used texts until the used pages are within the limit."""
-        most = self._most_pages()
-        excess = _pragma(db, "page_count") - _pragma(db, "freelist_count") - most
-        if excess <= 0:
-            return
-        excess = (excess + most // 16) * _PAGE_BYTES
-        gone: list[int] = []
-        for id_, size in db.execute("SELECT id, size FROM texts ORDER BY used"):
-            gone.append(id_)
-            excess -= size + _ROW_BYTES
-            if excess <= 0:
-                break
-        _drop(db, gone)
-
-    def _cut(self, db: Connection) -> None:
-        """Release the pages beyond the limit; none of them is in use."""
-        unused = _pragma(db, "page_count") - self._most_pages()
-        if unused > 0:
-            db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # one row per page
-
-    def _recover(self, failure: Failed) -> None:
-        """Begin a new file if this one is damaged; otherwise just try again with the next text."""
-        if isinstance(failure, StateDamaged):
-            with suppress(Failed):
-                self._db.discard()
-
-
-def _key(at: RelPath) -> bytes:
-    return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).digest()[:8]
-
-
-def _reader(member: str, at: RelPath) -> bytes:
-    name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(name).digest()[:16]
-
-
-def _shown(db: Connection, reader: bytes, version: str | None) -> ShownLines | None:
-    which = "version = ?2" if version else "?2 IS NULL AND runs NOT LIKE 'unread%'"
-    row = db.execute(
-        f"SELECT version, total, runs FROM shown WHERE reader = ?1 AND {which}"
-        " ORDER BY id DESC LIMIT 1",
-        (reader, version),
-    ).fetchone()
-    with suppress(ValueError):  # it is damaged
-        return None if row is None else ShownLines.decoded(row[0], row[1], str(row[2]).split())
-    return None
-
-
-def _note_shown(db: Connection, notes: Sequence[Note]) -> None:
-    """Add to the shown lines; drop a file's oldest versions, and the oldest of all."""
-    for note in notes:
-        reader = _reader(note.member, note.at)
-        lines = note.found(partial(_shown, db, reader))
-        if lines is None:
-            continue
-        db.execute(
-            "INSERT OR REPLACE INTO shown (reader, version, total, runs) VALUES (?, ?, ?, ?)",
-            (reader, lines.version, lines.total, lines.encoded()),
-        )
-        id_ = db.last_insert_rowid()
-        db.execute(
-            "DELETE FROM shown WHERE id IN (SELECT id FROM shown WHERE reader = ?"
-            " AND runs LIKE 'unread%' = ? ORDER BY id DESC LIMIT -1 OFFSET ?)",
-            (reader, not lines.read, VERSIONS),
-        )
-        if id_ % _PRUNED_AFTER == 0:
-            db.execute(
-                "DELETE FROM shown WHERE id <="
-                " (SELECT id FROM shown ORDER BY id DESC LIMIT 1 OFFSET ?)",
-                (MOST_SHOWN - _PRUNED_AFTER,),
-            )
-
-
-def _insert(db: Connection, digest: bytes, packed: bytes) -> int:
-    """Store a text that is not stored yet, as the one used last; return its id."""
-    row = (digest, len(packed))
-    new = f"INSERT INTO texts (digest, used, size) VALUES (?, ({_NEWEST}) + 1, ?)"
-    db.execute(new, row)
-    id_ = db.last_insert_rowid()
-    db.execute("INSERT INTO content (id, packed) VALUES (?, ?)", (id_, packed))
-    return id_
-
-
-def _touch(db: Connection, digest: bytes) -> int | None:
-    found = db.execute(
-        f"UPDATE texts SET used = ({_NEWEST}) + 1 WHERE digest = ? RETURNING id", (digest,)
-    ).fetchone()
-    return None if found is None else int(found[0])
-
-
-def _drop(db: Connection, ids: list[int]) -> None:
-    """Drop some texts, and where they were seen."""
-    for table, name in (("content", "id"), ("seen", "text"), ("texts", "id")):
-        db.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(id_,) for id_ in ids])
-
-
-def _pragma(db: Connection, name: str) -> int:
-    return int(db.execute(f"PRAGMA {name}").get)
+def _id(digest: str) -> int:
+    return int(digest[:VERSION_LENGTH], 16)

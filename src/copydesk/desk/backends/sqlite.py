@@ -1,15 +1,15 @@
-"""The stores in SQLite, all in one file: plans, decisions, statistics and the journal.
+"""The records of a workspace in SQLite: plans, decisions, statistics and the journal, in one file.
 
-A plan that is being written is tied to its journal entry (`tx`) in the transaction that records the
-intent, and ends in the one that records how that went: no plan can be written twice, or be called
-applied if it was not written.
+A plan that is written is tied to its journal entry (`plan`) in the transaction that records the
+intent, and ends in the statement that records how that went: no plan can be written twice, or be
+called applied if it was not written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
-from dataclasses import astuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,20 +18,18 @@ from copydesk.desk.backends.api import (
     DAY_MS,
     MOST,
     PLANS_KEPT,
+    REMEMBERED_MS,
     Day,
     Decision,
     Entry,
     Kind,
-    LateDiffs,
     Missing,
-    OutcomeKind,
     Outlook,
     PlanOutcome,
+    Records,
     Run,
     State,
     Tied,
-    UnknownRecord,
-    Verdict,
     Version,
     compress,
     days_left,
@@ -41,7 +39,7 @@ from copydesk.desk.backends.api import (
     due,
     encode,
     encode_plan,
-    known_plan,
+    known_plans,
     linked,
     share,
 )
@@ -49,31 +47,27 @@ from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateDamaged, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved
+from copydesk.store.state import Mark
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
-REMEMBERED_MS = 24 * 3_600_000
-"""How long it is recorded how a plan ended."""
-
 FORGET_EVERY_MS = 60_000
 """The interval of the cleanup."""
 
 STATE = """
-CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
-INSERT OR IGNORE INTO changes VALUES (1, 0);
 CREATE TABLE IF NOT EXISTS plans (
-    id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
-    plan BLOB, ended TEXT, ended_ms INTEGER, tx INTEGER
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
-CREATE INDEX IF NOT EXISTS plans_waiting ON plans (created_ms, id) WHERE ended IS NULL;
-CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
-BEGIN UPDATE changes SET count = count + 1; END;
-CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
-BEGIN UPDATE changes SET count = count + 1; END;
+    id INTEGER PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
+    plan BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS ended (
+    id INTEGER PRIMARY KEY, created_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,
+    how TEXT NOT NULL
+);
+CREATE TRIGGER IF NOT EXISTS plan_ended AFTER INSERT ON ended
+BEGIN DELETE FROM plans WHERE id = NEW.id; END;
 CREATE TABLE IF NOT EXISTS decisions (
     hunk_id TEXT NOT NULL, prepared_ms INTEGER NOT NULL, owner TEXT NOT NULL, path TEXT NOT NULL,
     verdict TEXT NOT NULL, decided_by TEXT NOT NULL, time_ms INTEGER NOT NULL,
@@ -81,10 +75,6 @@ CREATE TABLE IF NOT EXISTS decisions (
     PRIMARY KEY (hunk_id, prepared_ms)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS decisions_untold ON decisions (owner) WHERE told = 0;
-CREATE TRIGGER IF NOT EXISTS decision_taken AFTER INSERT ON decisions
-BEGIN UPDATE changes SET count = count + 1; END;
-CREATE TRIGGER IF NOT EXISTS decision_withdrawn AFTER DELETE ON decisions
-BEGIN UPDATE changes SET count = count + 1; END;
 CREATE TABLE IF NOT EXISTS fared (
     id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, member TEXT NOT NULL, path TEXT NOT NULL,
     how TEXT NOT NULL
@@ -93,220 +83,37 @@ CREATE TABLE IF NOT EXISTS edits (
     edit_id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
     member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
     before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
-    hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
-    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB,
-    why TEXT NOT NULL DEFAULT ''
+    hunk_id TEXT NOT NULL, plan INTEGER, state TEXT NOT NULL, whole BLOB, group_id TEXT NOT NULL,
+    undoes INTEGER NOT NULL, undo BLOB, why TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lost (
-    first INTEGER PRIMARY KEY, last INTEGER NOT NULL, next INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_member ON edits (member, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
 CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open';
 CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> '';
-CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
+CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0;
+CREATE TRIGGER IF NOT EXISTS plan_written AFTER UPDATE OF state ON edits
+WHEN NEW.plan IS NOT NULL AND OLD.state = 'open' AND NEW.state <> 'failed'
+BEGIN INSERT OR REPLACE INTO ended
+    SELECT id, created_ms, NEW.time_ms, 'applied' FROM plans WHERE id = NEW.plan; END;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lost (
+    first INTEGER PRIMARY KEY, last INTEGER NOT NULL, next INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL)
 """
-"""All tables of `state.sqlite`."""
+"""All tables of `state.sqlite`. A plan is in `plans` or in `ended`; ids of plans are numbers here.
 
-
-class SqliteRegistry:
-    """Plans in a file. They need not survive a power cut, so nothing is flushed."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        db.define(STATE)
-        self._forgot_ms = 0
-
-    def add(self, plan: Plan) -> bool:
-        if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
-            self._forget(plan.created_ms)
-            self._forgot_ms = plan.created_ms
-        added = self._db.change(
-            "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)",
-            (plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)),
-        )
-        return added == 1
-
-    def put(self, plan: Plan) -> None:
-        with self._db.writing() as db:
-            self.get(plan.id, plan.created_ms)
-            db.execute(
-                "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
-                (plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)),
-            )
-
-    def get(self, hunk_id: str, now_ms: int) -> Plan:
-        rows = self._db.rows("SELECT plan, ended, expires_ms FROM plans WHERE id = ?", (hunk_id,))
-        if not rows:
-            raise HunkNotFound(hunk_id, "unknown")
-        ((plan, ended, expires_ms),) = rows
-        if ended is not None or expires_ms <= now_ms:
-            raise HunkNotFound(hunk_id, ended or "expired")
-        known = known_plan(plan)
-        if known is not None:
-            return known
-        with self._db.decoding():
-            return decode_plan(plan)
-
-    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        self._db.change(
-            "INSERT INTO plans (id, created_ms, expires_ms, ended, ended_ms)"
-            " VALUES (?1, ?3, ?3, ?2, ?3) ON CONFLICT (id) DO UPDATE"
-            " SET plan = NULL, ended = ?2, ended_ms = ?3",
-            (hunk_id, how, now_ms),
-        )
-
-    def reopen(self, plan: Plan) -> bool:
-        opened = self._db.change(
-            "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4, ended = NULL,"
-            " ended_ms = NULL WHERE id = ?1 AND ended = 'applied'",
-            (plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)),
-        )
-        return opened == 1
-
-    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All pending plans that this build can decode, oldest first."""
-        rows = self._db.rows(
-            "SELECT plan FROM plans INDEXED BY plans_waiting"
-            " WHERE ended IS NULL AND expires_ms > ? ORDER BY created_ms, id",
-            (now_ms,),
-        )
-        found: list[Plan] = []
-        for (plan,) in rows:
-            with self._db.decoding(), suppress(UnknownRecord):
-                found.append(decode_plan(plan))
-        return tuple(found)
-
-    def changes(self) -> int:
-        """A number that grows with each change of plans and decisions by any process."""
-        with self._db.reading() as db:
-            return int(db.execute("SELECT count FROM changes").get)
-
-    def close(self) -> None:
-        self._db.close()
-
-    def _forget(self, now_ms: int) -> None:
-        self._db.change(
-            "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ? AND created_ms <"
-            " (SELECT created_ms FROM plans ORDER BY created_ms DESC LIMIT 1 OFFSET ?)",
-            (now_ms - REMEMBERED_MS, PLANS_KEPT - 1),
-        )
+`plan` of an edit is the plan that is tied to it, which ends with it; `beside` lies in `undo`.
+"""
 
 
 _DECISION_COLUMNS = (
     "hunk_id, prepared_ms, owner, path, verdict, decided_by, time_ms, before, after, reason, told"
 )
-_ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
-
-
-class SqliteDecisions:
-    """Decisions in a file; `take` and a new file call `mark`. A power cut may lose the last."""
-
-    def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
-        self._db, self._mark = db, mark
-        db.define(STATE, on_new=mark)
-
-    def take(self, decision: Decision) -> Decision:
-        row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # in column order
-        with self._db.writing() as db:
-            self._mark()
-            places = ", ".join("?" * len(row))
-            db.execute(
-                f"INSERT OR IGNORE INTO decisions ({_DECISION_COLUMNS}) VALUES ({places})", row
-            )
-            find = f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}"
-            return _decision(db.execute(find, decision.plan).get)
-
-    def of(self, plan: Version) -> Decision | None:
-        rows = self._db.rows(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", plan)
-        return _decision(rows[0]) if rows else None
-
-    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        find = f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}"
-        with self._db.reading() as db:
-            rows = [db.execute(find, plan).fetchone() for plan in plans]
-        return {(str(row[0]), int(row[1])): _decision(row) for row in rows if row is not None}
-
-    def withdraw(self, decision: Decision) -> None:
-        with self._db.writing() as db:
-            which = (*decision.plan, decision.time_ms)
-            db.execute(f"DELETE FROM decisions {_ONE} AND time_ms = ?", which)
-
-    def untold(self, owner: str) -> tuple[Decision, ...]:
-        return self._found("told = 0 AND owner = ? ORDER BY time_ms, hunk_id, -prepared_ms", owner)
-
-    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        return self._found("hunk_id = ? AND prepared_ms < 0 ORDER BY -prepared_ms", hunk_id)
-
-    def _found(self, where: str, value: str) -> tuple[Decision, ...]:
-        found = self._db.rows(f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE {where}", (value,))
-        return tuple(map(_decision, found))
-
-    def tell(self, decision: Decision) -> None:
-        with self._db.writing() as db:
-            db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
-
-    def forget(self, before_ms: int) -> None:
-        """Drop older decisions on plans that ended; keep PLANS_KEPT, as the clock may be wrong."""
-        with self._db.writing() as db:
-            db.execute(
-                "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
-                " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?2)"
-                " AND NOT EXISTS (SELECT 1 FROM plans WHERE id = hunk_id"
-                " AND coalesce(ended_ms, expires_ms) >= ?1)",
-                (before_ms, PLANS_KEPT - 1),
-            )
-
-    def close(self) -> None:
-        self._db.close()
-
-
-def _decision(row: tuple[Any, ...]) -> Decision:
-    hunk_id, prepared_ms, owner, path, verdict, by, time_ms, before, after, reason, told = row
-    return Decision(
-        plan=(str(hunk_id), int(prepared_ms)),
-        owner=owner,
-        path=path,
-        verdict=cast(Verdict, verdict),
-        by=by,
-        time_ms=time_ms,
-        before=before,
-        after=after,
-        reason=reason,
-        told=bool(told),
-    )
-
-
-class SqlitePlanStats:
-    """The log in a file; failing to record never fails the call."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        db.define(STATE)
-
-    def note(self, fared: PlanOutcome) -> None:
-        """Record it, if the file is usable."""
-        with suppress(StateFailed), self._db.writing() as db:
-            db.execute(
-                "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
-                (fared.time_ms, fared.member, fared.path, fared.how),
-            )
-            db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
-
-    def noted(self) -> tuple[PlanOutcome, ...]:
-        rows = self._db.rows(
-            "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
-        )
-        return tuple(
-            PlanOutcome(at, member, path, cast(OutcomeKind, how)) for at, member, path, how in rows
-        )
-
-    def close(self) -> None:
-        self._db.close()
-
+_DECISIONS = f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE"
+_DECIDED = [f.name for f in fields(Decision)][1:]
+_ONE = "hunk_id = ? AND prepared_ms = ?"
 
 _ROW_BYTES = 512
 """The approximate overhead of an entry, in bytes."""
@@ -327,65 +134,226 @@ _ENTRY_COLUMNS = (
 _ID = 10
 """The position of the id among them."""
 
+_INSERT = (
+    "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id,"
+    " state, group_id, undoes, why, undo, plan)"
+    f" SELECT {', '.join(f'?{at}' for at in range(1, 17))} WHERE ?16 IS NULL"
+    " OR EXISTS (SELECT 1 FROM plans WHERE id = ?16 AND created_ms = ?17)"
+    " AND NOT EXISTS (SELECT 1 FROM edits WHERE state = 'open' AND plan = ?16)"
+    " AND ?18 = coalesce((SELECT time_ms FROM decisions"
+    "  WHERE hunk_id = ?10 AND prepared_ms = ?17), 0) RETURNING edit_id"
+)
+"""Adds an entry, unless a plan is to be tied to it that may not be written (any longer)."""
 
-class SqliteJournal:
-    """The entries of all processes of a workspace, or of one in memory; at most `most_bytes`.
 
-    The ids of a new file begin at 1, or at the minutes since 2020 if there was another one before:
-    nobody knows which ids that gave.
+class SqliteRecords(Records):
+    """The records of all processes of a workspace, in a file, or of one, in memory.
+
+    The journal takes at most `most_bytes`. `decided` is marked with each decision, in the same
+    transaction. What need not survive a power cut is not flushed. The ids of a new file begin at 1,
+    or at the minutes since 2020 if there was another one before: nobody knows which ids that gave.
     """
 
-    def __init__(self, db: Database, most_bytes: int = 1 << 62) -> None:
-        self._db = db
-        self._lowest = self._highest = 0
-        self._is_lost = False
+    def __init__(
+        self, db: Database, decided: Mark | None = None, *, most_bytes: int = 1 << 62
+    ) -> None:
+        super().__init__()
+        self._db, self._decided = db, decided
+        self._no_news: dict[str, tuple[int, int]] = {}
+        self._changes: tuple[object, object] = None, None
+        self._forgot_ms = self._lowest = self._highest = self._written = 0
+        self._is_lost, self._day, self._most_bytes = False, -1, most_bytes
         self._unreadable: set[int] = set()
-        self._day, self._written, self._most_bytes = -1, 0, most_bytes
-        db.define(STATE, on_new=self._begin_anew, begin=_begin_ids)
-        self._late = LateDiffs()
+        db.define(STATE, self._begin_anew, _begin_ids)
 
     def _begin_anew(self) -> None:
-        """Clear the caches, which belong to the old file."""
+        """Clear what was known of the former file."""
         self._unreadable.clear()
         self._is_lost, self._day = self._highest > 0, -1
+        if self._decided is not None:
+            self._decided.set()
 
-    def open(self, entry: Entry) -> int:
-        return self.open_all((entry,))[0]
+    def changes(self) -> object:
+        version, known = self._changes
+        now = self._db.version()
+        if now is None or now != version:
+            known = self._db.rows(
+                "SELECT count(*), total(created_ms) FROM plans UNION ALL"
+                " SELECT count(*), total(ended_ms) FROM ended UNION ALL"
+                " SELECT count(*), total(time_ms) FROM decisions"
+            )
+            self._changes = now, known
+        return known
+
+    def add(self, plan: Plan) -> bool:
+        if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
+            self._forget_plans(plan.created_ms)
+        added = self._db.change(
+            "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) SELECT ?1, ?2, ?3, ?4"
+            " WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)",
+            _plan_row(plan),
+        )
+        if added:
+            self.notify()
+        return added == 1
+
+    def put(self, plan: Plan) -> None:
+        with self._db.writing() as db:
+            self.plan(plan.id, plan.created_ms)
+            db.execute(
+                "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
+                _plan_row(plan),
+            )
+        self.notify()
+
+    def plan(self, hunk_id: str, now_ms: int) -> Plan:
+        rows = self._db.rows(
+            "SELECT plan, expires_ms, NULL FROM plans WHERE id = ?1"
+            " UNION ALL SELECT NULL, 0, how FROM ended WHERE id = ?1",
+            (_key(hunk_id),),
+        )
+        if not rows:
+            raise HunkNotFound(hunk_id, "unknown")
+        ((plan, expires_ms, ended),) = rows
+        if expires_ms <= now_ms:
+            raise HunkNotFound(hunk_id, ended or "expired")
+        return self._db.decoded(decode_plan, plan)
+
+    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
+        self._db.change(
+            "INSERT OR REPLACE INTO ended (id, created_ms, ended_ms, how) VALUES"
+            " (?1, coalesce((SELECT created_ms FROM plans WHERE id = ?1), ?3), ?3, ?2)",
+            (_key(hunk_id), how, now_ms),
+        )
+        self.notify()
+
+    def reopen(self, plan: Plan) -> bool:
+        row = _plan_row(plan)
+        with self._db.writing() as db:
+            db.execute("DELETE FROM ended WHERE id = ? AND how = 'applied'", row[:1])
+            if opened := db.changes():
+                insert = "INSERT INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)"
+                db.execute(insert, row)
+        self.notify()
+        return opened == 1
+
+    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
+        rows = self._db.rows(
+            "SELECT plan FROM plans WHERE expires_ms > ? ORDER BY created_ms, id", (now_ms,)
+        )
+        return self._db.decoded(known_plans, (plan for (plan,) in rows))
+
+    def _forget_plans(self, now_ms: int) -> None:
+        """Drop plans that ended or expired long ago; keep PLANS_KEPT, as the clock may be wrong."""
+        with self._db.writing() as db:
+            both = "SELECT created_ms FROM plans UNION ALL SELECT created_ms FROM ended"
+            oldest = f"SELECT * FROM ({both}) ORDER BY created_ms DESC LIMIT 1 OFFSET ?"
+            before = now_ms - REMEMBERED_MS, db.execute(oldest, (PLANS_KEPT - 1,)).get
+            db.execute("DELETE FROM plans WHERE expires_ms < ? AND created_ms < ?", before)
+            db.execute("DELETE FROM ended WHERE ended_ms < ? AND created_ms < ?", before)
+        self._forgot_ms = now_ms
+
+    def take(self, decision: Decision) -> Decision:
+        row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # in column order
+        with self._db.writing() as db:
+            if self._decided is not None:
+                self._decided.set()
+            places = ", ".join("?" * len(row))
+            db.execute(
+                f"INSERT OR IGNORE INTO decisions ({_DECISION_COLUMNS}) VALUES ({places})", row
+            )
+            found = _decision(db.execute(f"{_DECISIONS} {_ONE}", decision.plan).get)
+        self.notify()
+        return found
+
+    def of(self, plan: Version) -> Decision | None:
+        return next(iter(self._decisions(_ONE, *plan)), None)
+
+    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
+        with self._db.reading() as db:
+            rows = [db.execute(f"{_DECISIONS} {_ONE}", plan).fetchone() for plan in plans]
+        return {(str(row[0]), int(row[1])): _decision(row) for row in rows if row is not None}
+
+    def withdraw(self, decision: Decision) -> None:
+        which = (*decision.plan, decision.time_ms)
+        self._db.change(f"DELETE FROM decisions WHERE {_ONE} AND time_ms = ?", which)
+        self.notify()
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """As of all; while nobody decides, without a look at the file."""
+        stamp = None if self._decided is None else self._decided.stamp()
+        if stamp is not None and self._no_news.get(owner) == stamp:
+            return ()
+        where = "told = 0 AND owner = ? ORDER BY time_ms, hunk_id, -prepared_ms"
+        found = self._decisions(where, owner)
+        self._no_news.pop(owner, None)
+        if stamp is not None and not found:
+            self._no_news[owner] = stamp
+        return found
+
+    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
+        return self._decisions("hunk_id = ? AND prepared_ms < 0 ORDER BY -prepared_ms", hunk_id)
+
+    def _decisions(self, where: str, *values: Value) -> tuple[Decision, ...]:
+        return tuple(map(_decision, self._db.rows(f"{_DECISIONS} {where}", values)))
+
+    def tell(self, decision: Decision) -> None:
+        self._db.change(f"UPDATE decisions SET told = 1 WHERE {_ONE}", decision.plan)
+
+    def forget(self, before_ms: int) -> None:
+        """As of all; PLANS_KEPT are kept, as the clock may be wrong."""
+        plan = "SELECT printf('%08x', id) FROM"
+        self._db.change(
+            "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
+            " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?2)"
+            f" AND hunk_id NOT IN ({plan} plans WHERE expires_ms >= ?1"
+            f"  UNION ALL {plan} ended WHERE ended_ms >= ?1)",
+            (before_ms, PLANS_KEPT - 1),
+        )
+
+    def note(self, fared: PlanOutcome) -> None:
+        with suppress(StateFailed), self._db.writing() as db:
+            db.execute(
+                "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
+                astuple(fared),
+            )
+            db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
+
+    def noted(self) -> tuple[PlanOutcome, ...]:
+        last = "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?"
+        return tuple(PlanOutcome(*row) for row in self._db.rows(last, (MOST,)))
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
-        rows = [_row(entry) for entry in entries]
+        rows, ids = [_row(entry) for entry in entries], list[int]()
+        tied = {hunk_id: (_key(hunk_id), *when) for hunk_id, *when in plans}
         with self._db.writing(flushed=True) as db:
-            first = self._last_id(db) + 1
-            self._lowest = self._lowest or _first_id(db)
-            for at, row in enumerate(rows):
-                db.execute(_INSERT, (first + at, *row))
-            ids = {entry.hunk_id: first + at for at, entry in enumerate(entries)}
-            for hunk_id, created_ms, decided_ms in plans:
-                decision = (hunk_id, created_ms)
-                if (db.execute(_DECIDED_MS, decision).get or 0) != decided_ms:
-                    raise TargetMoved
-                db.execute(_TIE, (ids[hunk_id], hunk_id, created_ms))
-                if not db.changes():
-                    raise HunkNotFound(hunk_id, _how_ended(db, hunk_id))
+            if self._is_lost:
+                self._note_loss(db)
+            self._lowest = self._lowest or _fact(db, "first")
+            for row in rows:
+                plan = tied.pop(row[_HUNK], (None, None, None))
+                edit_id = db.execute(_INSERT, (*row, *plan)).get
+                if edit_id is None:
+                    raise _why_not(db, row[_HUNK], plan)
+                ids.append(edit_id)
             if entries and entries[0].time_ms // DAY_MS != self._day:
                 self._day = _note_day(db, entries[0].time_ms)
-        self._highest = last = first + len(rows) - 1
+        self._highest = max(ids, default=self._highest)
+        self._is_lost = False
         with suppress(Failed):  # the entries are recorded
             self._drop_beyond_size(sum(len(row[_INVERSE]) + len(row[_DIFF]) for row in rows))
-        return tuple(range(first, last + 1))
+        return tuple(ids)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         return self.open_all(entries)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         with self._db.writing(flushed=True) as db:
-            kept = "UPDATE edits SET whole = ? WHERE edit_id = ?"
-            db.execute(kept, (compress(old), edit_id))
+            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (compress(old), edit_id))
             if not db.changes():
                 raise TargetMoved
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Durably record the inverse of a notes write, replacing the previous one."""
         with self._db.writing(flushed=True) as db:
             found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
             way = () if found is None else decode(decompress(found))
@@ -393,18 +361,16 @@ class SqliteJournal:
             way = compress(encode((*kept, *undo)))
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
-    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+    def _amending(self, edit_id: int) -> Callable[[bytes], object]:
         change = "UPDATE edits SET diff = ? WHERE edit_id = ?"
-        self._late.record(diff, lambda made: self._db.change(change, (made, edit_id)))
+        return lambda diff: self._db.change(change, (diff, edit_id))
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        """Record how writes ended, and with them their plans; unflushed."""
-        with self._db.writing() as db:
-            for edit_id in edit_ids:
-                db.execute(
-                    "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?", (state, edit_id)
-                )
-                db.execute(_UNTIE if state == "failed" else _END, (edit_id,))
+        self._db.change(
+            "UPDATE edits SET state = ?, whole = NULL"
+            " WHERE edit_id IN (SELECT value FROM json_each(?))",
+            (state, str([*edit_ids])),  # as JSON
+        )
 
     def entries(
         self,
@@ -426,33 +392,28 @@ class SqliteJournal:
     def _entries(
         self, path: RelPath | None, member: str | None, most: int, before: int | None
     ) -> tuple[Entry, ...]:
-        places: list[tuple[str, str, tuple[str, ...]]] = [("", "", ())]
+        find = "SELECT edit_id FROM edits"
+        places = [f"{find} WHERE"]
         if path is not None and path.parts:
             # the file itself, or anything below a directory: 0 comes after /
-            index, where = " INDEXED BY edits_by_path", str(path)
-            below = "path > ? || '/' AND path < ? || '0' AND"
-            places = [(index, "path = ? AND", (where,)), (index, below, (where, where))]
-        most, before = min(most, _MOST_ID), _MOST_ID if before is None else min(before, _MOST_ID)
-        whose, last = ("AND member = ?", (member, most)) if member is not None else ("", (most,))
-        with self._db.reading() as db:
-            rows = [
-                row
-                for index, place, values in places
-                for row in db.execute(
-                    f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE edit_id IN"
-                    f" (SELECT edit_id FROM edits{index} WHERE {place} edit_id < ? {whose}"
-                    "  ORDER BY edit_id DESC LIMIT ?)",
-                    (*values, before, *last),
-                )
-            ]
-        rows.sort(key=lambda row: -row[_ID])
-        with self._db.decoding():
-            return tuple(_entry(row) for row in rows[:most])
+            find += " INDEXED BY edits_by_path WHERE"
+            below = "path > :path || '/' AND path < :path || '0'"
+            places = [f"{find} path = :path AND", f"{find} {below} AND"]
+        ends = "edit_id < :before ORDER BY edit_id DESC LIMIT :most"
+        by = "" if member is None else "member = :member AND"
+        some = " UNION ALL ".join(f"SELECT * FROM ({place} {by} {ends})" for place in places)
+        values: dict[str, Value] = {
+            "path": str(path),
+            "member": member,
+            "most": min(most, _MOST_ID),
+        }
+        values["before"] = min(_MOST_ID if before is None else before, _MOST_ID)
+        return self._select(f"edit_id IN ({some}) ORDER BY edit_id DESC LIMIT :most", values)
 
     def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
         with self._db.reading() as db:
             known = db.execute("SELECT first, last, next FROM lost ORDER BY first").fetchall()
-            begin = _first_id(db)
+            begin = _fact(db, "first")
         # Ids that were passed over after a loss were never given.
         begin = max((next_ for *_, next_ in known if next_ < (before or _MOST_ID)), default=begin)
         ids = self._last_ids(max(first, begin), before)
@@ -486,43 +447,35 @@ class SqliteJournal:
         if edit_id > _MOST_ID:
             return None
         self._late.now()
-        return next(iter(self._select("edit_id = ?", edit_id)), None)
+        return next(iter(self._select("edit_id = ?", (edit_id,))), None)
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
         last = "hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1"
-        return next(iter(self._select(last, hunk_id)), None)
+        return next(iter(self._select(last, (hunk_id,))), None)
 
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
-        try:
-            return self._chain(path, base_digest, now_digest)
-        except StateFailed:
-            return None  # our writes cannot be told from those of others
-
-    def _chain(
-        self, path: RelPath, base_digest: str, now_digest: str
-    ) -> tuple[ChangeSet, ...] | None:
-        select = (
+        links = (
             "SELECT before, after, state, inverse FROM edits WHERE path = ?"
             " ORDER BY edit_id DESC LIMIT ?"
         )
-        with (
-            self._db.reading() as db,
-            closing(db.execute(select, (str(path), CHAIN_LENGTH))) as rows,
-        ):
-            found = linked(
-                cast("Iterable[tuple[str, str, str, bytes]]", rows), base_digest, now_digest
-            )
-        with self._db.decoding():
-            return None if found is None else tuple(decode(decompress(each)) for each in found)
+        with suppress(StateFailed):
+            with self._db.reading() as db:
+                rows = db.execute(links, (str(path), CHAIN_LENGTH))
+                each = cast("Iterable[tuple[str, str, str, bytes]]", rows)
+                found = linked(each, base_digest, now_digest)
+                rows.close()
+            if found is not None:
+                return self._db.decoded(_decompressed, found)
+        return None  # or our writes cannot be told from those of others
 
     def next_of(self, entry: Entry) -> Entry | None:
         after = "path = ? AND edit_id > ? ORDER BY edit_id LIMIT 1"
-        return next(iter(self._select(after, str(entry.path), entry.edit_id)), None)
+        return next(iter(self._select(after, (str(entry.path), entry.edit_id))), None)
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
-        return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
+        return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", (group,))
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
         rows = self._db.rows("SELECT edit_id, path FROM edits WHERE state = 'open'")  # usually few
@@ -545,8 +498,8 @@ class SqliteJournal:
 
     def whole_of(self, edit_id: int) -> bytes | None:
         rows = self._db.rows("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,))
-        with self._db.decoding():
-            return decompress(rows[0][0]) if rows and rows[0][0] is not None else None
+        whole = rows[0][0] if rows else None
+        return None if whole is None else self._db.decoded(decompress, whole)
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """Drop a share of the entries beyond `keep_days` of use, or the size; return how many.
@@ -563,7 +516,7 @@ class SqliteJournal:
             self._day = _note_day(db, now_ms)
             gone = 0
             if _fact(db, "pruned") != today:
-                _set_fact(db, "pruned", today)
+                db.execute("INSERT OR REPLACE INTO facts VALUES ('pruned', ?)", (today,))
                 old = due(_days(db), keep_days)
                 if old is not None:
                     gone = _drop(db, old.newest, share(_count(db)))
@@ -611,7 +564,7 @@ class SqliteJournal:
         id_ = min(edit_id, _MOST_ID)
         with self._db.reading() as db:
             lost = "SELECT 1 FROM lost WHERE ? BETWEEN first AND next - 1"
-            is_lost = id_ < _first_id(db) or db.execute(lost, (id_,)).fetchone() is not None
+            is_lost = id_ < _fact(db, "first") or db.execute(lost, (id_,)).fetchone() is not None
             given = _last_id(db)
             older = db.execute(  # the oldest are pruned first
                 "SELECT 1 FROM edits WHERE edit_id < ? AND state <> 'open' LIMIT 1", (id_,)
@@ -622,28 +575,50 @@ class SqliteJournal:
 
     def close(self) -> None:
         self._late.close()
+        self._late.now()
         self._db.close()
 
-    def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
+    def _select(
+        self, where: str, values: Sequence[Value] | Mapping[str, Value] = ()
+    ) -> tuple[Entry, ...]:
         rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values)
-        if not rows:
-            return ()
-        with self._db.decoding():
-            return tuple(map(_entry, rows))
+        return self._db.decoded(_entries, rows) if rows else ()
 
-    def _last_id(self, db: Connection) -> int:
-        """The highest id that was given; far above it if a file was lost in use."""
+    def _note_loss(self, db: Connection) -> None:
+        """A file was lost in use: name the ids that are gone, and go on far above them."""
         given = _last_id(db)
-        if self._is_lost:
-            last = max(given, self._highest, db.execute(_MINUTES).get)
-            around = db.execute(_AROUND, (self._highest,)).fetchone()
-            below, is_there, above = cast("tuple[int | None, int | None, int | None]", around)
-            gone = (below or self._lowest - 1) + 1, self._highest, above or last + 1
-            if is_there:  # of another journal: only the ids that are passed over
-                gone = given + 1, given, last + 1
-            db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", gone)
-            given, self._is_lost = last, False
-        return given
+        last = max(given, self._highest, db.execute(_MINUTES).get)
+        below, is_there, above = db.execute(_AROUND, (self._highest,)).get
+        gone = (below or self._lowest - 1) + 1, self._highest, above or last + 1
+        if is_there:  # of another journal: only the ids that are passed over
+            gone = given + 1, given, last + 1
+        db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", gone)
+        _give_from(db, last + 1)
+
+
+def _key(hunk_id: str) -> int:
+    """The number of a plan: its id is eight hex characters."""
+    return int(hunk_id, 16)
+
+
+def _plan_row(plan: Plan) -> tuple[Value, ...]:
+    return _key(plan.id), plan.created_ms, plan.expires_ms, encode_plan(plan)
+
+
+def _decision(row: Sequence[Any]) -> Decision:
+    facts: dict[str, Any] = dict(zip(_DECIDED, row[2:], strict=True))
+    facts["told"] = bool(facts["told"])
+    return Decision((row[0], row[1]), **facts)
+
+
+def _why_not(db: Connection, hunk_id: str, plan: tuple[int | None, ...]) -> Exception:
+    """Why a plan may not be written: what was decided on it, or its end, which may be to come."""
+    key, created_ms, decided_ms = plan
+    decided = f"SELECT time_ms FROM decisions WHERE {_ONE}"
+    if (db.execute(decided, (hunk_id, created_ms)).get or 0) != decided_ms:
+        return TargetMoved()
+    ends = "SELECT how FROM ended WHERE id = ?1 UNION ALL SELECT 'expired' FROM plans WHERE id = ?1"
+    return HunkNotFound(hunk_id, db.execute(ends, (key,)).get or "unknown")
 
 
 _MINUTES = "SELECT (unixepoch() - 1577836800) / 60"
@@ -658,48 +633,24 @@ _AROUND = (
 
 
 def _begin_ids(db: Connection, is_used: bool) -> None:
-    given = db.execute(_MINUTES).get if is_used else 0
-    db.execute("INSERT INTO facts VALUES ('first', ?)", (given + 1,))
-    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (given,))
+    first = db.execute(_MINUTES).get + 1 if is_used else 1
+    db.execute("INSERT INTO facts VALUES ('first', ?)", (first,))
+    _give_from(db, first)
 
 
-def _how_ended(db: Connection, hunk_id: str) -> str:
-    found = db.execute("SELECT ended FROM plans WHERE id = ?", (hunk_id,)).fetchone()
-    return "unknown" if found is None else found[0] or "expired"
-
-
-_DECIDED_MS = "SELECT time_ms FROM decisions WHERE hunk_id = ? AND prepared_ms = ?"
-_TIE = "UPDATE plans SET tx = ? WHERE id = ? AND created_ms = ? AND ended IS NULL AND tx IS NULL"
-_OF_ENTRY = "WHERE tx = ?1 AND id = (SELECT hunk_id FROM edits WHERE edit_id = ?1)"
-_UNTIE = f"UPDATE plans SET tx = NULL {_OF_ENTRY}"
-_END = (
-    "UPDATE plans SET ended = 'applied', plan = NULL, tx = NULL,"
-    f" ended_ms = (SELECT time_ms FROM edits WHERE edit_id = ?1) {_OF_ENTRY}"
-)
-_INSERT = (
-    "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
-    " hunk_id, state, group_id, undoes, why, undo)"
-    f" VALUES ({', '.join('?' * 16)})"
-)
+def _give_from(db: Connection, first: int) -> None:
+    """The next id is this one, or a higher one."""
+    db.execute("DELETE FROM sqlite_sequence WHERE name = 'edits'")
+    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (first - 1,))
 
 
 def _last_id(db: Connection) -> int:
-    found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'edits'").fetchone()
-    return 0 if found is None else int(found[0])
+    return int(db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'edits'").get or 0)
 
 
-def _first_id(db: Connection) -> int:
-    """The first id of this file."""
-    return int(_fact(db, "first") or 0)
-
-
-def _fact(db: Connection, name: str) -> int | str | None:
-    found = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-    return None if found is None else cast("int | str", found[0])
-
-
-def _set_fact(db: Connection, name: str, value: int | str) -> None:
-    db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+def _fact(db: Connection, name: str) -> int:
+    """A recorded number; 0 for none."""
+    return int(db.execute("SELECT value FROM facts WHERE name = ?", (name,)).get or 0)
 
 
 def _note_day(db: Connection, now_ms: int) -> int:
@@ -735,8 +686,8 @@ def _drop(db: Connection, last: int, most: int) -> int:
     return db.changes()
 
 
-_INVERSE, _DIFF = 7, 8
-"""The columns of the texts."""
+_INVERSE, _DIFF, _HUNK = 7, 8, 9
+"""The columns of the texts, and of the plan."""
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:
@@ -782,3 +733,11 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         why=row[15],
         approval=next((one for one in way if isinstance(one, Approval)), None),
     )
+
+
+def _entries(rows: Iterable[tuple[Any, ...]]) -> tuple[Entry, ...]:
+    return tuple(map(_entry, rows))
+
+
+def _decompressed(parts: Iterable[bytes]) -> tuple[Any, ...]:
+    return tuple(decode(decompress(part)) for part in parts)

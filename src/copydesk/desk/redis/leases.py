@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 from threading import Event, Lock, Thread, local
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -37,6 +37,7 @@ _MOST_MOVES = 4
 """The most nodes of a cluster that are asked for one call."""
 _LOST = "LOST"
 
+T = TypeVar("T")
 Argument = str | bytes | int
 Pairs = Sequence[tuple[str, str]]
 """Leases by key, or open entries by id, each with its unique value."""
@@ -127,11 +128,10 @@ class Server:
         pair = cast("list[bytes]", found)
         return pair[1].decode() if pair else ""
 
-    @contextmanager
-    def decoding(self) -> Generator[None, None, None]:
-        """Turn errors of decoding the server's records inside into ServerFailed."""
+    def decoded(self, decode: Callable[[Any], T], data: Any) -> T:
+        """Decode the server's records; its errors become ServerFailed."""
         try:
-            yield
+            return decode(data)
         except RecordError as error:
             raise ServerFailed("read what Redis keeps", f"{self.address}: {error}") from error
 

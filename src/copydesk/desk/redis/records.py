@@ -1,4 +1,4 @@
-"""The journal that all machines of a workspace share, on a server; its steps there are in Lua.
+"""Plans, decisions, statistics and journal of all machines, on a server; its steps are in Lua.
 
 Invariants: an entry is stored when `open` returns, as durably as the server does, and only if the
 writer held all its leases at that moment; its outcome is recorded at once, or with the next record,
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -22,25 +23,35 @@ from typing import TYPE_CHECKING, Any, cast
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     DAY_MS,
+    MOST,
+    PLANS_KEPT,
+    REMEMBERED_MS,
     Day,
+    Decision,
     Entry,
-    LateDiffs,
     Missing,
     Outlook,
+    PlanOutcome,
+    Records,
     Run,
     State,
     Tied,
+    Version,
     compress,
     days_left,
     decode,
+    decode_plan,
     decompress,
     due,
     encode,
+    encode_plan,
+    known_plans,
     linked,
     minutes_since_2020,
     share,
 )
 from copydesk.desk.redis.leases import Leases, Script, Server, script
+from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import TargetMoved
@@ -70,24 +81,106 @@ Named = tuple[int, str]
 """An entry, even if the server lost data: its id, and its unique mark."""
 
 
-class RedisJournal:
-    """The entries of all machines that work on the workspace."""
+class RedisRecords(Records):
+    """The records of all machines that work on the workspace."""
 
     def __init__(
         self, server: Server, leases: Leases, on_loss: Callable[[], None] = lambda: None
     ) -> None:
+        super().__init__()
         self._server, self._leases, self._on_loss = server, leases, on_loss
         self._day = -1
         self._marks: dict[int, str] = {}
         self._highest = 0
         self._ended: dict[Named, State] = {}
         self._undo: dict[Named, bytes] = {}
-        self._late = LateDiffs()
         self._lock = held_at_fork(Lock())
 
-    def open(self, entry: Entry) -> int:
-        """Record an intended write; return its id. Raises TurnLost, ServerFailed."""
-        return self.open_all((entry,))[0]
+    def changes(self) -> tuple[int, ...]:
+        """The numbers of changes of plans and decisions; raises ServerFailed."""
+        return self.counts()[:2]
+
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of changes of plans, decisions, edits and plan outcomes; ServerFailed."""
+        return tuple(int(count or 0) for count in self._server.call(_COUNTS))
+
+    def add(self, plan: Plan) -> bool:
+        before_ms = plan.created_ms - REMEMBERED_MS
+        added = bool(self._server.call(_ADD, *_plan_row(plan), before_ms))
+        self.notify()
+        return added
+
+    def put(self, plan: Plan) -> None:
+        reason = self._server.call(_PUT, *_plan_row(plan))
+        if reason:
+            raise HunkNotFound(plan.id, reason.decode())
+        self.notify()
+
+    def plan(self, hunk_id: str, now_ms: int) -> Plan:
+        plan, ended, expires_ms = self._server.call(_GET, hunk_id)
+        if expires_ms is None:
+            raise HunkNotFound(hunk_id, "unknown")
+        if ended is not None or int(expires_ms) <= now_ms:
+            raise HunkNotFound(hunk_id, ended.decode() if ended else "expired")
+        return self._server.decoded(decode_plan, plan)
+
+    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
+        """End the plan and record how; raises TurnLost."""
+        self._leases.fenced(_END, hunk_id, how, now_ms)
+        self.notify()
+
+    def reopen(self, plan: Plan) -> bool:
+        opened = bool(self._server.call(_REOPEN, *_plan_row(plan)))
+        self.notify()
+        return opened
+
+    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
+        return self._server.decoded(known_plans, self._server.call(_WAITING, now_ms))
+
+    def take(self, decision: Decision) -> Decision:
+        facts = (decision.owner, decision.time_ms, int(decision.told))
+        packed = encode({name: getattr(decision, name) for name in _KEPT})
+        row = self._server.call(_TAKE, _plan_name(decision.plan), *facts, packed)
+        self.notify()
+        return self._server.decoded(_decision, row)
+
+    def of(self, plan: Version) -> Decision | None:
+        return self.of_all((plan,)).get(plan)
+
+    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
+        found: dict[Version, Decision] = {}
+        for start in range(0, len(plans), _TOGETHER):
+            some = plans[start : start + _TOGETHER]
+            rows = self._server.call(_OF_ALL, *map(_plan_name, some))
+            there = [(plan, row) for plan, row in zip(some, rows, strict=True) if row]
+            decisions = self._server.decoded(_decisions, [row for _, row in there])
+            found |= {plan: one for (plan, _), one in zip(there, decisions, strict=True)}
+        return found
+
+    def withdraw(self, decision: Decision) -> None:
+        self._server.call(_WITHDRAW, _plan_name(decision.plan), decision.time_ms)
+        self.notify()
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        return self._server.decoded(_decisions, self._server.call(_UNTOLD, owner))
+
+    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
+        return self._server.decoded(_decisions, self._server.call(_COMMENTS, hunk_id))
+
+    def tell(self, decision: Decision) -> None:
+        self._server.call(_TELL, _plan_name(decision.plan))
+
+    def forget(self, before_ms: int) -> None:
+        """Drop older decisions on plans that ended; keep PLANS_KEPT, as the clock may be wrong."""
+        self._server.call(_FORGET, before_ms, PLANS_KEPT)
+
+    def note(self, fared: PlanOutcome) -> None:
+        rest = encode({"member": fared.member, "path": fared.path, "how": fared.how})
+        with suppress(ServerFailed):
+            self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
+
+    def noted(self) -> tuple[PlanOutcome, ...]:
+        return self._server.decoded(_outcomes, self._server.call(_NOTED))
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
         tied = {hunk_id: (created_ms, decided_ms) for hunk_id, created_ms, decided_ms in plans}
@@ -147,9 +240,9 @@ class RedisJournal:
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         self._leases.fenced(KEEP_WHOLE, edit_id, compress(old))
 
-    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+    def _amending(self, edit_id: int) -> Callable[[bytes], object]:
         named = self._named(edit_id)
-        self._late.record(diff, lambda made: self._server.call(REPLACE, *named, "diff", made))
+        return lambda diff: self._server.call(REPLACE, *named, "diff", diff)
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record the inverse of a write, best effort."""
@@ -185,7 +278,7 @@ class RedisJournal:
     def get(self, edit_id: int) -> Entry | None:
         self._settle()
         row = self._server.call(ONE, edit_id, *_FIELDS)
-        return None if row[0] is None else self._entry([edit_id, *row])
+        return None if row[0] is None else self._server.decoded(self._entry, [edit_id, *row])
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
         return next(iter(self._entries(f"hunk:{hunk_id}", 1)), None)
@@ -267,6 +360,7 @@ class RedisJournal:
         with suppress(ServerFailed):
             self._settle()
         self._late.close()
+        self._late.now()
 
     def _entries(
         self,
@@ -280,7 +374,7 @@ class RedisJournal:
     ) -> Iterator[Entry]:
         start = start or (f"({before}" if before is not None else "")
         for row in self._rows(index, most, way, start, member=member):
-            yield self._entry(row)
+            yield self._server.decoded(self._entry, row)
 
     def _rows(
         self,
@@ -306,17 +400,16 @@ class RedisJournal:
     def _entry(self, row: Row) -> Entry:
         edit_id, fixed, inverse, diff, state, mark, undo = row
         self._remember(*_name(edit_id, mark))
-        with self._server.decoding():
-            facts = decode(fixed)
-            return Entry(
-                **{name: facts[name] for name in _FIXED if name in facts},
-                path=RelPath.parse(facts["path"]),
-                inverse=decode(decompress(inverse)),
-                diff=decompress(diff),
-                edit_id=int(edit_id),
-                state=self._state(edit_id, state, mark),
-                undo=() if undo is None else decode(decompress(undo)),
-            )
+        facts = decode(fixed)
+        return Entry(
+            **{name: facts[name] for name in _FIXED if name in facts},
+            path=RelPath.parse(facts["path"]),
+            inverse=decode(decompress(inverse)),
+            diff=decompress(diff),
+            edit_id=int(edit_id),
+            state=self._state(edit_id, state, mark),
+            undo=() if undo is None else decode(decompress(undo)),
+        )
 
     def _state(self, edit_id: Any, recorded: bytes, mark: bytes | None) -> State:
         """An entry's outcome that could not be recorded yet; else the recorded state."""
@@ -343,6 +436,32 @@ class RedisJournal:
             for named, state in ended.items():
                 if self._ended.get(named) == state:
                     del self._ended[named]
+
+
+def _plan_name(plan: Version) -> str:
+    return f"{plan[0]} {plan[1]}"
+
+
+def _plan_row(plan: Plan) -> tuple[str | int | bytes, ...]:
+    return plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)
+
+
+def _decision(row: Sequence[Any]) -> Decision:
+    facts = decode(row[0])
+    return Decision(**{name: facts[name] for name in _KEPT if name in facts}, told=row[1] == b"1")
+
+
+def _decisions(rows: Iterable[Sequence[Any]]) -> tuple[Decision, ...]:
+    return tuple(map(_decision, rows))
+
+
+def _outcomes(noted: Iterable[bytes]) -> tuple[PlanOutcome, ...]:
+    """Plan outcomes; each is prefixed with its time."""
+    parts = (each.partition(b" ") for each in noted)
+    return tuple(PlanOutcome(time_ms=int(time), **decode(rest)) for time, _, rest in parts)
+
+
+_KEPT = tuple(f.name for f in fields(Decision) if f.name != "told")
 
 
 def _name(edit_id: Any, mark: bytes | None) -> Named:
@@ -389,3 +508,23 @@ SINCE = script("since")
 HELD = script("held")
 GIVEN = script("given")
 PRUNE = script("prune")
+
+_COUNTS = script("counts")
+_TAKE = script("take_decision")
+_OF_ALL = script("decisions_of")
+_TOGETHER = 2_000
+"""The most decisions requested at once."""
+
+_WITHDRAW = script("withdraw")
+_FORGET = script("forget")
+_UNTOLD = script("untold")
+_COMMENTS = script("comments")
+_TELL = script("tell")
+_ADD = script("add_plan", PLANS_KEPT=PLANS_KEPT)
+_PUT = script("put_plan")
+_REOPEN = script("reopen_plan")
+_GET = script("get_plan")
+_END = script("end_plan")
+_WAITING = script("waiting")
+_NOTE = script("note_outcome", MOST=MOST)
+_NOTED = script("outcomes")

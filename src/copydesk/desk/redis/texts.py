@@ -1,0 +1,74 @@
+"""Texts that all machines of a workspace share, and the lines of them that members were shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import TypeVar
+
+from copydesk.desk.backends.snapshots import (
+    LARGEST,
+    MOST_SEEN,
+    MOST_SHOWN,
+    SnapshotStore,
+    place_of,
+)
+from copydesk.desk.redis.leases import Server, script
+from copydesk.errors import ServerFailed
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import VERSION_LENGTH
+
+T = TypeVar("T")
+
+_DIGEST_LENGTH = 64
+
+_TOUCH = script("touch_text")
+_KEEP = script("keep_text")
+_FIND = script("find_text")
+_NOTE_SHOWN = script("note_shown")
+_SHOWN = script("shown")
+
+
+class RedisSnapshots(SnapshotStore):
+    """Texts on a server, the least recently used ones dropped first; reading raises ServerFailed.
+
+    Of two that note what the same member was shown at once, one may be lost.
+    """
+
+    def __init__(self, server: Server, most_bytes: int, largest: int = LARGEST) -> None:
+        super().__init__(most_bytes, largest)
+        self._server = server
+
+    def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
+        with suppress(ServerFailed) if writes else nullcontext():
+            return work()
+        return None
+
+    def _is_stored(self, digest: str, at: RelPath) -> bool:
+        version = digest[:VERSION_LENGTH]
+        return bool(self._server.call(_TOUCH, version, _mark(digest, at), MOST_SEEN))
+
+    def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
+        if not self._is_stored(digest, at):
+            text = digest.encode() + packed
+            self._server.call(_KEEP, digest[:VERSION_LENGTH], text, self._most)
+
+    def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
+        mark = "" if at is None else _mark(digest, at)
+        found: bytes | None = self._server.call(_FIND, digest[:VERSION_LENGTH], mark)
+        if found is None:
+            return None
+        return found[:_DIGEST_LENGTH].decode("ascii", "replace"), found[_DIGEST_LENGTH:]
+
+    def _record_of(self, reader: str) -> bytes:
+        return self._server.call(_SHOWN, reader) or b""
+
+    def _put_record(self, reader: str, record: bytes) -> None:
+        self._server.call(_NOTE_SHOWN, reader, record, MOST_SHOWN)
+
+    def close(self) -> None:
+        """Do nothing: it holds no resources."""
+
+
+def _mark(digest: str, at: RelPath) -> str:
+    return f"{place_of(at)}-{digest[:VERSION_LENGTH]}"
