@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.folder_blocks import (
-    Chunks,
     Fingerprint,
     FolderDocument,
     fingerprints,
@@ -38,14 +37,12 @@ def maker() -> Callable[[], str]:
 
 
 def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -> FolderDocument:
-    """A document that is parsed in as small pieces as may be."""
+    """A document whose changes are parsed in windows as small as may be."""
     data = text.encode()
     tree = read(data, profile)
     rows = know((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no).rows
     order = tuple(block for _, block in in_order(tree.root))
-    document = FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
-    document.chunks = Chunks.of(tree, 0)
-    return document
+    return FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
 
 
 TEXTS = (
@@ -109,7 +106,7 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     assert len({row.id for row in rows}) == len(rows)
     assert step.back().take(rows) == document.rows
     after = working.successor(STAMP, "b", result, rows)
-    assert after is not None or document.chunks.size == 1 or result == document.data
+    assert after is not None or result == document.data
     if after is not None:  # made of the blocks of the one before
         assert facts(after.order) == facts([block for _, block in in_order(tree.root)])
         assert after.tree.newline == tree.newline
@@ -154,18 +151,16 @@ BESIDE: dict[str, tuple[str, list[tuple[str, str, str]], str]] = {
 @pytest.mark.parametrize("name", BESIDE)
 def test_parts_of_a_text_are_changed_as_the_whole_would_be(name: str) -> None:
     before, ops, after = BESIDE[name]
-    for small in (0, len(before) + 1):
-        fresh = maker()
-        document = document_of(before, fresh)
-        document.chunks = Chunks.of(document.tree, small)
-        ids = {
-            document.tree.source(block).decode(): row.id
-            for block, row in zip(document.order, document.rows, strict=True)
-        }
-        working = WorkingDocument(document, fresh)
-        for text, op, new in ops:
-            changed(working, ids[text], op, new)
-        assert working.change.apply(document.data).decode() == after
+    fresh = maker()
+    document = document_of(before, fresh)
+    ids = {
+        document.tree.source(block).decode(): row.id
+        for block, row in zip(document.order, document.rows, strict=True)
+    }
+    working = WorkingDocument(document, fresh)
+    for text, op, new in ops:
+        changed(working, ids[text], op, new)
+    assert working.change.apply(document.data).decode() == after
 
 
 def test_blocks_of_other_texts_are_others() -> None:

@@ -218,7 +218,8 @@ class FolderStore:
     @locked
     def child_ids(self, block_id: str) -> tuple[str, ...]:
         document = self._documents.find(block_id)
-        return tuple(map(document.name, _inside(document.block(block_id))))
+        rows, number = document.rows, document.number
+        return tuple([rows[number[one]].id for one in _inside(document.block(block_id))])
 
     @locked
     def around(self, block_id: str) -> Around:
@@ -630,7 +631,7 @@ class FolderStore:
 
 def _inside(block: Node) -> Sequence[Node]:
     """The children of a container, or the section of a heading."""
-    return section(block) if block.level else tuple(shown(block))
+    return section(block) if block.level else shown(block)
 
 
 def _time(stamp: Stamp) -> str:

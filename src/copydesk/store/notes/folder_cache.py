@@ -35,7 +35,7 @@ from copydesk.store.notes.folder_index import (
     SidecarChange,
     SidecarFile,
     Sidecars,
-    rows_as_step,
+    splice_of,
 )
 from copydesk.store.notes.protocol import ANSWERS, BlockNotFound, valid
 from copydesk.store.protocol import Stamp
@@ -452,9 +452,9 @@ class DocumentCache:
                 self.sidecars.rename(was.path, name)
             self._save(Sidecar(name, digest, known.rows, known.past), first=first)
             if was is not None:
-                step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
-                if step is not None and was.digest != digest:
-                    self.sidecars.add(name, step)
+                splice = splice_of(0, was.rows, known.rows)
+                if was.digest != digest and len(splice.old) + len(splice.new) <= _STEP_ROWS:
+                    self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
                 if was.path != name:
                     self.sidecars.drop(was.path)
                     self._orphans.discard(was.path)
@@ -511,7 +511,7 @@ class DocumentCache:
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
         seen = self.sidecars.save(sidecar, flush=not first)
-        self.index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
+        self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows])
         self.index.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: FolderDocument) -> None:
@@ -519,8 +519,9 @@ class DocumentCache:
         digest = self.sidecars.digest(name)
         if digest == base.digest:
             return
-        way = self.sidecars.way(name, digest or "", base.digest)
-        if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
+        few = len(base.rows) <= _FEW_ROWS
+        way = [] if few else self.sidecars.way(name, digest or "", base.digest)
+        if len(way) >= _LONG_WAY or not way:
             sidecar = self.sidecars.load(name)
             past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
             self._save(Sidecar(name, base.digest, base.rows, past))
