@@ -290,7 +290,7 @@ class FolderDocument:
         """The number of top-level blocks, front matter included."""
         return len(self.tree.root.children)
 
-    @property
+    @computed_once
     def parses_in_windows(self) -> bool:
         """Whether some of its top-level blocks can be parsed without the others."""
         return self.tree.profile == "gfm" and not is_phantom(self.tree.root.children[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
@@ -97,9 +98,9 @@ class WorkingDocument:
         if document.spent or not windows:
             return None
         document.spent = True
-        root, children, old = document.tree.root, document.tree.root.children, document.order
-        if windows[0].low == 0 and windows[0].high == len(children):
-            root = windows[0].tree.root  # it may have other attributes
+        children, old = document.tree.root.children, document.order
+        # a window at the start of the text knows of its byte order mark, id and attributes
+        root = document.tree.root if windows[0].low else windows[0].tree.root
         tops: list[Block] = []
         order: list[Block] = [root]
         at, child, shift = 1, 0, 0
@@ -108,8 +109,6 @@ class WorkingDocument:
             moved(old[at:start], shift)
             inside = [block for _, block in in_order(window.tree.root)[1:]]
             moved(inside, window.start + shift)
-            for block in window.tree.root.children:
-                block.parent = root
             order += (*old[at:start], *inside)
             tops += (*children[child : window.low], *window.tree.root.children)
             shift += len(window.tree.data) - window.change.length
@@ -118,7 +117,7 @@ class WorkingDocument:
         order += old[at:]
         tops += children[child:]
         for index, block in enumerate(tops):
-            block.index = index
+            block.index, block.parent = index, root
         root.children, root.stop = tuple(tops), len(data)
         tree = Tree(data, document.tree.profile, root, newline_of(data))
         return FolderDocument(document.path, stamp, digest, data, tree, rows, tuple(order))
@@ -244,10 +243,18 @@ class WorkingDocument:
         rows = [self.document.rows[0]._replace(depth=0), *wide.rows()]
         old = [row for row in rows if row.id not in gone]
         new = fingerprints(tree, tree.root)
-        known = know(old, new, (), lambda at: self._fresh(), lambda one: False)
+        known = know(old, new, (), lambda at: self._fresh(), partial(self._is_outside, wide))
         blocks = (inner for inner in tree.root.walk() if inner.kind != MATTER)
         ids = {inner: row.id for inner, row in zip(blocks, known.rows, strict=True)}
         self._put(wide, tree, change, ids)
+
+    def _is_outside(self, window: ReparseWindow, block_id: str) -> bool:
+        """Whether a block that is not in this window has the id."""
+        document, others = self.document, [one for one in self._windows if one is not window]
+        at = document.index.get(block_id, 0)
+        spans = [(document.row_of(one.low), document.row_of(one.high)) for one in self._windows]
+        untouched = at and not any(start <= at < stop for start, stop in spans)
+        return bool(untouched) or any(block_id in one.by_id for one in others)
 
     def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a window are the same in another tree."""
