@@ -82,13 +82,8 @@ def read(
 
 
 def _nothing(parent: Block, at: int) -> Block:
-    block = Block()
-    block.kind, block.subtype = PARAGRAPH, ""
-    block.start = block.stop = block.first = at
-    block.column = block.indent = block.width = block.mark = 0
-    block.parent, block.index, block.children = parent, len(parent.children), ()
-    block.attributes = block.anchor = None
-    block.closed, block.loose = True, False
+    block = Block(PARAGRAPH, at, 0, at, at)
+    block.parent, block.index = parent, len(parent.children)
     return block
 
 
