@@ -396,7 +396,6 @@ def conflict_start(parser: Parser, container: Node) -> int:
     """A line that begins with seven `<`, in any container."""
     if not parser.line.startswith(b"<<<<<<<"):
         return NO
-    parser.close_unmatched()
     parser.add(CONFLICT).closed = False
     return LEAF
 
@@ -470,7 +469,6 @@ def math_start(parser: Parser, container: Node) -> int:
     """Two or more `$`."""
     if not parser.line.startswith(b"$$", parser.nonspace):
         return NO
-    parser.close_unmatched()
     indent = parser.indent
     node = parser.add(MATH)
     node.closed = False
@@ -518,7 +516,6 @@ def embed_start(parser: Parser, container: Node) -> int:
     text = parser.line[parser.nonspace :]
     if not text.startswith(b"{{") or not trim(text[2:]).endswith(b"}}"):
         return NO
-    parser.close_unmatched()
     parser.add(EMBED)
     return LEAF
 
@@ -540,7 +537,6 @@ def callout_start(parser: Parser, container: Node) -> int:
         return NO
     parser.to_nonspace()
     parser.skip(1)
-    parser.close_unmatched()
     parser.add(CALLOUT).stop = parser.at + len(line)
     return INTO
 

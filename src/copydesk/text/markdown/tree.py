@@ -173,7 +173,6 @@ def html_start(parser: Parser, container: Node) -> int:
     kind = html_kind(parser.line, parser.nonspace, in_paragraph)
     if not kind:
         return NO
-    parser.close_unmatched()
     node = parser.add(HTML)
     node.sort, node.closed = kind, kind > LAST_CLOSED
     return LEAF
@@ -238,7 +237,6 @@ def code_start(parser: Parser, container: Node) -> int:
     """Four columns of indentation, where no paragraph can continue."""
     if parser.tip.kind == PARAGRAPH or parser.blank:
         return NO
-    parser.close_unmatched()
     node = parser.add(CODE)
     node.start = node.first
     parser.skip_columns(INDENTED)
@@ -263,7 +261,6 @@ def math_start(parser: Parser, container: Node) -> int:
     found = _MATH(parser.line, parser.nonspace)
     if found is None:
         return NO
-    parser.close_unmatched()
     node = parser.add(MATH)
     node.fence, node.closed = Fence(36, found[0].count(b"$"), parser.indent), False
     return LEAF
@@ -274,7 +271,6 @@ def note_start(parser: Parser, container: Node) -> int:
     found = _NOTE(parser.line, parser.nonspace)
     if found is None:
         return NO
-    parser.close_unmatched()
     node = parser.add(NOTE)
     parser.to_nonspace()
     parser.skip(found.end() - found.start())
@@ -301,7 +297,6 @@ def attributes_start(parser: Parser, container: Node) -> int:
         not container.nodes or container.nodes[-1].kind == ATTRIBUTES
     ):
         return NO
-    parser.close_unmatched()
     node = parser.add(ATTRIBUTES)
     node.stop = parser.at + len(parser.line)
     parser.offset = len(parser.line)
