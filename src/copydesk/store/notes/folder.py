@@ -620,9 +620,8 @@ class FolderStore:
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
         rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
-        self._documents.plan_ids(
-            None, path, SidecarChange("", result.digest, (Splice(0, (), rows),)), rows
-        )
+        step = SidecarChange("", result.digest, (Splice(0, (), rows),))
+        self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)

@@ -181,7 +181,8 @@ class WorkingDocument:
         """Delete a block and the containers that become empty; lists that then meet are merged."""
         if is_phantom(block):
             window.by_id.pop(window.ids[block])
-            self._name(window, block)
+            window.ids[block] = name = self._fresh()
+            window.by_id[name] = block
             return
         parent = _parent(block)
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
@@ -191,12 +192,6 @@ class WorkingDocument:
         edit = _emptied(window.tree, block) if empties else deletion(window.tree, block)
         if self._make(window, (edit,), expected) is None:
             self._merge(window, block, edit)
-
-    def _name(self, window: ReparseWindow, block: Block) -> str:
-        name = self._fresh()
-        window.ids[block] = name
-        window.by_id[name] = block
-        return name
 
     def _new(self, block: Block) -> str:
         anchor = block.anchor or ""
@@ -432,7 +427,7 @@ def dry_run(
         if change:
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows, working))
-            documents.plan_ids(document, document.path, step, rows)
+            documents.plan_ids(document, document.path, step)
     lost = tuple(
         (working.document, name)
         for working in trial.workings.values()

@@ -546,10 +546,8 @@ def list_start(parser: Parser, container: Node) -> int:
     marker = read_marker(parser, container, strict=False)
     if marker is None:
         return NO
-    line, at = parser.line, parser.offset
-    found = at_start(line, at)
-    if found is not None:
-        at = found.stop
+    line = parser.line
+    pairs, at = at_start(line, parser.offset)
     marker.task = _is_task(line[at : at + 4])
     empty = parser.tip if parser.tip.kind == ITEM else None
     parser.close_unmatched()
@@ -559,9 +557,9 @@ def list_start(parser: Parser, container: Node) -> int:
     item.subtype = "t" if marker.task else "u" if marker.number < 0 else "o"
     if item.holder is not None and not item.holder.subtype:
         item.holder.subtype = item.subtype
-    if found is not None:
+    if pairs:
         item.marking = attributes_node(item, parser.at + parser.offset, parser.at + at)
-        parser.skip(min(len(spelled(found.pairs)), len(line) - parser.offset))
+        parser.skip(min(len(spelled(pairs)), len(line) - parser.offset))
     return INTO
 
 

@@ -499,21 +499,14 @@ def line_attributes(text: bytes) -> Pairs:
     return _pairs(text[2:-1].removeprefix(b"{:"))
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
-    """An attribute list before a text, and the byte of the line after it."""
+def at_start(line: bytes, at: int) -> tuple[Pairs, int]:
+    """Parse the attribute list at byte `at` of a line, as in `- {: id="..."}text`.
 
-    pairs: Pairs
-    stop: int
-
-
-def at_start(line: bytes, at: int) -> Leading | None:
-    """Parse the attribute list at byte `at` of a line, as in `- {: id="..."}text`."""
-    if not line.startswith(b"{:", at):
-        return None
+    Returns it, and the byte of the line after it, which is `at` if there is none.
+    """
     stop = line.find(b"}", at) + 1
     pairs = leading_attributes(line[at:stop])
-    return Leading(pairs, stop) if pairs else None
+    return pairs, stop if pairs else at
 
 
 def leading_attributes(text: bytes) -> Pairs:

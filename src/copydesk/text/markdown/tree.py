@@ -196,12 +196,11 @@ def list_start(parser: Parser, container: Node) -> int:
     if marker is None:
         return NO
     item = add_item(parser, container, marker)
-    found = at_start(parser.line, parser.offset)
-    if found is not None and value_of(found.pairs, b"id"):
-        at, length = parser.at + parser.offset, found.stop - parser.offset
-        item.marking = Node(ATTRIBUTES, item, at, 0, at, at + length)
-        item.stop = at + length
-        parser.skip(length)
+    pairs, stop = at_start(parser.line, parser.offset)
+    if value_of(pairs, b"id"):
+        at, item.stop = parser.at + parser.offset, parser.at + stop
+        item.marking = Node(ATTRIBUTES, item, at, 0, at, item.stop)
+        parser.skip(stop - parser.offset)
     return INTO
 
 
