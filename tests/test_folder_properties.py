@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.folder_blocks import (
-    Chunks,
     Fingerprint,
     FolderDocument,
     fingerprints,
@@ -20,13 +19,14 @@ from copydesk.store.notes.folder_blocks import (
     know,
     read,
 )
-from copydesk.store.notes.folder_edit import WorkingDocument, same_blocks
+from copydesk.store.notes.folder_edit import ReparseWindow, WorkingDocument, same_blocks
 from copydesk.store.notes.folder_index import SidecarChange
 from copydesk.store.notes.protocol import BlockNotFound
 from copydesk.store.protocol import Stamp
+from copydesk.text.change import Edit
 from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath
-from support.markdown_texts import anything, documents
+from support.markdown_texts import NEWLINES, Choice, Drawn, Rolled, anything, documents
 
 STAMP = Stamp(0, 0, 0, 0, 0, 0, 0)
 
@@ -38,14 +38,12 @@ def maker() -> Callable[[], str]:
 
 
 def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -> FolderDocument:
-    """A document that is parsed in as small pieces as may be."""
+    """A document whose changes are parsed in windows as small as may be."""
     data = text.encode()
     tree = read(data, profile)
     rows = know((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no).rows
     order = tuple(block for _, block in in_order(tree.root))
-    document = FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
-    document.chunks = Chunks.of(tree, 0)
-    return document
+    return FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
 
 
 TEXTS = (
@@ -109,11 +107,122 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     assert len({row.id for row in rows}) == len(rows)
     assert step.back().take(rows) == document.rows
     after = working.successor(STAMP, "b", result, rows)
-    assert after is not None or document.chunks.size == 1 or result == document.data
+    assert after is not None or result == document.data
     if after is not None:  # made of the blocks of the one before
         assert facts(after.order) == facts([block for _, block in in_order(tree.root)])
         assert after.tree.newline == tree.newline
         assert working.successor(STAMP, "b", result, rows) is None, "its blocks are taken"
+
+
+PARTS = (
+    *TEXTS,
+    "- a\n- b\n  - c\n\n    d\n- e", "1. x\n   ```\n   y\n   ```\n2. z", "7) seven", "+ plus\n",
+    "| a | b |\n|---|---|\n| 1 | 2 |", "text\n| a |\n|---|", "~~~ py\n# no head\n~~~",
+    "<script>\nx\n\ny\n</script>", "<!-- a\n\nb -->", "<b>\nbold", "> a\nlazy\n> > b", "> - q",
+    "Head\n===", "two\nlines\n---", "[a]: /x\n[b]: /y 't'\nafter", "[^1]: note\n\n    more",
+    'word\n{: id="20260101120000-aaaaaaa"}', '- {: id="20260101120000-bbbbbbb"}item', "^alone",
+    'word\n{: id="a"}\n{: id="b"}', "- [ ] task\n- [x] done", "    indented\n\n    code", "\ufeffx",
+    "-", "...", "para ^p1\n^p2", "# h ^h1", "\u6f22\u5b57", "<div>", "$$\nopen",
+)  # fmt: skip
+FRONTS = ("", "", "", "---\ntitle: t\n---\n", "---\nid: f\n...\n\n", "---\n\nx\n\n", "\ufeff")
+JOINTS = ("\n\n", "\n\n", "\n\n", "\n", "\n\n\n", "\n \n")
+OPS = ("update", "update", "delete", "delete", "before", "after", "first_in", "last_in", "start")
+
+
+def a_note(choice: Choice) -> str:
+    """A text of many blocks at its top, most of them apart."""
+    text = choice.of(FRONTS)
+    for _ in range(choice.number(1, 12)):
+        text += choice.of(PARTS) + choice.of(JOINTS)
+    return (text.rstrip("\n") if choice.number(0, 1) else text).replace("\n", choice.of(NEWLINES))
+
+
+def outcome(working: WorkingDocument, at: int, op: str, text: str) -> str:
+    """What comes of one change of the block at this place: a refusal, or nothing."""
+    try:
+        if op == "start":
+            window, root = working.end(last=bool(at % 2))
+            count = len(parse(text, part=True).root.children)
+            working.insert(window, root, "last_in" if at % 2 else "first_in", text, count)
+        else:
+            changed(working, working.document.rows[at].id, op, text)
+        if working.fronts(working.change.apply(working.document.data)):
+            raise InvalidArgs("markdown", "front matter")
+    except (InvalidArgs, BlockNotFound) as refusal:
+        return refusal.code
+    return ""
+
+
+class Watched(WorkingDocument):
+    """Tells whether a deletion made other blocks one, so that their ids had to be found again."""
+
+    merged = False
+
+    def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
+        self.merged = True
+        super()._merge(window, block, edit)
+
+
+def check_windows(choice: Choice) -> None:
+    """Changes of windows have the effect that they have if all of the text is parsed each time.
+
+    Each version is built of the blocks of the one before, and is what parsing its text makes. Ids
+    found again may differ: a window has fewer blocks that can be taken for others.
+    """
+    document = document_of(a_note(choice), maker())
+    for version in range(3):
+        others = FolderDocument(
+            document.path, STAMP, "", document.data, read(document.data, "gfm"), document.rows, ()
+        )
+        others.order = tuple(block for _, block in in_order(others.tree.root))
+        others.parses_in_windows = False
+        windowed = Watched(document, numbered(version))
+        whole = Watched(others, numbered(version))
+        for _ in range(choice.number(1, 3)):
+            at = choice.number(1, len(document.rows) - 1)
+            op, text = choice.of(OPS), choice.of(PARTS)
+            told, wanted = outcome(windowed, at, op, text), outcome(whole, at, op, text)
+            assert told == wanted or whole.merged, (document.data, at, op, text)
+            if told:  # the call ends here
+                return
+        result = windowed.change.apply(document.data)
+        assert result == whole.change.apply(document.data) or whole.merged
+        rows = SidecarChange("a", "b", windowed.splices()).take(document.rows)
+        assert rows is not None
+        steps = SidecarChange("a", "b", whole.splices())
+        assert rows == steps.take(document.rows) or whole.merged
+        assert len({row.id for row in rows}) == len(rows)
+        tree = read(result, "gfm")
+        assert [row._replace(id="") for row in rows] == fingerprints(tree, tree.root)
+        after = windowed.successor(STAMP, "b", result, rows)
+        if after is not None:
+            order = [block for _, block in in_order(tree.root)]
+            assert facts(after.order) == facts(order), (document.data, result)
+            document = after
+
+
+def numbered(version: int) -> Callable[[], str]:
+    """Makes the ids of one version."""
+    numbers = count()
+    return lambda: f"2026010100000{version + 1}-{next(numbers):07d}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_windows_are_changed_as_the_whole_would_be(seed: int) -> None:
+    for number in range(5):
+        check_windows(Rolled(1000 * seed + number))
+
+
+@pytest.mark.slow
+@given(st.data())
+def test_windows_of_any_note_are_changed_as_the_whole_would_be(data: st.DataObject) -> None:
+    data.draw(st.composite(lambda draw: check_windows(Drawn(draw)))())
+
+
+@pytest.mark.slow
+def test_windows_of_many_notes_are_changed_as_the_whole_would_be() -> None:
+    for seed in range(20_000):
+        check_windows(Rolled(seed))
 
 
 def facts(order: Sequence[Block]) -> list[tuple[object, ...]]:
@@ -154,18 +263,16 @@ BESIDE: dict[str, tuple[str, list[tuple[str, str, str]], str]] = {
 @pytest.mark.parametrize("name", BESIDE)
 def test_parts_of_a_text_are_changed_as_the_whole_would_be(name: str) -> None:
     before, ops, after = BESIDE[name]
-    for small in (0, len(before) + 1):
-        fresh = maker()
-        document = document_of(before, fresh)
-        document.chunks = Chunks.of(document.tree, small)
-        ids = {
-            document.tree.source(block).decode(): row.id
-            for block, row in zip(document.order, document.rows, strict=True)
-        }
-        working = WorkingDocument(document, fresh)
-        for text, op, new in ops:
-            changed(working, ids[text], op, new)
-        assert working.change.apply(document.data).decode() == after
+    fresh = maker()
+    document = document_of(before, fresh)
+    ids = {
+        document.tree.source(block).decode(): row.id
+        for block, row in zip(document.order, document.rows, strict=True)
+    }
+    working = WorkingDocument(document, fresh)
+    for text, op, new in ops:
+        changed(working, ids[text], op, new)
+    assert working.change.apply(document.data).decode() == after
 
 
 def test_blocks_of_other_texts_are_others() -> None:

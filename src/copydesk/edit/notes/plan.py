@@ -121,45 +121,6 @@ class Unfit(Exception):
         self.other = other
 
 
-class Claims:
-    """The blocks claimed by the hunks so far; a refused hunk keeps its claim."""
-
-    def __init__(self, tree: BlockTree) -> None:
-        self._tree = tree
-        self._written: dict[str, BlockHunk] = {}
-        self._inside: dict[str, int] = {}
-
-    def write(self, hunk: BlockHunk) -> None:
-        """Claim the block that a hunk writes or deletes. Raises Unfit."""
-        block_id = hunk.block_id
-        around = self._tree.around(block_id)
-        for place in (block_id, *around):
-            claim = self._written.get(place)
-            if claim is not None:
-                same = place == block_id
-                kind: Kind = "CONFLICTING_HUNKS.same" if same else "CONFLICTING_HUNKS.inside"
-                raise Unfit(kind, claim.line)
-        if block_id in self._inside:
-            raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
-        self._written[block_id] = hunk
-        self._act_inside(around, hunk.line)
-
-    def put(self, block_id: str, line: int, *, within: bool) -> None:
-        """Claim an insertion next to a block, or `within` it. Raises Unfit."""
-        around = self._tree.around(block_id)
-        for place in (block_id, *around):
-            claim = self._written.get(place)
-            if claim is not None and claim.deletes:
-                raise Unfit("ANCHOR_DELETED", claim.line)
-            if claim is not None and (within or place != block_id):
-                raise Unfit("CONFLICTING_HUNKS.inside", claim.line)
-        self._act_inside([block_id, *around] if within else around, line)
-
-    def _act_inside(self, places: list[str], line: int) -> None:
-        for place in places:
-            self._inside.setdefault(place, line)
-
-
 BlockSide = Literal["before", "after", "first_in", "last_in"]
 
 
@@ -382,7 +343,8 @@ class WorkingCopy:
         self._tree = tree
         self._split = split
         self._strict = strict
-        self._claims = Claims(tree)
+        self._written: dict[str, BlockHunk] = {}  # a refused hunk keeps its claim too
+        self._inside: dict[str, int] = {}
         self._tails: dict[tuple[str, str], str] = {}  # the last block that the action put there
 
     def take(self, hunk: BlockHunk) -> None:
@@ -405,7 +367,7 @@ class WorkingCopy:
         before = self.image(hunk.block_id)
         if before.kind == "d":
             raise Unfit("INVALID_TARGET.document")
-        self._claims.write(hunk)
+        self._claim(hunk)
         if hunk.search is not None and not matches(
             hunk.search, before.markdown, strict=self._strict
         ):
@@ -429,12 +391,40 @@ class WorkingCopy:
             raise Unfit("INVALID_TARGET.document")
         parent = target.id if within else self._tree.blocks[target.id].parent_id
         pieces = self._pieces(hunk.text, parent)
-        self._claims.put(target.id, hunk.line, within=within)
+        self._claim_place(target.id, hunk.line, within=within)
         action = "AFTER" if target.kind == "h" and hunk.action == "PREPEND" else hunk.action
         previous = self._spot(action, target, parent)
         leans = action in ("AFTER", "PREPEND") or (action == "APPEND" and not within)
         last = self._insert(hunk, parent, previous, pieces, len(pieces), leans=leans)
         self._tails[action, target.id] = last
+
+    def _claim(self, hunk: BlockHunk) -> None:
+        """Claim the block that a hunk writes or deletes. Raises Unfit."""
+        block_id = hunk.block_id
+        around = self._tree.around(block_id)
+        for place in (block_id, *around):
+            claim = self._written.get(place)
+            if claim is not None:
+                same = place == block_id
+                kind: Kind = "CONFLICTING_HUNKS.same" if same else "CONFLICTING_HUNKS.inside"
+                raise Unfit(kind, claim.line)
+        if block_id in self._inside:
+            raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
+        self._written[block_id] = hunk
+        for place in around:
+            self._inside.setdefault(place, hunk.line)
+
+    def _claim_place(self, block_id: str, line: int, *, within: bool) -> None:
+        """Claim an insertion next to a block, or `within` it. Raises Unfit."""
+        around = self._tree.around(block_id)
+        for place in (block_id, *around):
+            claim = self._written.get(place)
+            if claim is not None and claim.deletes:
+                raise Unfit("ANCHOR_DELETED", claim.line)
+            if claim is not None and (within or place != block_id):
+                raise Unfit("CONFLICTING_HUNKS.inside", claim.line)
+        for place in (block_id, *around) if within else around:
+            self._inside.setdefault(place, line)
 
     def _spot(self, action: str, target: BlockImage, parent: str) -> str | None:
         """The block after which a new text is inserted; None for the first place."""
@@ -672,19 +662,19 @@ class BlockDraft(Draft):
     edit_ids: tuple[int, ...] = ()
     notices: tuple[tuple[str, str, str], ...] = ()
 
-    @property
+    @computed_once
     def diff(self) -> bytes:
         """The unified diffs of all documents, one after the other."""
-        return self._all_diffs
+        return b"".join(one.diff for one in self.documents)
 
-    @property
+    @computed_once
     def old_count(self) -> int:
         """The number of lines removed, in all documents."""
-        return self._counts[1]
+        return sum(counts(one.diff)[1] for one in self.documents)
 
-    @property
+    @computed_once
     def new_count(self) -> int:
-        return self._counts[0]
+        return sum(counts(one.diff)[0] for one in self.documents)
 
     @property
     def bad_character(self) -> bool:
@@ -724,15 +714,6 @@ class BlockDraft(Draft):
     def done(self, ids: tuple[tuple[str, ...], ...], edit_ids: tuple[int, ...]) -> BlockDraft:
         """The draft with the results of its write."""
         return replace(self, ids=ids, edit_ids=edit_ids)
-
-    @computed_once
-    def _all_diffs(self) -> bytes:
-        return b"".join(one.diff for one in self.documents)
-
-    @computed_once
-    def _counts(self) -> tuple[int, int]:
-        found = [counts(one.diff) for one in self.documents]
-        return sum(one[0] for one in found), sum(one[1] for one in found)
 
 
 def block_draft(

@@ -218,7 +218,8 @@ class FolderStore:
     @locked
     def child_ids(self, block_id: str) -> tuple[str, ...]:
         document = self._documents.find(block_id)
-        return tuple(map(document.name, _inside(document.block(block_id))))
+        rows, number = document.rows, document.number
+        return tuple([rows[number[one]].id for one in _inside(document.block(block_id))])
 
     @locked
     def around(self, block_id: str) -> Around:
@@ -619,9 +620,8 @@ class FolderStore:
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
         rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
-        self._documents.plan_ids(
-            None, path, SidecarChange("", result.digest, (Splice(0, (), rows),)), rows
-        )
+        step = SidecarChange("", result.digest, (Splice(0, (), rows),))
+        self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)
@@ -630,7 +630,7 @@ class FolderStore:
 
 def _inside(block: Node) -> Sequence[Node]:
     """The children of a container, or the section of a heading."""
-    return section(block) if block.level else tuple(shown(block))
+    return section(block) if block.level else shown(block)
 
 
 def _time(stamp: Stamp) -> str:

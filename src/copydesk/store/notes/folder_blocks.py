@@ -7,7 +7,7 @@ import html
 import json
 import re
 import zlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,7 +74,7 @@ def read(
     for block in tree.root.walk():
         if block.kind == ITEM and not block.children:
             block.children = (_nothing(block, block.stop),)
-    if not any(True for _ in shown(tree.root)):
+    if not shown(tree.root):
         root = tree.root
         end = root.children[-1].stop if root.children else root.start
         root.children = (*root.children, _nothing(root, end))
@@ -82,19 +82,14 @@ def read(
 
 
 def _nothing(parent: Block, at: int) -> Block:
-    block = Block()
-    block.kind, block.subtype = PARAGRAPH, ""
-    block.start = block.stop = block.first = at
-    block.column = block.indent = block.width = block.mark = 0
-    block.parent, block.index, block.children = parent, len(parent.children), ()
-    block.attributes = block.anchor = None
-    block.closed, block.loose = True, False
+    block = Block(PARAGRAPH, at, 0, at, at)
+    block.parent, block.index = parent, len(parent.children)
     return block
 
 
-def shown(block: Block) -> Iterator[Block]:
+def shown(block: Block) -> list[Block]:
     """The children that count as blocks: all but front matter."""
-    return (child for child in block.children if child.kind != MATTER)
+    return [child for child in block.children if child.kind != MATTER]
 
 
 def in_order(block: Block) -> list[tuple[int, Block]]:
@@ -234,10 +229,6 @@ def likeness(one: str, other: str) -> float:
     return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
 
 
-SMALL = 1 << 15
-"""A text with fewer bytes is always parsed as a whole."""
-
-
 _BLOCK_BYTES = 1_000
 """Estimated memory for a block and its row."""
 
@@ -289,10 +280,27 @@ class FolderDocument:
         at = self.number.get(block)
         return "" if at is None else self.rows[at].id
 
+    @property
+    def size(self) -> int:
+        """The number of top-level blocks, front matter included."""
+        return len(self.tree.root.children)
+
     @computed_once
-    def chunks(self) -> Chunks:
-        """The chunks that can be parsed separately."""
-        return Chunks.of(self.tree, SMALL)
+    def parses_in_windows(self) -> bool:
+        """Whether some of its top-level blocks can be parsed without the others."""
+        return self.tree.profile == "gfm" and not is_phantom(self.tree.root.children[-1])
+
+    def line_of(self, at: int) -> int:
+        """The byte where the line of a top-level block starts; the end for the one after all."""
+        if not at:
+            return 0
+        children = self.tree.root.children
+        return line_start(self.data, children[at].first) if at < len(children) else len(self.data)
+
+    def row_of(self, at: int) -> int:
+        """The position of a top-level block in document order; for front matter, of the next."""
+        children = self.tree.root.children
+        return self.number.get(children[at], 1) if at < len(children) else len(self.rows)
 
 
 def moved(blocks: Iterable[Block], by: int) -> None:
@@ -308,37 +316,6 @@ def moved(blocks: Iterable[Block], by: int) -> None:
         if block.attributes is not None:
             start, stop = block.attributes
             block.attributes = (start + by, stop + by)
-
-
-@dataclass(frozen=True, slots=True)
-class Chunks:
-    """A text cut into chunks of one or more top-level blocks and the blank lines after them.
-
-    `starts` are the byte offsets of the chunks, then the size of the text. `first` are the indices,
-    among the document's children, of the first block of each chunk, then the number of children.
-    `size` is the number of chunks.
-    """
-
-    starts: tuple[int, ...]
-    first: tuple[int, ...]
-    size: int
-
-    @staticmethod
-    def of(tree: Tree, small: int) -> Chunks:
-        """Split a text; it stays whole if smaller than `small` bytes or in the SiYuan profile."""
-        children = tree.root.children
-        starts, first = [0], [0]
-        if len(tree.data) >= small and tree.profile == "gfm":
-            for at, block in enumerate(children[1:], 1):
-                start = line_start(tree.data, block.first)
-                if start > starts[-1] and not is_phantom(block):
-                    starts.append(start)
-                    first.append(at)
-        return Chunks((*starts, len(tree.data)), (*first, len(children)), len(starts))
-
-    def of_child(self, index: int) -> int:
-        """The chunk that holds the child at this index of the document."""
-        return bisect_right(self.first, index, hi=self.size) - 1
 
 
 def top(block: Block) -> Block:

@@ -35,7 +35,7 @@ from copydesk.store.notes.folder_index import (
     SidecarChange,
     SidecarFile,
     Sidecars,
-    rows_as_step,
+    splice_of,
 )
 from copydesk.store.notes.protocol import ANSWERS, BlockNotFound, valid
 from copydesk.store.protocol import Stamp
@@ -44,7 +44,6 @@ from copydesk.text.markdown import Profile, Tree, parse
 from copydesk.text.markdown.tree import undisturbed
 from copydesk.text.relpath import RelPath
 
-_MOST_PLANNED = 32
 _STEP_ROWS = 500
 _FEW_ROWS = 5000
 _LONG_WAY = 16
@@ -74,17 +73,14 @@ def shared(sidecar: Sidecar, texts: set[str]) -> float:
 
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-_PAIRS = tuple(low + high for high in _ALPHABET for low in _ALPHABET)
+_PLACES = [36**place for place in range(7)]
 
 
 def _letters(seed: str) -> str:
     """Seven letters or digits derived from a seed."""
     data = seed.encode("utf-8", "surrogatepass")
     number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
-    number, first = divmod(number, len(_PAIRS))
-    number, second = divmod(number, len(_PAIRS))
-    number, third = divmod(number, len(_PAIRS))
-    return _PAIRS[first] + _PAIRS[second] + _PAIRS[third] + _ALPHABET[number % len(_ALPHABET)]
+    return "".join([_ALPHABET[number // place % 36] for place in _PLACES])
 
 
 _HELD = 32 << 20
@@ -126,7 +122,6 @@ class DocumentCache:
         self.profile: Profile = profile
         self.lock = RLock()
         self._now = now
-        self._planned: dict[str, tuple[str, tuple[Fingerprint, ...]]] = {}  # digest and rows
         self._orphans: set[str] = set()  # known documents that the last scan did not find
         self._held: dict[RelPath, FolderDocument] = {}
         self._size = 0
@@ -276,20 +271,13 @@ class DocumentCache:
             self._keep_written(path, digest, rows)
             return True
 
-    def plan_ids(
-        self,
-        base: FolderDocument | None,
-        path: RelPath,
-        step: SidecarChange,
-        rows: Sequence[Fingerprint],
-    ) -> None:
+    def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
         """Save the ids of a text that is about to be written."""
         name = str(path)
         with self.sidecars.held():
             if base is not None:
                 self._keep_short(name, base)
             self.sidecars.add(name, step)
-        self._plan(name, step.after, tuple(rows))
         self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
     def _hold(self, path: RelPath, document: FolderDocument) -> None:
@@ -421,9 +409,6 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        planned, rows = self._planned.get(name, ("", ()))
-        if planned == digest and len(rows) == count:
-            return rows
         found = self._fitting(name, self.sidecars.load(name), digest, count)
         if found is not None:
             return found
@@ -452,9 +437,9 @@ class DocumentCache:
                 self.sidecars.rename(was.path, name)
             self._save(Sidecar(name, digest, known.rows, known.past), first=first)
             if was is not None:
-                step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
-                if step is not None and was.digest != digest:
-                    self.sidecars.add(name, step)
+                splice = splice_of(0, was.rows, known.rows)
+                if was.digest != digest and len(splice.old) + len(splice.new) <= _STEP_ROWS:
+                    self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
                 if was.path != name:
                     self.sidecars.drop(was.path)
                     self._orphans.discard(was.path)
@@ -482,16 +467,9 @@ class DocumentCache:
     def _keep_written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
         """Record that a planned text has been written."""
         name = str(path)
-        self._plan(name, digest, tuple(rows))
         with self.sidecars.held():
             if self.sidecars.digest(name) is None:
                 self._save(Sidecar(name, digest, tuple(rows)))
-
-    def _plan(self, name: str, digest: str, rows: tuple[Fingerprint, ...]) -> None:
-        self._planned.pop(name, None)
-        self._planned[name] = (digest, rows)
-        if len(self._planned) > _MOST_PLANNED:
-            self._planned.pop(next(iter(self._planned)))
 
     def _fitting(
         self, name: str, sidecar: Sidecar | None, digest: str, count: int
@@ -511,7 +489,7 @@ class DocumentCache:
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
         seen = self.sidecars.save(sidecar, flush=not first)
-        self.index.keep_ids(sidecar.path, (row.id for row in sidecar.rows))
+        self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows])
         self.index.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: FolderDocument) -> None:
@@ -519,8 +497,9 @@ class DocumentCache:
         digest = self.sidecars.digest(name)
         if digest == base.digest:
             return
-        way = self.sidecars.way(name, digest or "", base.digest)
-        if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
+        few = len(base.rows) <= _FEW_ROWS
+        way = [] if few else self.sidecars.way(name, digest or "", base.digest)
+        if len(way) >= _LONG_WAY or not way:
             sidecar = self.sidecars.load(name)
             past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
             self._save(Sidecar(name, base.digest, base.rows, past))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
@@ -12,6 +13,8 @@ from copydesk.store.notes.folder_blocks import (
     Fingerprint,
     FolderDocument,
     fingerprints,
+    head_of,
+    in_order,
     know,
     moved,
     pieces,
@@ -21,7 +24,7 @@ from copydesk.store.notes.folder_blocks import (
     top,
 )
 from copydesk.store.notes.folder_cache import DocumentCache
-from copydesk.store.notes.folder_index import SidecarChange, Splice
+from copydesk.store.notes.folder_index import SidecarChange, Splice, splice_of
 from copydesk.store.notes.protocol import (
     BlockChanged,
     BlockNotFound,
@@ -61,155 +64,134 @@ class WorkingDocument:
     def __init__(self, document: FolderDocument, fresh: Callable[[], str]) -> None:
         self.document = document
         self._fresh = fresh
-        self._regions: list[ReparseWindow] = []
+        self._windows: list[ReparseWindow] = []  # in order and disjoint
         self._used: set[str] = set()
 
     @property
     def change(self) -> ChangeSet:
         """All changes so far, relative to the bytes of the document."""
-        size = len(self.document.data)
-        return ChangeSet.of(size, _shifted(self._regions, 0))
+        return ChangeSet.of(len(self.document.data), _shifted(self._windows, 0))
+
+    def fronts(self, data: bytes) -> bool:
+        """Whether front matter that no window saw begins or ends in `data`, the changed text."""
+        tree = self.document.tree
+        if tree.profile != "gfm":
+            return False
+        if self._windows and not self._windows[0].low:
+            tree = self._windows[0].tree
+        return bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
 
     def splices(self) -> tuple[Splice, ...]:
         document, made = self.document, list[Splice]()
-        children, chunks = document.tree.root.children, document.chunks
-        for region in self._regions:
-            tops = children[chunks.first[region.low] : chunks.first[region.high]]
-            tops = tuple(child for child in tops if child.kind != MATTER)
-            after = children[chunks.first[region.high] :]
-            start = document.number[tops[0]] if tops else 1
-            stop = document.number[after[0]] if after else len(document.rows)
-            old, new = document.rows[start:stop], region.rows()
-            head, least = 0, min(len(old), len(new))
-            while head < least and old[head] == new[head]:
-                head += 1
-            tail = 0
-            while tail < least - head and old[-1 - tail] == new[-1 - tail]:
-                tail += 1
-            old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-            if old or new:
-                made.append(Splice(start + head, tuple(old), tuple(new)))
+        for window in self._windows:
+            start, stop = document.row_of(window.low), document.row_of(window.high)
+            splice = splice_of(start, document.rows[start:stop], window.rows())
+            if splice.old or splice.new:
+                made.append(splice)
         return tuple(made)
 
     def successor(
         self, stamp: Stamp, digest: str, data: bytes, rows: tuple[Fingerprint, ...]
     ) -> FolderDocument | None:
-        """The changed document, built from the blocks of the old one; None if it must be parsed."""
-        document = self.document
-        if document.spent or document.chunks.size == 1 or not self._regions:
+        """The changed document, built from the blocks of the old one; None if these are taken."""
+        document, windows = self.document, self._windows
+        if document.spent or not windows:
             return None
         document.spent = True
-        root, chunks = document.tree.root, document.chunks
-        children, number, old = root.children, document.number, document.order
+        children, old = document.tree.root.children, document.order
+        # a window at the start of the text knows of its byte order mark, id and attributes
+        root = document.tree.root if windows[0].low else windows[0].tree.root
         tops: list[Block] = []
         order: list[Block] = [root]
         at, child, shift = 1, 0, 0
-        for region in self._regions:
-            first, last = chunks.first[region.low], chunks.first[region.high]
-            start = number[children[first]] if first or children[0].kind != MATTER else 1
-            stop = number[children[last]] if last < len(children) else len(old)
+        for window in windows:
+            start, stop = document.row_of(window.low), document.row_of(window.high)
             moved(old[at:start], shift)
-            order += old[at:start]
-            tops += children[child:first]
-            inside = [block for top in region.tree.root.children for block in top.walk()]
-            moved(inside, region.start + shift)
-            for block in region.tree.root.children:
-                block.parent = root
-            tops += region.tree.root.children
-            order += (block for block in inside if block.kind != MATTER)
-            shift += len(region.tree.data) - chunks.starts[region.high] + region.start
-            at, child = stop, last
+            inside = [block for _, block in in_order(window.tree.root)[1:]]
+            moved(inside, window.start + shift)
+            order += (*old[at:start], *inside)
+            tops += (*children[child : window.low], *window.tree.root.children)
+            shift += len(window.tree.data) - window.change.length
+            at, child = stop, window.high
         moved(old[at:], shift)
         order += old[at:]
         tops += children[child:]
         for index, block in enumerate(tops):
-            block.index = index
+            block.index, block.parent = index, root
         root.children, root.stop = tuple(tops), len(data)
         tree = Tree(data, document.tree.profile, root, newline_of(data))
         return FolderDocument(document.path, stamp, digest, data, tree, rows, tuple(order))
 
     def lost_anchors(self) -> list[str]:
         """The names that blocks had in the text and that no block has after the changes."""
-        children, chunks = self.document.tree.root.children, self.document.chunks
+        children = self.document.tree.root.children
         old: list[str] = []
         new: set[str] = set()
-        for region in self._regions:
-            tops = children[chunks.first[region.low] : chunks.first[region.high]]
-            old += (name for top in tops for each in top.walk() if (name := each.anchor))
-            new.update(name for each in region.tree.root.walk() if (name := each.anchor))
+        for window in self._windows:
+            tops = children[window.low : window.high]
+            old += [name for top in tops for each in top.walk() if (name := each.anchor)]
+            new.update([name for each in window.tree.root.walk() if (name := each.anchor)])
         return [name for name in dict.fromkeys(old) if name not in new]
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
-        if block_id == self.document.id:
-            raise AssertionError("a document has no region")
-        region = self._of(block_id)
-        for _ in range(self.document.chunks.size + 2):
-            block = region.by_id.get(block_id)
-            if block is None:
-                raise BlockNotFound(block_id, lost=True)
-            wider = self._with_guards(region, top(block).index)
-            if wider is region:
-                return region, block
-            region = wider
-        return region, region.by_id[block_id]
+        window = self._of(block_id)
+        while (block := window.by_id.get(block_id)) is not None:
+            wider = self._with_guards(window, top(block).index)
+            if wider is window:
+                return window, block
+            window = wider
+        raise BlockNotFound(block_id, lost=True)
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
         """The document, with a window around its first or its last block."""
-        size = self.document.chunks.size
-        at = size - 1 if last else 0
-        region = self._region(at, at + 1)
-        for _ in range(size + 2):
-            children = region.tree.root.children
-            wider = self._with_guards(region, len(children) - 1 if last else 0)
-            if wider is region:
-                break
-            region = wider
-        return region, region.tree.root
+        size = self.document.size
+        window = self._window(max(size - 2, 0), size) if last else self._window(0, min(2, size))
+        while True:
+            index = len(window.tree.root.children) - 1 if last else 0
+            wider = self._with_guards(window, index)
+            if wider is window:
+                return window, window.tree.root
+            window = wider
 
     def insert(
-        self, region: ReparseWindow, block: Block, where: Where, markdown: str, count: int
+        self, window: ReparseWindow, block: Block, where: Where, markdown: str, count: int
     ) -> tuple[str, ...]:
         """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
         expected = _expected(block, where, count)
-        edit = insertion(region.tree, block, where).edit(markdown)
-        added = self._make(region, (edit,), expected)
+        edit = insertion(window.tree, block, where).edit(markdown)
+        added = self._make(window, (edit,), expected)
         if added is None:
             raise InvalidArgs("markdown", _RUNS_ON)
         return added
 
-    def update(self, region: ReparseWindow, block: Block, markdown: str) -> None:
+    def update(self, window: ReparseWindow, block: Block, markdown: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
         assert block.parent is not None
-        name = region.ids[block]
-        text = as_stored(raw_markdown(region.tree, block), markdown)
-        edits = replacement(region.tree, block, text)
+        name = window.ids[block]
+        text = as_stored(raw_markdown(window.tree, block), markdown)
+        edits = replacement(window.tree, block, text)
         if not edits:
             return
         expected = Expected(block.parent, block.index, 1, 1, name)
-        if self._make(region, edits, expected) is None:
+        if self._make(window, edits, expected) is None:
             raise InvalidArgs("markdown", _RUNS_ON)
 
-    def delete(self, region: ReparseWindow, block: Block) -> None:
+    def delete(self, window: ReparseWindow, block: Block) -> None:
         """Delete a block and the containers that become empty; lists that then meet are merged."""
         if is_phantom(block):
-            region.by_id.pop(region.ids[block])
-            self._name(region, block)
+            window.by_id.pop(window.ids[block])
+            window.ids[block] = name = self._fresh()
+            window.by_id[name] = block
             return
         parent = _parent(block)
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
             block, parent = parent, _parent(parent)
         empties = parent.kind in _STAYS_WHEN_EMPTY and _only(block)
         expected = Expected(parent, block.index, 1, int(empties))
-        edit = _emptied(region.tree, block) if empties else deletion(region.tree, block)
-        if self._make(region, (edit,), expected) is None:
-            self._merge(region, block, edit)
-
-    def _name(self, region: ReparseWindow, block: Block) -> str:
-        name = self._fresh()
-        region.ids[block] = name
-        region.by_id[name] = block
-        return name
+        edit = _emptied(window.tree, block) if empties else deletion(window.tree, block)
+        if self._make(window, (edit,), expected) is None:
+            self._merge(window, block, edit)
 
     def _new(self, block: Block) -> str:
         anchor = block.anchor or ""
@@ -219,32 +201,32 @@ class WorkingDocument:
         return anchor
 
     def _make(
-        self, region: ReparseWindow, edits: Sequence[Edit], expected: Expected
+        self, window: ReparseWindow, edits: Sequence[Edit], expected: Expected
     ) -> tuple[str, ...] | None:
         """Make edits in a window; return the ids of added blocks, None for an unexpected effect."""
-        change = ChangeSet.of(len(region.tree.data), edits)
-        tree = self._parsed(change.apply(region.tree.data), region.low)
-        found = carried(region, tree, expected, self._new)
+        change = ChangeSet.of(len(window.tree.data), edits)
+        tree = self._parsed(change.apply(window.tree.data), window.low)
+        found = carried(window, tree, expected, self._new)
         if found is None:
             return None
         ids, added = found
-        self._put(region, tree, change, ids)
+        self._put(window, tree, change, ids)
         return tuple(ids[block] for block in added)
 
     def _put(
-        self, region: ReparseWindow, tree: Tree, change: ChangeSet, ids: dict[Block, str]
+        self, window: ReparseWindow, tree: Tree, change: ChangeSet, ids: dict[Block, str]
     ) -> None:
-        region.change = region.change.then(change)
-        region.tree, region.ids = tree, ids
-        region.by_id = {name: block for block, name in ids.items()}
+        window.change = window.change.then(change)
+        window.tree, window.ids = tree, ids
+        window.by_id = {name: block for block, name in ids.items()}
 
-    def _merge(self, region: ReparseWindow, block: Block, edit: Edit) -> None:
+    def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
         """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
-        name, shift = region.ids[block], edit.start - block.start
+        name, shift = window.ids[block], edit.start - block.start
         length, by = edit.stop - edit.start, 1
-        size = self.document.chunks.size
+        size = self.document.size
         while True:
-            wide = self._region(max(region.low - by, 0), min(region.high + by, size))
+            wide = self._window(max(window.low - by, 0), min(window.high + by, size))
             block = wide.by_id[name]
             start = block.start + shift
             change = ChangeSet.of(len(wide.tree.data), (Edit(start, start + length, edit.new),))
@@ -256,50 +238,60 @@ class WorkingDocument:
         rows = [self.document.rows[0]._replace(depth=0), *wide.rows()]
         old = [row for row in rows if row.id not in gone]
         new = fingerprints(tree, tree.root)
-        known = know(old, new, (), lambda at: self._fresh(), lambda one: False)
+        known = know(old, new, (), lambda at: self._fresh(), partial(self._is_outside, wide))
         blocks = (inner for inner in tree.root.walk() if inner.kind != MATTER)
         ids = {inner: row.id for inner, row in zip(blocks, known.rows, strict=True)}
         self._put(wide, tree, change, ids)
 
-    def _guarded(self, region: ReparseWindow, tree: Tree) -> bool:
+    def _is_outside(self, window: ReparseWindow, block_id: str) -> bool:
+        """Whether a block that is not in this window has the id."""
+        document, others = self.document, [one for one in self._windows if one is not window]
+        at = document.index.get(block_id, 0)
+        spans = [(document.row_of(one.low), document.row_of(one.high)) for one in self._windows]
+        untouched = at and not any(start <= at < stop for start, stop in spans)
+        return bool(untouched) or any(block_id in one.by_id for one in others)
+
+    def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a window are the same in another tree."""
-        old, new = region.tree.root.children, tree.root.children
+        old, new = window.tree.root.children, tree.root.children
         pairs: list[tuple[Block, Block]] = []
-        if region.low:
+        if window.low:
             pairs.append((old[0], new[0]))
-        if region.high < self.document.chunks.size:
+        if window.high < self.document.size:
             pairs.append((old[-1], new[-1]))
         return all(
-            same_blocks([(one, region.tree, lambda block: "")], [other], tree, {})
+            same_blocks([(one, window.tree, lambda block: "")], [other], tree, {})
             for one, other in pairs
         )
 
     def _of(self, block_id: str) -> ReparseWindow:
         """A window that contains the block; raises BlockNotFound."""
-        for region in self._regions:
-            if block_id in region.by_id:
-                return region
-        if block_id not in self.document.index:
+        for window in self._windows:
+            if block_id in window.by_id:
+                return window
+        document = self.document
+        if block_id not in document.index:
             raise BlockNotFound(block_id)
-        chunk = self.document.chunks.of_child(top(self.document.block(block_id)).index)
-        if any(region.low <= chunk < region.high for region in self._regions):
+        at = top(document.block(block_id)).index
+        if any(window.low <= at < window.high for window in self._windows):
             raise BlockNotFound(block_id, lost=True)  # an earlier change deleted it
-        return self._region(max(chunk - 1, 0), min(chunk + 2, self.document.chunks.size))
+        return self._window(max(at - 1, 0), min(at + 2, document.size))
 
-    def _with_guards(self, region: ReparseWindow, index: int) -> ReparseWindow:
+    def _with_guards(self, window: ReparseWindow, index: int) -> ReparseWindow:
         """The window, widened so that a block precedes and follows the child at this index."""
-        size = self.document.chunks.size
-        low, high = region.low, region.high
+        low, high = window.low, window.high
         if index == 0 and low > 0:
             low -= 1
-        if index >= len(region.tree.root.children) - 1 and high < size:
+        if index >= len(window.tree.root.children) - 1 and high < self.document.size:
             high += 1
-        return region if (low, high) == (region.low, region.high) else self._region(low, high)
+        return window if (low, high) == (window.low, window.high) else self._window(low, high)
 
-    def _region(self, low: int, high: int) -> ReparseWindow:
-        """The window of these chunks, merged with the windows it overlaps."""
-        met: list[ReparseWindow] = []
-        for one in self._regions:  # in order and disjoint
+    def _window(self, low: int, high: int) -> ReparseWindow:
+        """The window of these top-level blocks, merged with the windows it overlaps."""
+        size, met = self.document.size, list[ReparseWindow]()
+        if not self.document.parses_in_windows:
+            low, high = 0, size
+        for one in self._windows:
             if one.low < high and low < one.high:
                 met.append(one)
                 low, high = min(low, one.low), max(high, one.high)
@@ -307,40 +299,38 @@ class WorkingDocument:
             return met[0]
         made = self._joined(low, high, met)
         if made is None:
-            met = self._regions
-            made = self._joined(0, self.document.chunks.size, met)
+            met = self._windows
+            made = self._joined(0, size, met)
         if made is None:
             raise InvalidArgs("markdown", _RUNS_ON)
-        others = [one for one in self._regions if one not in met]
-        self._regions = sorted([*others, made], key=lambda one: one.low)
+        others = [one for one in self._windows if one not in met]
+        self._windows = sorted([*others, made], key=lambda one: one.low)
         return made
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
-        """Join chunks and the windows among them; None if the result would parse differently."""
-        document, chunks = self.document, self.document.chunks
-        children = document.tree.root.children
+        """Join blocks and the windows among them; None if the result would parse differently."""
+        document = self.document
         parts: list[bytes] = []
-        blocks: list[tuple[Block, Tree, Callable[[Block], str]]] = []
+        blocks: list[tuple[Block, Tree, Names]] = []
 
         def untouched(start: int, stop: int) -> None:
-            parts.append(document.data[chunks.starts[start] : chunks.starts[stop]])
-            tops = children[chunks.first[start] : chunks.first[stop]]
-            blocks.extend((block, document.tree, document.name) for block in tops)
+            parts.append(document.data[document.line_of(start) : document.line_of(stop)])
+            tops = document.tree.root.children[start:stop]
+            blocks.extend([(block, document.tree, document.name) for block in tops])
 
         at = low
-        for region in met:
-            untouched(at, region.low)
-            parts.append(region.tree.data)
-            tops = region.tree.root.children
-            blocks.extend((block, region.tree, region.name) for block in tops)
-            at = region.high
+        for window in met:
+            untouched(at, window.low)
+            parts.append(window.tree.data)
+            blocks.extend([(one, window.tree, window.name) for one in window.tree.root.children])
+            at = window.high
         untouched(at, high)
         tree = self._parsed(b"".join(parts), low)
         ids: dict[Block, str] = {tree.root: document.id}
         if not same_blocks(blocks, tree.root.children, tree, ids):
             return None
-        start = chunks.starts[low]
-        change = ChangeSet.of(chunks.starts[high] - start, _shifted(met, -start))
+        start = document.line_of(low)
+        change = ChangeSet.of(document.line_of(high) - start, _shifted(met, -start))
         by_id = {name: block for block, name in ids.items()}
         return ReparseWindow(low, high, start, tree, change, ids, by_id)
 
@@ -349,11 +339,11 @@ class WorkingDocument:
         return read(data, tree.profile, tree.newline, part=low > 0)
 
 
-def _shifted(regions: Iterable[ReparseWindow], by: int) -> list[Edit]:
+def _shifted(windows: Iterable[ReparseWindow], by: int) -> list[Edit]:
     return [
-        Edit(edit.start + region.start + by, edit.stop + region.start + by, edit.new)
-        for region in regions
-        for edit in region.change.edits
+        Edit(edit.start + window.start + by, edit.stop + window.start + by, edit.new)
+        for window in windows
+        for edit in window.change.edits
     ]
 
 
@@ -429,14 +419,15 @@ def dry_run(
         name = str(document.path)
         before[name] = _text(document.data)
         after[name] = _text(result.data)
-        splices = working.splices()
-        step = SidecarChange(document.digest, result.digest, splices)
+        if working.fronts(result.data):
+            raise InvalidArgs("markdown", _RUNS_ON)
+        step = SidecarChange(document.digest, result.digest, working.splices())
         rows = step.take(document.rows)
         assert rows is not None
         if change:
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows, working))
-            documents.plan_ids(document, document.path, step, rows)
+            documents.plan_ids(document, document.path, step)
     lost = tuple(
         (working.document, name)
         for working in trial.workings.values()
@@ -478,11 +469,11 @@ class _FolderDryRun:
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         found = pieces(change.markdown, self._documents.profile)
         working = self._working(change.anchor_id)
-        region, block = self._anchor(working, change.anchor_id, change.side)
+        window, block = self._anchor(working, change.anchor_id, change.side)
         parent = block if change.side in ("first_in", "last_in") else block.parent
         assert parent is not None
         made = for_place(found, _list_subtype(parent))
-        return working.insert(region, block, change.side, change.markdown, len(made))
+        return working.insert(window, block, change.side, change.markdown, len(made))
 
     def _anchor(
         self, working: WorkingDocument, anchor_id: str, side: Side
@@ -492,22 +483,22 @@ class _FolderDryRun:
             if not inside:
                 raise WrongBlockKind(anchor_id, "d", "block")
             return working.end(last=side == "last_in")
-        region, block = working.block(anchor_id)
+        window, block = working.block(anchor_id)
         if inside and not block.holds_blocks:
             raise WrongBlockKind(anchor_id, block.kind, "container")
-        return region, block
+        return window, block
 
     def _update(self, change: Update) -> tuple[str, ...]:
         found = pieces(change.markdown, self._documents.profile)
-        working, region, block = self._block(change.id, change.over)
+        working, window, block = self._block(change.id, change.over)
         assert block.parent is not None
         for_update(found, _list_subtype(block.parent))
-        working.update(region, block, change.markdown)
+        working.update(window, block, change.markdown)
         return (change.id,)
 
     def _delete(self, change: Delete) -> tuple[str, ...]:
-        working, region, block = self._block(change.id, change.over)
-        working.delete(region, block)
+        working, window, block = self._block(change.id, change.over)
+        working.delete(window, block)
         return ()
 
     def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
@@ -515,10 +506,10 @@ class _FolderDryRun:
         working = self._working(block_id)
         if block_id == working.document.id:
             raise WrongBlockKind(block_id, "d", "block")
-        region, block = working.block(block_id)
-        if over and region.rows_of(block)[0].hash != over:
+        window, block = working.block(block_id)
+        if over and window.rows_of(block)[0].hash != over:
             raise BlockChanged(block_id=block_id)
-        return working, region, block
+        return working, window, block
 
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
@@ -550,9 +541,9 @@ Names = Callable[[Block], str]
 
 @dataclass(eq=False)
 class ReparseWindow:
-    """The chunks [low, high) of a document with the changes so far.
+    """The top-level blocks [low, high) of a document, with their lines, and the changes so far.
 
-    `start` is the byte offset of the chunks in the document; `change` applies to their original
+    `start` is the byte offset of their lines in the document; `change` applies to their original
     bytes. `ids` covers all blocks but front matter.
     """
 
@@ -631,20 +622,20 @@ class Expected:
 
 
 def carried(
-    region: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
+    window: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
 ) -> tuple[dict[Block, str], list[Block]] | None:
     """The ids after a change, and the added blocks; None if its effect was not the expected one."""
     ids: dict[Block, str] = {}
 
     def same(old: Sequence[Block], new: Sequence[Block]) -> bool:
-        return same_blocks([(block, region.tree, region.name) for block in old], new, tree, ids)
+        return same_blocks([(block, window.tree, window.name) for block in old], new, tree, ids)
 
     way = [expected.parent, *expected.parent.ancestors()][::-1]
     other = tree.root
     for block, inner in zip(way, [*way[1:], None], strict=True):
         if block.kind != other.kind or block.subtype != other.subtype:
             return None
-        ids[other] = region.ids[block]
+        ids[other] = window.ids[block]
         if inner is None:
             break
         at, old, new = inner.index, block.children, other.children

@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import zlib
 from array import array
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from copydesk.errors import Failed
 from copydesk.store.locks import FileLocks
 from copydesk.store.notes.folder_blocks import HASH_DIGITS, Fingerprint, Tombstone
-from copydesk.store.notes.protocol import InvalidBlockId, is_id, valid
+from copydesk.store.notes.protocol import InvalidBlockId, are_ids, is_id, valid
 from copydesk.store.protocol import Stamp
 from copydesk.store.state import StateFolder
 
@@ -135,12 +135,11 @@ class Sidecars:
             if found["format"] not in _READ_FORMATS:
                 return None
             rows = _rows(found["blocks"])
-            past = tuple(Tombstone(*each) for each in found["past"])
+            past = tuple([Tombstone(*each) for each in found["past"]])
             sidecar = Sidecar(found["path"], found["digest"], rows, past)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
-        ids = {row.id for row in rows if is_id(row.id)}
-        return sidecar if len(ids) == len(rows) else None
+        return sidecar if are_ids({row.id for row in rows}, len(rows)) else None
 
     def digest(self, path: str) -> str | None:
         """The digest of the text whose rows are saved; None without a sidecar."""
@@ -171,11 +170,11 @@ class Sidecars:
     def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
         """Write a sidecar, under the lock; `flush` if its ids cannot be generated again."""
         rows = ",\n".join(_spelled(sidecar.rows))
-        past = ",\n".join(json.dumps(each, separators=(",", ":")) for each in sidecar.past)
+        past = json.dumps(sidecar.past, separators=(",", ":"))
         path = json.dumps(sidecar.path)
         text = (
             f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
-            f'"blocks": [\n{rows}\n],\n"past": [\n{past}\n]}}\n'
+            f'"blocks": [\n{rows}\n],\n"past": {past}}}\n'
         )
         name = self._file(sidecar.path, "json")
         _write(name, text, flush=flush)
@@ -250,20 +249,15 @@ def name_of(path: str) -> str:
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def rows_as_step(
-    before: str, old: Sequence[Fingerprint], after: str, new: Sequence[Fingerprint], most: int
-) -> SidecarChange | None:
-    """The step between two texts as one splice; None if that has more than `most` rows."""
+def splice_of(at: int, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> Splice:
+    """The change of rows that begin at `at`, without equal ones at the start and the end."""
     start, old_stop, new_stop = 0, len(old), len(new)
     while start < min(old_stop, new_stop) and old[start] == new[start]:
         start += 1
     while min(old_stop, new_stop) > start and old[old_stop - 1] == new[new_stop - 1]:
         old_stop -= 1
         new_stop -= 1
-    if old_stop + new_stop - 2 * start > most:
-        return None
-    splice = Splice(start, tuple(old[start:old_stop]), tuple(new[start:new_stop]))
-    return SidecarChange(before, after, (splice,))
+    return Splice(at + start, tuple(old[start:old_stop]), tuple(new[start:new_stop]))
 
 
 def _step(line: str) -> SidecarChange | None:
@@ -280,15 +274,17 @@ _DATE = 14
 """The characters of an id that hold its creation time."""
 
 
-def _spelled(rows: Iterable[Fingerprint]) -> Iterator[str]:
+def _spelled(rows: Iterable[Fingerprint]) -> list[str]:
     """The rows as short JSON: hash and sketch in base 64; a repeated date is left out."""
-    date = ""
-    for row in rows:
-        name = row.id[_DATE:] if row.id[:_DATE] == date else row.id
-        date = row.id[:_DATE]
-        anchor = f",{json.dumps(row.anchor, ensure_ascii=False)}" if row.anchor else ""
-        signs = b64encode(bytes.fromhex(row.hash + row.sketch)).rstrip(b"=").decode()
-        yield f'[{row.depth},"{name}","{row.kind}","{signs}"{anchor}]'
+    made, last = list[str](), ""
+    for depth, block_id, kind, hash_, sketch, anchor in rows:
+        date = block_id[:_DATE]
+        name = block_id[_DATE:] if date == last else block_id
+        last = date
+        named = f",{json.dumps(anchor, ensure_ascii=False)}" if anchor else ""
+        signs = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
+        made.append(f'[{depth},"{name}","{kind}","{signs}"{named}]')
+    return made
 
 
 def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
@@ -300,7 +296,7 @@ def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
         depth, name, kind, signs, *anchor = each
         if made and name.startswith("-"):
             name = made[-1].id[:_DATE] + name
-        told = b64decode(signs + "=" * (-len(signs) % 4)).hex()
+        told = a2b_base64(signs + "=" * (-len(signs) % 4)).hex()
         hash_, sketch = told[:HASH_DIGITS], told[HASH_DIGITS:]
         made.append(Fingerprint(depth, name, kind, hash_, sketch, *anchor))
     return tuple(made)
@@ -480,17 +476,17 @@ class NotesIndex:
         """The document that contains the block, or contained it last."""
         rows = self._rows(
             "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
-            (_hash(block_id),),
+            _hashes([block_id]),
         )
         return str(rows[0][0]) if rows else None
 
     def keep_ids(self, path: str, ids: Iterable[str]) -> None:
-        hashes = [_hash(block_id) for block_id in ids]
+        hashes = _hashes(ids)
 
         def keep(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR IGNORE INTO paths (path) VALUES (?)", (path,))
             ((number,),) = connection.execute(f"SELECT {_NUMBER}", (path,)).fetchall()
-            rows = ((each, number) for each in hashes)
+            rows = [(each, number) for each in hashes]
             connection.executemany("REPLACE INTO ids VALUES (?, ?)", rows)
 
         if hashes:
@@ -500,7 +496,8 @@ class NotesIndex:
         """Those ids that belong, or once belonged, to other documents."""
         found: set[str] = set()
         for start in range(0, len(ids), _ASKED):
-            part = {_hash(block_id): block_id for block_id in ids[start : start + _ASKED]}
+            asked = ids[start : start + _ASKED]
+            part = dict(zip(_hashes(asked), asked, strict=True))
             marks = ",".join("?" * len(part))
             rows = self._rows(
                 f"SELECT hash, path = {_NUMBER} FROM ids WHERE hash IN ({marks})", (path, *part)
@@ -584,9 +581,10 @@ class NotesIndex:
 _NUMBER = "(SELECT number FROM paths WHERE path = ?)"
 
 
-def _hash(block_id: str) -> int:
-    data = block_id.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), signed=True)
+def _hashes(ids: Iterable[str]) -> list[int]:
+    found = [each.encode("utf-8", "surrogatepass") for each in ids]
+    digests = [hashlib.blake2b(each, digest_size=8).digest() for each in found]
+    return [int.from_bytes(each, signed=True) for each in digests]
 
 
 def _bytes(text: str) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -106,12 +106,18 @@ class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
 
 
 _FORM = re.compile(r"[0-9]{14}-[0-9a-z]{7}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def is_id(value: str) -> bool:
     """Whether the text has the form of a block id."""
     return _FORM.fullmatch(value) is not None
+
+
+def are_ids(values: Iterable[str], count: int) -> bool:
+    """Whether these are `count` texts, each of the form of a block id."""
+    return len(list(filter(_FORM.fullmatch, values))) == count
 
 
 def valid(value: str) -> str:
@@ -530,7 +536,7 @@ def check_characters(text: str, argument: str) -> None:
 
 def has_surrogate(text: str) -> bool:
     """Whether the text contains a lone surrogate."""
-    return any(0xD800 <= ord(character) <= 0xDFFF for character in text)
+    return _SURROGATE.search(text) is not None
 
 
 def checked_title(title: str) -> str:

@@ -128,22 +128,16 @@ class Block:
         "width",
     )
 
-    kind: str
-    subtype: str
-    start: int
-    stop: int
-    first: int
-    column: int
-    parent: Block | None
-    index: int
-    children: tuple[Block, ...]
-    attributes: tuple[int, int] | None
-    anchor: str | None
-    indent: int
-    width: int
-    mark: int
-    closed: bool
-    loose: bool
+    def __init__(self, kind: str, first: int, column: int, start: int, stop: int) -> None:
+        self.kind, self.subtype = kind, ""
+        self.start, self.stop = start, stop
+        self.first, self.column = first, column
+        self.parent: Block | None = None
+        self.children: tuple[Block, ...] = ()
+        self.attributes: tuple[int, int] | None = None
+        self.anchor: str | None = None
+        self.index = self.indent = self.width = self.mark = 0
+        self.closed, self.loose = True, False
 
     def __repr__(self) -> str:
         name = f"{self.kind}/{self.subtype}" if self.subtype else self.kind
@@ -286,18 +280,7 @@ class Node(Block):
     def __init__(
         self, kind: str, holder: Node | None, first: int, column: int, start: int, stop: int
     ) -> None:
-        self.kind = kind
-        self.subtype = ""
-        self.start = start
-        self.stop = stop
-        self.first = first
-        self.column = column
-        self.parent = None
-        self.children = ()
-        self.attributes = self.anchor = None
-        self.index = self.indent = self.width = self.mark = 0
-        self.closed = True
-        self.loose = False
+        super().__init__(kind, first, column, start, stop)
         self.open = True
         self.holder = holder
         self.nodes: Sequence[Node] = ()
@@ -340,16 +323,6 @@ class LineCursor:
     it there are; `blank` is true if there is none. If a tab is consumed in part (`partial`), the
     offset is still that of the tab.
     """
-
-    line: bytes
-    offset: int
-    column: int
-    indent: int
-    nonspace: int
-    nonspace_column: int
-    tabs: bool
-    blank: bool
-    partial: bool
 
     def __init__(self) -> None:
         self.load(b"")

@@ -396,7 +396,6 @@ def conflict_start(parser: Parser, container: Node) -> int:
     """A line that begins with seven `<`, in any container."""
     if not parser.line.startswith(b"<<<<<<<"):
         return NO
-    parser.close_unmatched()
     parser.add(CONFLICT).closed = False
     return LEAF
 
@@ -470,7 +469,6 @@ def math_start(parser: Parser, container: Node) -> int:
     """Two or more `$`."""
     if not parser.line.startswith(b"$$", parser.nonspace):
         return NO
-    parser.close_unmatched()
     indent = parser.indent
     node = parser.add(MATH)
     node.closed = False
@@ -518,7 +516,6 @@ def embed_start(parser: Parser, container: Node) -> int:
     text = parser.line[parser.nonspace :]
     if not text.startswith(b"{{") or not trim(text[2:]).endswith(b"}}"):
         return NO
-    parser.close_unmatched()
     parser.add(EMBED)
     return LEAF
 
@@ -540,7 +537,6 @@ def callout_start(parser: Parser, container: Node) -> int:
         return NO
     parser.to_nonspace()
     parser.skip(1)
-    parser.close_unmatched()
     parser.add(CALLOUT).stop = parser.at + len(line)
     return INTO
 
@@ -550,10 +546,8 @@ def list_start(parser: Parser, container: Node) -> int:
     marker = read_marker(parser, container, strict=False)
     if marker is None:
         return NO
-    line, at = parser.line, parser.offset
-    found = at_start(line, at)
-    if found is not None:
-        at = found.stop
+    line = parser.line
+    pairs, at = at_start(line, parser.offset)
     marker.task = _is_task(line[at : at + 4])
     empty = parser.tip if parser.tip.kind == ITEM else None
     parser.close_unmatched()
@@ -563,9 +557,9 @@ def list_start(parser: Parser, container: Node) -> int:
     item.subtype = "t" if marker.task else "u" if marker.number < 0 else "o"
     if item.holder is not None and not item.holder.subtype:
         item.holder.subtype = item.subtype
-    if found is not None:
+    if pairs:
         item.marking = attributes_node(item, parser.at + parser.offset, parser.at + at)
-        parser.skip(min(len(spelled(found.pairs)), len(line) - parser.offset))
+        parser.skip(min(len(spelled(pairs)), len(line) - parser.offset))
     return INTO
 
 

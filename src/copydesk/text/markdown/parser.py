@@ -217,7 +217,11 @@ class Parser(LineCursor):
             self.add_text(self.add(PARAGRAPH))
 
     def add(self, kind: str) -> Node:
-        """Add a node at the next character, in the deepest open node that can hold it."""
+        """Close what the line does not continue; add a node at the next character.
+
+        It goes into the deepest open node that can hold it.
+        """
+        self.close_unmatched()
         while not can_hold(self.tip, kind):
             self.finish(self.tip)
         tip, at = self.tip, self.at
@@ -302,7 +306,6 @@ def quote_start(parser: Parser, container: Node) -> int:
     parser.to_nonspace()
     parser.skip(1)
     parser.skip_one_blank()
-    parser.close_unmatched()
     parser.add(QUOTE).stop = parser.at + len(parser.line)
     return INTO
 
@@ -410,7 +413,6 @@ def strict_heading_start(parser: Parser, container: Node) -> int:
 def _heading(parser: Parser, found: re.Match[bytes] | None) -> int:
     if found is None:
         return NO
-    parser.close_unmatched()
     node = parser.add(HEADING)
     node.subtype = f"h{found.end() - found.start()}"
     return _whole_line(parser, node)
@@ -429,7 +431,6 @@ def break_start(parser: Parser, container: Node) -> int:
         return NO
     if line.count(sign, at) < 3:
         return NO
-    parser.close_unmatched()
     return _whole_line(parser, parser.add(BREAK))
 
 
@@ -445,7 +446,6 @@ def fence_start(parser: Parser, container: Node) -> int:
     found = _FENCE(line, at)
     if found is None or (line[at] == 96 and line.find(b"`", found.end()) >= 0):
         return NO
-    parser.close_unmatched()
     node = parser.add(CODE)
     node.fence = Fence(line[at], found.end() - at, parser.indent)
     node.closed = False
@@ -499,21 +499,14 @@ def line_attributes(text: bytes) -> Pairs:
     return _pairs(text[2:-1].removeprefix(b"{:"))
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
-    """An attribute list before a text, and the byte of the line after it."""
+def at_start(line: bytes, at: int) -> tuple[Pairs, int]:
+    """Parse the attribute list at byte `at` of a line, as in `- {: id="..."}text`.
 
-    pairs: Pairs
-    stop: int
-
-
-def at_start(line: bytes, at: int) -> Leading | None:
-    """Parse the attribute list at byte `at` of a line, as in `- {: id="..."}text`."""
-    if not line.startswith(b"{:", at):
-        return None
+    Returns it, and the byte of the line after it, which is `at` if there is none.
+    """
     stop = line.find(b"}", at) + 1
     pairs = leading_attributes(line[at:stop])
-    return Leading(pairs, stop) if pairs else None
+    return pairs, stop if pairs else at
 
 
 def leading_attributes(text: bytes) -> Pairs:

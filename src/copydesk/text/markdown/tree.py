@@ -173,7 +173,6 @@ def html_start(parser: Parser, container: Node) -> int:
     kind = html_kind(parser.line, parser.nonspace, in_paragraph)
     if not kind:
         return NO
-    parser.close_unmatched()
     node = parser.add(HTML)
     node.sort, node.closed = kind, kind > LAST_CLOSED
     return LEAF
@@ -197,12 +196,11 @@ def list_start(parser: Parser, container: Node) -> int:
     if marker is None:
         return NO
     item = add_item(parser, container, marker)
-    found = at_start(parser.line, parser.offset)
-    if found is not None and value_of(found.pairs, b"id"):
-        at, length = parser.at + parser.offset, found.stop - parser.offset
-        item.marking = Node(ATTRIBUTES, item, at, 0, at, at + length)
-        item.stop = at + length
-        parser.skip(length)
+    pairs, stop = at_start(parser.line, parser.offset)
+    if value_of(pairs, b"id"):
+        at, item.stop = parser.at + parser.offset, parser.at + stop
+        item.marking = Node(ATTRIBUTES, item, at, 0, at, item.stop)
+        parser.skip(stop - parser.offset)
     return INTO
 
 
@@ -238,7 +236,6 @@ def code_start(parser: Parser, container: Node) -> int:
     """Four columns of indentation, where no paragraph can continue."""
     if parser.tip.kind == PARAGRAPH or parser.blank:
         return NO
-    parser.close_unmatched()
     node = parser.add(CODE)
     node.start = node.first
     parser.skip_columns(INDENTED)
@@ -263,7 +260,6 @@ def math_start(parser: Parser, container: Node) -> int:
     found = _MATH(parser.line, parser.nonspace)
     if found is None:
         return NO
-    parser.close_unmatched()
     node = parser.add(MATH)
     node.fence, node.closed = Fence(36, found[0].count(b"$"), parser.indent), False
     return LEAF
@@ -274,7 +270,6 @@ def note_start(parser: Parser, container: Node) -> int:
     found = _NOTE(parser.line, parser.nonspace)
     if found is None:
         return NO
-    parser.close_unmatched()
     node = parser.add(NOTE)
     parser.to_nonspace()
     parser.skip(found.end() - found.start())
@@ -301,7 +296,6 @@ def attributes_start(parser: Parser, container: Node) -> int:
         not container.nodes or container.nodes[-1].kind == ATTRIBUTES
     ):
         return NO
-    parser.close_unmatched()
     node = parser.add(ATTRIBUTES)
     node.stop = parser.at + len(parser.line)
     parser.offset = len(parser.line)
