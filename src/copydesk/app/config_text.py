@@ -1,7 +1,12 @@
-"""Minimal edits of configuration texts, as spans of JSON or TOML.
+"""Minimal edits of configuration texts: JSON with comments, and TOML.
 
 Invariant: every edit is verified: the new text is parsed again and must differ from the old one by
 the requested change only; a text that cannot be parsed is refused.
+
+TOML is read by the standard library, statement by statement, and only whole statements and values
+are cut out or replaced. A library that writes TOML does not keep the rest. tomlkit 0.15, after its
+own calls for this: removing a table removes the comments in front of the next one; a new table is
+written with line feeds among CRLF, and joined to the header after it without an empty line.
 """
 
 from __future__ import annotations
@@ -9,9 +14,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 Value: TypeAlias = object
 """A value of JSON or TOML: texts, numbers, lists, mappings."""
@@ -25,36 +31,6 @@ class Unreadable(Exception):
         self.reason, self.line = reason, line
 
 
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """Replace the characters [start, stop) by `new`."""
-
-    start: int
-    stop: int
-    new: str
-
-
-def applied(text: str, edits: Sequence[TextEdit]) -> str:
-    """The text after the edits, which are in order and do not overlap."""
-    parts: list[str] = []
-    at = 0
-    for edit in edits:
-        parts += (text[at : edit.start], edit.new)
-        at = edit.stop
-    return "".join((*parts, text[at:]))
-
-
-def line_of(text: str, at: int) -> int:
-    """The line of a character (1-based)."""
-    return text.count("\n", 0, at) + 1
-
-
-def newline_of(text: str) -> str:
-    """The line end of the text: CRLF if its first line ends with it."""
-    first = text.find("\n")
-    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
-
-
 def dig(value: Value, keys: Sequence[str]) -> Value:
     """The value under the keys; None if there is none."""
     for key in keys:
@@ -64,204 +40,157 @@ def dig(value: Value, keys: Sequence[str]) -> Value:
     return value
 
 
-def with_fields(value: Value, keys: Sequence[str], fields: Mapping[str, Value]) -> Value:
-    """The value with these fields set under the keys; other fields stay."""
+def replaced(value: Value, keys: Sequence[str], new: Value) -> Mapping[str, Value]:
+    """The value with `new` under the keys, or with nothing there if it is None."""
     table = dict(cast("Mapping[str, Value]", value)) if isinstance(value, Mapping) else {}
-    if not keys:
-        return {**table, **fields}
-    table[keys[0]] = with_fields(table.get(keys[0]), keys[1:], fields)
+    key, *below = keys
+    if below or new is not None:
+        table[key] = replaced(table.get(key), below, new) if below else new
+    else:
+        table.pop(key, None)
     return table
 
 
-def without(value: Value, keys: Sequence[str]) -> Value:
-    """The value without what is under the keys."""
-    if not isinstance(value, Mapping):
-        return value
-    table = dict(cast("Mapping[str, Value]", value))
-    if len(keys) == 1:
-        table.pop(keys[0], None)
-    elif keys[0] in table:
-        table[keys[0]] = without(table[keys[0]], keys[1:])
-    return table
+def tidy(value: Value, keys: Sequence[str]) -> Value:
+    """The value without the table under the keys, if that is empty."""
+    return replaced(value, keys, None) if keys and dig(value, keys) == {} else value
+
+
+def _newline_of(text: str) -> str:
+    """The line end of the text: CRLF if its first line ends with it."""
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where what matches at this place ends."""
+    found = pattern.match(text, at)
+    return found.end() if found else at
 
 
 _DEEPEST: Final = 100
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _PLAIN: Final = re.compile(r"[^\s,:\[\]{}\"/]+")
-_JSON_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_BLANKS: Final = re.compile(r"[ \t]*")
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
+_TAIL: Final = re.compile(r"(?:[ \t]*/\*[^\n]*?\*/)*(?:[ \t]*//[^\n]*?(?=\r?\n|\Z))?")
+"""The comments that follow on the same line."""
 _INDENT: Final = re.compile(r"\n([ \t]+)\S")
+_NO_END: Final = "a text has no end, or a line break in it"
+_NO_VALUE: Final = "a value is missing or misspelled"
 
 
 @dataclass(slots=True)
 class _Node:
-    """A value of the text, at [start, stop)."""
+    """A value at [start, stop); `end` is after its comma, if it has one, `name` where its key is.
 
-    start: int
-    stop: int
-    value: Value
-    members: list[_Member] = field(default_factory=list["_Member"])
-    is_object: bool = False
+    The members of a list have their numbers as keys.
+    """
 
-
-@dataclass(slots=True)
-class _Member:
-    """A member of an object; `comma` is the position of the comma after it, or -1."""
-
-    key: str
-    start: int
-    node: _Node
-    comma: int = -1
+    start: int = 0
+    stop: int = 0
+    end: int = 0
+    name: int = 0
+    value: Value = field(default_factory=dict[str, Value])
+    members: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
 
 
-class _JsonReader:
-    """Parses a text into nodes; raises Unreadable."""
+class _Reader:
+    """Finds the values of a JSON text; raises Unreadable."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
-    def whole(self) -> _Node | None:
-        """The single value of the text; None if there are only comments, or nothing."""
-        self._skip()
-        if self.at == len(self.text):
-            return None
-        found = self._value(0)
-        self._skip()
-        if self.at < len(self.text):
-            raise self._wrong("something stands after the end")
-        return found
+    def wrong(self, reason: str) -> Unreadable:
+        return Unreadable(f"it is not valid JSON: {reason}", self.text.count("\n", 0, self.at) + 1)
 
-    def _wrong(self, reason: str) -> Unreadable:
-        return Unreadable(f"it is not valid JSON: {reason}", line_of(self.text, self.at))
+    def next(self) -> str:
+        """Go to the next token; return its first character, nothing at the end."""
+        self.at = _end(_SPACE, self.text, self.at)
+        if self.text.startswith("/*", self.at):
+            raise self.wrong("a comment has no end")
+        return self.text[self.at : self.at + 1]
 
-    def _skip(self) -> None:
-        text = self.text
-        while True:
-            found = _JSON_SPACE.match(text, self.at)
-            self.at = found.end() if found else self.at
-            if text.startswith("//", self.at):
-                end = text.find("\n", self.at)
-                self.at = len(text) if end < 0 else end
-            elif text.startswith("/*", self.at):
-                end = text.find("*/", self.at + 2)
-                if end < 0:
-                    raise self._wrong("a comment has no end")
-                self.at = end + 2
-            else:
-                return
-
-    def _value(self, depth: int) -> _Node:
+    def node(self, depth: int = 0) -> _Node:
+        """The next value."""
+        char = self.next()
         if depth > _DEEPEST:
-            raise self._wrong("it is nested too deeply")
-        char = self.text[self.at : self.at + 1]
-        if char == "{":
-            return self._object(depth)
-        if char == "[":
-            return self._array(depth)
-        start = self.at
-        if char == '"':
-            text = self._string()
-            return _Node(start, self.at, text)
-        found = _PLAIN.match(self.text, start)
-        try:
-            value: Value = json.loads(found[0] if found else "")
-        except ValueError:
-            raise self._wrong("a value is missing or misspelled") from None
-        self.at = found.end() if found else start
-        return _Node(start, self.at, value)
+            raise self.wrong("it is nested too deeply")
+        node = _Node(self.at)
+        if char == "{" or char == "[":
+            self._fill(node, "}" if char == "{" else "]", depth)
+        elif char == '"':
+            node.value = self._string()
+        else:
+            node.value = self._scalar(_PLAIN, _NO_VALUE, _NO_VALUE)
+        node.stop = node.end = self.at
+        return node
+
+    def _fill(self, node: _Node, closing: str, depth: int) -> None:
+        """Read the members of an object or a list."""
+        self.at += 1
+        comma = True
+        while self.next() != closing:
+            if not comma:
+                raise self.wrong("a comma is missing")
+            name, key = self.at, str(len(node.members))
+            if closing == "}":
+                key = self._string()
+                if key in node.members:
+                    raise self.wrong(f"{json.dumps(key)} is there twice")
+                if self.next() != ":":
+                    raise self.wrong("a colon is missing")
+                self.at += 1
+            member = node.members[key] = self.node(depth + 1)
+            comma = self.next() == ","
+            self.at += comma
+            member.name, member.end = name, self.at if comma else member.stop
+        self.at += 1
+        values = {key: member.value for key, member in node.members.items()}
+        node.value = values if closing == "}" else list(values.values())
 
     def _string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
-            raise self._wrong("a text has no end, or a line break in it")
+        return str(self._scalar(_STRING, _NO_END, "a text has a wrong escape"))
+
+    def _scalar(self, pattern: re.Pattern[str], missing: str, misspelled: str) -> Value:
+        stop = _end(pattern, self.text, self.at)
+        if stop == self.at:
+            raise self.wrong(missing)
         try:
-            value: str = json.loads(found[0])
+            value: Value = json.loads(self.text[self.at : stop])
         except ValueError:
-            raise self._wrong("a text has a wrong escape") from None
-        self.at = found.end()
+            raise self.wrong(misspelled) from None
+        self.at = stop
         return value
 
-    def _object(self, depth: int) -> _Node:
-        node = _Node(self.at, 0, None, is_object=True)
-        values: dict[str, Value] = {}
-        self.at += 1
-        while not self._ends("}", node.members[-1].comma if node.members else 0):
-            start, key = self.at, self._string()
-            if key in values:
-                raise self._wrong(f"{json.dumps(key)} is there twice")
-            self._skip()
-            if self.text[self.at : self.at + 1] != ":":
-                raise self._wrong("a colon is missing")
-            self.at += 1
-            self._skip()
-            member = _Member(key, start, self._value(depth + 1))
-            values[key] = member.node.value
-            member.comma = self._comma()
-            node.members.append(member)
-        node.stop, node.value = self.at, values
-        return node
 
-    def _array(self, depth: int) -> _Node:
-        node, values, comma = _Node(self.at, 0, None), list[Value](), 0
-        self.at += 1
-        while not self._ends("]", comma):
-            values.append(self._value(depth + 1).value)
-            comma = self._comma()
-        node.stop, node.value = self.at, values
-        return node
-
-    def _ends(self, closing: str, comma: int) -> bool:
-        """Whether the closing bracket comes; otherwise another value needs a comma before it."""
-        self._skip()
-        if self.text.startswith(closing, self.at):
-            self.at += 1
-            return True
-        if comma < 0:
-            raise self._wrong("a comma is missing")
-        return False
-
-    def _comma(self) -> int:
-        self._skip()
-        if not self.text.startswith(",", self.at):
-            return -1
-        self.at += 1
-        return self.at - 1
+def _parsed(text: str) -> _Node:
+    """The value of the text; an empty object that ends at 0 if it has none. Raises Unreadable."""
+    reader = _Reader(text)
+    if not reader.next():
+        return _Node()
+    node = reader.node()
+    if reader.next():
+        raise reader.wrong("something stands after the end")
+    return node
 
 
 def read_json(text: str) -> Value:
     """The value of the text; an empty text gives an empty object. Raises Unreadable."""
-    found = _JsonReader(text).whole()
-    return {} if found is None else found.value
+    return _parsed(text).value
 
 
 def put_json(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
-    """The text with these fields set in the object under the keys; raises Unreadable.
+    """The text with these fields, texts or lists, in the object under the keys; raises Unreadable.
 
     Missing objects are created; other members, comments and the layout stay unchanged.
     """
-    now = text
-    for _ in range(len(fields) + 2):  # existing fields change together, new ones one by one
-        now = applied(now, sorted(_put(now, keys, fields), key=lambda edit: edit.start))
-    return _checked(now, with_fields(read_json(text), keys, fields))
-
-
-def remove_json(text: str, keys: Sequence[str]) -> str:
-    """The text without the member under the keys; raises Unreadable."""
-    node = _JsonReader(text).whole() or _Node(0, 0, {})
-    for key in keys[:-1]:
-        found = [member.node for member in node.members if member.key == key]
-        if not found:
-            return text
-        node = found[0]
-    places = [at for at, member in enumerate(node.members) if member.key == keys[-1]]
-    if not places:
-        return text
-    own, wanted = node.members[places[0]], without(read_json(text), keys)
-    before = len(text[: own.start].rstrip(" \t"))
-    line = len(text[:before].removesuffix("\n").removesuffix("\r"))
-    try:
-        return _checked(applied(text, _removal(text, node, places[0], line)), wanted)
-    except Unreadable:  # the line before ends with a comment, which needs its line end
-        return _checked(applied(text, _removal(text, node, places[0], before)), wanted)
+    wanted, found = read_json(text), _INDENT.search(text)
+    for name, value in fields.items():
+        path = (*keys, name)
+        text = _put(text, path, value, found[1] if found else "  ")
+        wanted = replaced(wanted, path, value)
+    return _checked(text, wanted)
 
 
 def _checked(text: str, wanted: Value) -> str:
@@ -270,165 +199,95 @@ def _checked(text: str, wanted: Value) -> str:
     return text
 
 
-def _put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
-    layout = _Layout(text)
-    node = _JsonReader(text).whole()
-    if node is None:
-        lead = layout.newline if text.strip() and not text.endswith("\n") else ""
-        made = layout.written(_nested(keys, fields), "")
-        return [TextEdit(len(text), len(text), lead + made + layout.newline)]
-    for depth, key in enumerate(keys):
-        if not node.is_object:
-            where = json.dumps(keys[depth - 1]) if depth else "the whole"
-            raise Unreadable(f"{where} is no object", line_of(text, node.start))
-        found = [member.node for member in node.members if member.key == key]
-        if not found:
-            return layout.added(node, key, _nested(keys[depth + 1 :], fields), root=depth == 0)
-        node = found[0]
-    if not node.is_object:
-        return [TextEdit(node.start, node.stop, layout.written(fields, layout.indent(node.start)))]
-    there = {member.key: member.node for member in node.members}
-    edits = [
-        TextEdit(old.start, old.stop, layout.written(fields[key], layout.indent(old.start)))
-        for key, old in there.items()
-        if key in fields and old.value != fields[key]
-    ]
-    missing = [key for key in fields if key not in there]
-    if edits or not missing:
-        return edits
-    return layout.added(node, missing[0], fields[missing[0]])
+def _put(text: str, path: Sequence[str], value: Value, unit: str) -> str:
+    """The text with one field set, whose keys are the path; `unit` is an indentation."""
+    node = _parsed(text)
+    if not node.stop:
+        newline = _newline_of(text)
+        lead = newline if text.strip() and not text.endswith("\n") else ""
+        return _put(f"{text}{lead}{{}}{newline}", path, value, unit)
+    for depth, key in enumerate(path):
+        if not isinstance(node.value, dict):
+            where = json.dumps(path[depth - 1]) if depth else "the whole"
+            raise Unreadable(f"{where} is no object", text.count("\n", 0, node.start) + 1)
+        if key not in node.members:
+            return _added(text, node, path[depth:], value, unit)
+        node = node.members[key]
+    if node.value == value:
+        return text
+    return text[: node.start] + json.dumps(value, ensure_ascii=False) + text[node.stop :]
 
 
-def _nested(keys: Sequence[str], fields: Mapping[str, Value]) -> Mapping[str, Value]:
-    for key in reversed(keys):
-        fields = {key: fields}
-    return fields
+def _added(text: str, node: _Node, path: Sequence[str], value: Value, unit: str) -> str:
+    """The text with a member at the end of an object, laid out as what is there."""
+    inside = text[node.start + 1 : node.stop - 1]
+    if node.members:
+        is_wide = "\n" in inside
+    else:  # as the text; the whole itself, and one below a comment, gets lines
+        is_wide = "\n" in text.strip() or not text[: node.start].lstrip().startswith("{")
+    newline, unit = (_newline_of(text), unit) if is_wide else ("", "")
 
-
-def _removal(text: str, node: _Node, at: int, start: int) -> list[TextEdit]:
-    """The edits that remove a member, starting at `start`."""
-    own, last = node.members[at], at == len(node.members) - 1
-    stop = own.comma + 1 if own.comma >= 0 else own.node.stop
-    if len(node.members) == 1 and not text[node.start + 1 : start].strip():
-        rest = text[stop : node.stop - 1]
-        return [TextEdit(node.start + 1, node.stop - 1 if not rest.strip() else stop, "")]
-    edits = [TextEdit(start, stop, "")]
-    if last and own.comma < 0 and at:
-        comma = node.members[at - 1].comma
-        edits.insert(0, TextEdit(comma, comma + 1, ""))
-    return edits
-
-
-class _Layout:
-    """The layout of the text: line ends and indentation."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self.newline = text, newline_of(text)
-        found = _INDENT.search(text)
-        self._unit = found[1] if found else "  "
-        self._is_wide = "\n" in text.strip() or not text.lstrip().startswith("{")
-
-    def indent(self, at: int) -> str:
+    def indent(at: int) -> str:
         """The indentation of the line that contains this character."""
-        begin = self._text.rfind("\n", 0, at) + 1
-        line = self._text[begin:at]
-        return line[: len(line) - len(line.lstrip(" \t"))]
+        begin = text.rfind("\n", 0, at) + 1
+        return text[begin : _end(_BLANKS, text, begin)] if is_wide else ""
 
-    def written(self, value: Value, indent: str) -> str:
-        """A value as JSON; its first line is at `indent`, lists of texts take one line."""
-        if not isinstance(value, Mapping) or not value:
-            return json.dumps(value, ensure_ascii=False)
-        pairs = cast("Mapping[str, Value]", value)
-        if not self._is_wide:
-            return json.dumps(pairs, ensure_ascii=False)
-        inner = indent + self._unit
-        lines = [
-            f"{inner}{json.dumps(key, ensure_ascii=False)}: {self.written(one, inner)}"
-            for key, one in pairs.items()
-        ]
-        return f"{{{self.newline}{f',{self.newline}'.join(lines)}{self.newline}{indent}}}"
+    def member(path: Sequence[str], indent: str) -> str:
+        name = f"{json.dumps(path[0], ensure_ascii=False)}: "
+        if len(path) == 1:
+            return name + json.dumps(value, ensure_ascii=False)
+        inner = member(path[1:], indent + unit)
+        return f"{name}{{{newline}{indent}{unit}{inner}{newline}{indent}}}"
 
-    def added(self, node: _Node, key: str, value: Value, *, root: bool = False) -> list[TextEdit]:
-        """The edits that add a member at the end of an object."""
-        text, name = self._text, json.dumps(key, ensure_ascii=False)
-        inside = text[node.start + 1 : node.stop - 1]
-        if root and not node.members:
-            self._is_wide = True
-        if not self._is_wide or (node.members and "\n" not in inside):
-            self._is_wide = False
-            member = f"{name}: {self.written(value, '')}"
-            if not node.members:
-                return [TextEdit(node.start + 1, node.start + 1, member)]
-            last = node.members[-1]
-            if last.comma >= 0:
-                return [TextEdit(last.comma + 1, last.comma + 1, f" {member}")]
-            return [TextEdit(last.node.stop, last.node.stop, f", {member}")]
-        if not node.members:
-            base = self.indent(node.start)
-            inner = base + self._unit
-            blank = not inside.strip()
-            end = self.newline + base if blank or "\n" not in inside else ""
-            member = f"{self.newline}{inner}{name}: {self.written(value, inner)}{end}"
-            stop = node.stop - 1 if blank else node.start + 1
-            return [TextEdit(node.start + 1, stop, member)]
-        last = node.members[-1]
-        inner = self.indent(last.start)
-        member = f"{self.newline}{inner}{name}: {self.written(value, inner)}"
-        if last.comma >= 0:
-            at = self._end_of_line(last.comma + 1)
-            return [TextEdit(at, at, f"{member},")]
-        at = self._end_of_line(last.node.stop)
-        if at == last.node.stop:
-            return [TextEdit(at, at, f",{member}")]
-        return [TextEdit(last.node.stop, last.node.stop, ","), TextEdit(at, at, member)]
+    if not node.members:
+        base = indent(node.start)
+        rest = "" if is_wide and not inside.strip() else inside
+        end = "" if "\n" in rest else newline + base
+        new = newline + base + unit + member(path, base + unit) + end
+        return text[: node.start + 1] + new + rest + text[node.stop - 1 :]
+    last = list(node.members.values())[-1]
+    inner, has_comma = indent(last.name), last.end > last.stop
+    new = (newline + inner if is_wide else " ") + member(path, inner)
+    at = _end(_TAIL, text, last.end) if is_wide else last.end
+    comma, final = ("", "," * is_wide) if has_comma else (",", "")
+    return text[: last.end] + comma + text[last.end : at] + new + final + text[at:]
 
-    def _end_of_line(self, at: int) -> int:
-        """The end of the comments that follow on the same line; `at` if there are none."""
-        text, end = self._text, at
-        while True:
-            while text[at : at + 1] in (" ", "\t"):
-                at += 1
-            if text.startswith("//", at):
-                stop = text.find("\n", at)
-                stop = len(text) if stop < 0 else stop
-                return stop - 1 if text[stop - 1] == "\r" else stop
-            closing = text.find("*/", at + 2) if text.startswith("/*", at) else -1
-            if closing < 0 or "\n" in text[at:closing]:
-                return end
-            at = end = closing + 2
+
+def remove_json(text: str, keys: Sequence[str]) -> str:
+    """The text without the member under the keys; raises Unreadable."""
+    parent = node = _parsed(text)
+    wanted = replaced(node.value, keys, None)
+    for key in keys:
+        if key not in node.members:
+            return text
+        parent, node = node, node.members[key]
+    before, after = text[: node.name].rstrip(" \t"), text[node.end :]
+    *others, last = parent.members.values()
+    if not others and not before[parent.start + 1 :].strip():
+        rest = text[node.end : parent.stop - 1]
+        before, after = text[: parent.start + 1], after if rest.strip() else text[parent.stop - 1 :]
+    elif others and last is node and node.end == node.stop:
+        comma = others[-1].end - 1
+        before = before[:comma] + before[comma + 1 :]
+    with suppress(Unreadable):  # the line before ends with a comment, which needs its line end
+        return _checked(before.removesuffix("\n").removesuffix("\r") + after, wanted)
+    return _checked(before + after, wanted)
 
 
 _INLINE: Final = "the table is written in one line with others; change it by hand"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-_TOML_SPACE: Final = re.compile(r"[ \t]*")
-_BASIC: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_LITERAL: Final = re.compile(r"'[^'\n]*'")
+_MAY_END: Final = re.compile(r"(?:[\]}]|\"\"\"|''')[ \t\r]*(?:#.*)?\n?\Z")
+"""Ends a line that may be the last one of a value of several lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A header (`value_start` is -1) or a key with its value; `stop` is the end of its line.
-
-    `keys` start at the top of the document.
-    """
-
-    keys: tuple[str, ...]
-    start: int
-    stop: int
-    value_start: int = -1
-    value_stop: int = -1
-    is_array: bool = False
-
-
-def read_toml(text: str) -> Value:
+def read_toml(text: str) -> Mapping[str, Value]:
     """The value of the text; raises Unreadable."""
     try:
-        found: Value = tomllib.loads(text.replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except ValueError as error:  # of tomllib, and of a number that is too long
         raise Unreadable(f"it is not valid TOML: {error}") from None
     except RecursionError:
         raise Unreadable("it is not valid TOML: it is nested too deeply") from None
-    return found
 
 
 def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
@@ -436,212 +295,119 @@ def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
 
     A missing table is added at the end; everything else stays unchanged.
     """
-    now = read_toml(text)
-    table = dig(now, keys)
-    if isinstance(table, Mapping):
-        old = cast("Mapping[str, Value]", table)
-        if all(name in old and old[name] == value for name, value in fields.items()):
-            return text
-    parts = list(_parts(text))
-    heads = [p for p in parts if p.value_start < 0 and p.keys == tuple(keys) and not p.is_array]
-    newline = newline_of(text)
-    if not heads:
-        edits = [TextEdit(len(text), len(text), _new_table(text, keys, fields, newline))]
-    else:
-        edits = _changed(text, parts, heads[0], fields, newline)
-    made = applied(text, edits)
-    if _after(made) != with_fields(now, keys, fields):
-        raise Unreadable(_INLINE)
-    return made
+    now, newline = read_toml(text), _newline_of(text)
+    wanted: Mapping[str, Value] = now
+    for name, value in fields.items():
+        wanted = replaced(wanted, (*keys, name), value)
+    if wanted == now:
+        return text
+    old, head = dig(now, keys), replaced({}, keys, {})
+    there = cast("Mapping[str, Value]", old) if isinstance(old, Mapping) else {}
+    new = [f"{_key(key)} = {_written(fields[key])}{newline}" for key in fields if key not in there]
+    made, is_there, is_own = "", False, False
+    for statement, found in _statements(text):
+        key = next(iter(found), "")
+        if _is_header(statement):
+            is_own = found == head
+            is_there = is_there or is_own
+            if is_own and new:
+                statement = "".join((statement, "" if statement.endswith("\n") else newline, *new))
+        elif is_own and key in fields and found[key] != fields[key]:
+            statement = _revalued(statement, fields[key])
+        made += statement
+    if not is_there:
+        made += "" if not made or made.endswith("\n") else newline
+        made += newline if made.strip() and not made.endswith(newline * 2) else ""
+        made += "".join((f"[{'.'.join(map(_key, keys))}]{newline}", *new))
+    return _verified(made, wanted)
 
 
 def remove_toml(text: str, keys: Sequence[str]) -> str:
-    """The text without the table under the keys and its subtables; raises Unreadable."""
-    now, name = read_toml(text), tuple(keys)
+    """The text without the table under the keys and its subtables; raises Unreadable.
+
+    Comments after their last values stay.
+    """
+    now, above = read_toml(text), keys[:-1]
     if dig(now, keys) is None:
         return text
-    edits: list[TextEdit] = []
-    stop = -1
-    for part in _parts(text):
-        if part.keys[: len(name)] != name:
-            continue
-        if part.value_start < 0 and part.start != stop:
-            edits.append(TextEdit(part.start, part.stop, ""))
-        elif edits:
-            edits[-1] = TextEdit(edits[-1].start, part.stop, "")
-        stop = part.stop
-    edits = [_with_blank_line(text, edit) for edit in edits]
-    made = applied(text, edits)
-    if tidy(_after(made), keys) != tidy(without(now, keys), keys):
+    made = held = ""
+    at, is_own = 0, False
+    for statement, found in _statements(text):
+        if _is_header(statement):
+            made, held = made + held, ""
+            is_own = dig(found, keys) is not None
+            if is_own and text.endswith(("\n\n", "\n\r\n"), 0, at):  # an empty line
+                made = made.removesuffix("\n").removesuffix("\r")
+        at += len(statement)
+        if not is_own:
+            made += statement
+        else:  # comments and empty lines are held until something of the table follows
+            held = "" if found else held + statement
+    wanted = tidy(replaced(now, keys, None), above)
+    return _verified(made + held, wanted, above)
+
+
+def _verified(made: str, wanted: Value, above: Sequence[str] = ()) -> str:
+    try:
+        found: Value = read_toml(made)
+    except Unreadable:
+        raise Unreadable(_INLINE) from None
+    if tidy(found, above) != wanted:
         raise Unreadable(_INLINE)
     return made
 
 
-def tidy(value: Value, keys: Sequence[str]) -> Value:
-    """The value without those tables on the path of the keys that are empty."""
-    for depth in range(len(keys) - 1, 0, -1):
-        if dig(value, keys[:depth]) == {}:
-            value = without(value, keys[:depth])
-    return value
+def _statements(text: str) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """Each statement of a valid TOML text with its lines, and what it says by itself.
+
+    No beginning of a statement that ends with a line is TOML, so its first lines that are make it.
+    """
+    statement = ""
+    for line in re.findall(r".*\n|.+", text):
+        statement += line
+        found = _tried(statement) if statement == line or _MAY_END.search(line) else None
+        if found is not None:
+            yield statement, found
+            statement = ""
 
 
-def _with_blank_line(text: str, edit: TextEdit) -> TextEdit:
-    """The removal of a table, with the empty line before it."""
-    for blank in ("\r\n\r\n", "\n\n"):
-        if text.endswith(blank, 0, edit.start):
-            return TextEdit(edit.start - len(blank) // 2, edit.stop, "")
-    return edit
+def _tried(text: str) -> Mapping[str, Value] | None:
+    with suppress(Unreadable):
+        return read_toml(text)
+    return None
 
 
-def _after(made: str) -> Value:
-    try:
-        return read_toml(made)
-    except Unreadable:
-        raise Unreadable(_INLINE) from None
+def _is_header(statement: str) -> bool:
+    return statement.lstrip(" \t").startswith("[")
 
 
-def _new_table(text: str, keys: Sequence[str], fields: Mapping[str, Value], newline: str) -> str:
-    lead = "" if not text or text.endswith("\n") else newline
-    lead += newline if text.strip() and not (text + lead).endswith(newline * 2) else ""
-    lines = [f"[{'.'.join(map(_key, keys))}]"]
-    lines += [f"{_key(name)} = {_written(value)}" for name, value in fields.items()]
-    return lead + "".join(line + newline for line in lines)
-
-
-def _changed(
-    text: str, parts: Sequence[_Part], head: _Part, fields: Mapping[str, Value], newline: str
-) -> list[TextEdit]:
-    """The edits of the values of a table that has its own header."""
-    edits: list[TextEdit] = []
-    new = ""
-    at = head.stop
-    mine = {part.keys: part for part in parts if part.value_start >= 0}
-    for name, value in fields.items():
-        found = mine.get((*head.keys, name))
-        if found is None:
-            new += f"{_key(name)} = {_written(value)}{newline}"
-        elif read_toml("x = " + text[found.value_start : found.value_stop]) != {"x": value}:
-            edits.append(TextEdit(found.value_start, found.value_stop, _written(value)))
-    if new:
-        lead = newline if not text.endswith("\n", 0, at) else ""
-        edits.append(TextEdit(at, at, lead + new))
-    return sorted(edits, key=lambda edit: edit.start)
+def _revalued(statement: str, value: Value) -> str:
+    """A key's statement with another value; its comment stays."""
+    stops = (found.start() for found in re.finditer(r"[ \t]*(?:#|\r?\n|\Z)", statement))
+    stop = next(at for at in stops if _tried(statement[:at]))
+    starts = (found.end() for found in re.finditer(r"=[ \t]*", statement))
+    start = next(at for at in starts if _tried(f"{statement[:at]}0"))
+    return statement[:start] + _written(value) + statement[stop:]
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
+    return name if _BARE.fullmatch(name) else _written(name)
 
 
 def _written(value: Value) -> str:
-    if isinstance(value, str):
-        return _text(value)
+    """A text or a list of texts as TOML."""
     if isinstance(value, list):
         return f"[{', '.join(map(_written, cast('list[Value]', value)))}]"
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[str, Value]", value).items()
-        return f"{{ {', '.join(f'{_key(name)} = {_written(one)}' for name, one in pairs)} }}"
-    return json.dumps(value)
-
-
-def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _parts(text: str) -> Iterator[_Part]:
-    """The headers and keys of a valid TOML text."""
-    table: tuple[str, ...] = ()
-    at = 0
-    while at < len(text):
-        start = at = _past_space(text, at)
-        if at >= len(text):
-            return
-        if text[at] == "[":
-            is_array = text.startswith("[[", at)
-            keys, at = _keys(text, at + 1 + is_array)
-            table = keys
-            stop = _end_of_line(text, text.index("]", at) + 1 + is_array)
-            yield _Part(keys, start, stop, is_array=is_array)
-        else:
-            keys, at = _keys(text, at)
-            value = _past_blanks(text, text.index("=", at) + 1)
-            end = _value_end(text, value)
-            stop = _end_of_line(text, end)
-            yield _Part((*table, *keys), start, stop, value, end)
-        at = stop
+class Format(NamedTuple):
+    """Reads and edits texts of one format; each call may raise Unreadable."""
+
+    read: Callable[[str], Value]
+    put: Callable[[str, Sequence[str], Mapping[str, Value]], str]
+    remove: Callable[[str, Sequence[str]], str]
 
 
-def _past_blanks(text: str, at: int) -> int:
-    found = _TOML_SPACE.match(text, at)
-    return found.end() if found else at
-
-
-def _past_space(text: str, at: int) -> int:
-    while at < len(text):
-        if text[at] == "#":
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-        elif text[at] in " \t\r\n":
-            at += 1
-        else:
-            break
-    return at
-
-
-def _end_of_line(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end + 1
-
-
-def _keys(text: str, at: int) -> tuple[tuple[str, ...], int]:
-    """A dotted key, and where it ends."""
-    keys: list[str] = []
-    while True:
-        at = _past_blanks(text, at)
-        found = _BASIC.match(text, at) or _LITERAL.match(text, at) or _BARE.match(text, at)
-        if found is None:
-            raise Unreadable("it has a key that is not understood")
-        quoted = found[0][0] in "\"'"
-        keys.append(next(iter(tomllib.loads(f"x = {found[0]}").values())) if quoted else found[0])
-        at = _past_blanks(text, found.end())
-        if not text.startswith(".", at):
-            return tuple(keys), at
-        at += 1
-
-
-def _value_end(text: str, at: int) -> int:
-    """Where the value that begins at `at` ends."""
-    depth = 0
-    while at < len(text):
-        char = text[at]
-        if char in "\"'":
-            at = _string_end(text, at)
-            if not depth:
-                return at
-            continue
-        if char in "[{":
-            depth += 1
-        elif char in "]}":
-            depth -= 1
-            if not depth:
-                return at + 1
-        elif char == "#" and depth:
-            at = _past_space(text, at)
-            continue
-        elif not depth and char in "#\n":
-            break
-        at += 1
-    return len(text[:at].rstrip())
-
-
-def _string_end(text: str, at: int) -> int:
-    quote = text[at]
-    long = quote * 3
-    if not text.startswith(long, at):
-        found = (_BASIC if quote == '"' else _LITERAL).match(text, at)
-        return found.end() if found else len(text)
-    at += 3
-    while not text.startswith(long, at):
-        at += 2 if quote == '"' and text[at] == "\\" else 1
-    while text.startswith(quote, at):  # up to two more quotes may belong to the text
-        at += 1
-    return at
+JSON: Final = Format(read_json, put_json, remove_json)
+TOML: Final = Format(read_toml, put_toml, remove_toml)

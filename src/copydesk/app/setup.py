@@ -13,23 +13,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, cast
 
 from copydesk.app.config import AGENT, FILES, Config
-from copydesk.app.config_text import (
-    Unreadable,
-    Value,
-    dig,
-    put_json,
-    put_toml,
-    read_json,
-    read_toml,
-    remove_json,
-    remove_toml,
-    tidy,
-    without,
-)
+from copydesk.app.config_text import JSON, TOML, Format, Unreadable, Value, dig, replaced, tidy
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone
@@ -38,6 +27,7 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import StateFolder
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import common_ends
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
@@ -57,137 +47,106 @@ class Machine:
     first: tuple[str, ...] = ()
     """The words before `mcp`, as in `uvx copydesk mcp`."""
 
-    @property
-    def settings(self) -> Path:
-        """The folder of the user's settings, for programs that follow the XDG rules."""
-        return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
-
-    @property
-    def applications(self) -> Path:
-        """The folder of the settings of desktop programs."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        return self.settings
-
-
-Place = Callable[[Path, Machine], Path]
+    def path(self, place: str, root: Path) -> Path:
+        """The path of a place, `BASE/PATH`; `settings` are those of programs that follow XDG."""
+        base, _, below = place.partition("/")
+        settings = Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
+        library = self.home / "Library" / "Application Support"
+        bases = {
+            "root": root,
+            "home": self.home,
+            "settings": settings,
+            "applications": library if self.platform == "darwin" else settings,
+            "codex": Path(self.environ.get("CODEX_HOME") or self.home / ".codex"),
+        }
+        return bases[base] / below
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
     """A client: its file of servers, the keys above a server in it, how to recognize the client.
 
-    `shared`: the file is in the workspace and has only the servers of that workspace. `traces` are
-    files and folders, below the home or the root, that its users have; `root_text` stands for the
-    workspace in a file that several people share.
+    `file` and `traces`, which are files and folders that its users have, are places as in
+    `Machine.path`. `command` adds a server NAME; `root_text` stands for the workspace in a file
+    that several people share.
     """
 
     name: str
     title: str
-    file: Place
+    file: str
+    traces: tuple[str, ...]
     keys: tuple[str, ...] = ("mcpServers",)
-    form: Literal["json", "toml"] = "json"
-    shared: bool = True
+    format: Format = JSON
     more: tuple[tuple[str, str], ...] = ()
-    traces: tuple[Place, ...] = ()
+    command: str = ""
     root_text: str = ""
 
-    def is_used(self, root: Path, machine: Machine) -> bool:
-        """Whether the client has left files on the machine or in the workspace."""
-        return any(os.path.lexists(place(root, machine)) for place in (self.file, *self.traces))
-
-    def entry(
-        self, root: Path, machine: Machine, member: str, *, portable: bool = False
-    ) -> dict[str, Value]:
-        """The entry that makes the client start the server; `member` "" for the configured one."""
-        words = ["mcp", "--root", str(root), *(("--member", member) if member else ())]
-        command, first = machine.command, machine.first
-        if portable and self.shared:
-            command, first = ("uvx", ("copydesk",)) if machine.command == "uvx" else (SERVER, ())
-            words[1:3] = ["--root", self.root_text] if self.root_text else []
-        return {**dict(self.more), "command": command, "args": [*first, *words]}
-
-
-def _home(*parts: str) -> Place:
-    return lambda root, machine: machine.home.joinpath(*parts)
-
-
-def _root(*parts: str) -> Place:
-    return lambda root, machine: root.joinpath(*parts)
-
-
-def _applications(*parts: str) -> Place:
-    return lambda root, machine: machine.applications.joinpath(*parts)
-
-
-def _codex(*parts: str) -> Place:
-    def place(root: Path, machine: Machine) -> Path:
-        return Path(machine.environ.get("CODEX_HOME") or machine.home / ".codex", *parts)
-
-    return place
+    @property
+    def shared(self) -> bool:
+        """Whether the file is in the workspace and has only the servers of that workspace."""
+        return self.file.startswith("root/")
 
 
 CLIENTS: Final = (
     Client(
         "claude-code",
         "Claude Code",
-        _root(".mcp.json"),
-        traces=(_home(".claude"), _home(".claude.json"), _root(".claude"), _root("CLAUDE.md")),
+        "root/.mcp.json",
+        ("home/.claude", "home/.claude.json", "root/.claude", "root/CLAUDE.md"),
+        command="claude mcp add --scope local NAME --",
         root_text="${CLAUDE_PROJECT_DIR:-.}",
     ),
     Client(
         "codex",
         "Codex",
-        _codex("config.toml"),
+        "codex/config.toml",
+        ("codex",),
         keys=("mcp_servers",),
-        form="toml",
-        shared=False,
-        traces=(_codex(),),
+        format=TOML,
+        command="codex mcp add NAME --",
     ),
     Client(
         "cursor",
         "Cursor",
-        _root(".cursor", "mcp.json"),
-        traces=(_home(".cursor"), _root(".cursor")),
+        "root/.cursor/mcp.json",
+        ("home/.cursor", "root/.cursor"),
         root_text="${workspaceFolder}",
     ),
     Client(
         "vscode",
         "VS Code",
-        _root(".vscode", "mcp.json"),
+        "root/.vscode/mcp.json",
+        ("applications/Code", "home/.vscode", "root/.vscode"),
         keys=("servers",),
         more=(("type", "stdio"),),
-        traces=(_applications("Code"), _home(".vscode"), _root(".vscode")),
         root_text="${workspaceFolder}",
     ),
     Client(
         "zed",
         "Zed",
-        lambda root, machine: machine.settings / "zed" / "settings.json",
+        "settings/zed/settings.json",
+        ("settings/zed",),
         keys=("context_servers",),
-        shared=False,
         more=(("source", "custom"),),
-        traces=(lambda root, machine: machine.settings / "zed",),
     ),
     Client(
         "windsurf",
         "Windsurf",
-        _home(".codeium", "windsurf", "mcp_config.json"),
-        shared=False,
-        traces=(_home(".codeium", "windsurf"),),
+        "home/.codeium/windsurf/mcp_config.json",
+        ("home/.codeium/windsurf",),
     ),
     Client(
         "gemini-cli",
         "Gemini CLI",
-        _root(".gemini", "settings.json"),
-        traces=(_home(".gemini"), _root(".gemini"), _root("GEMINI.md")),
+        "root/.gemini/settings.json",
+        ("home/.gemini", "root/.gemini", "root/GEMINI.md"),
+        command="gemini mcp add NAME",
     ),
     Client(
         "claude-desktop",
         "Claude Desktop",
-        _applications("Claude", "claude_desktop_config.json"),
-        shared=False,
-        traces=(_applications("Claude"),),
+        "applications/Claude/claude_desktop_config.json",
+        ("applications/Claude",),
     ),
 )
 
@@ -212,14 +171,8 @@ def own_command(environ: Mapping[str, str] = os.environ) -> Sequence[str]:
 
 def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
     """The client's own command that does the same; empty if it has none."""
-    words = [str(entry["command"]), *arguments_of(entry)]
-    if client.name == "claude-code":
-        return shlex.join(["claude", "mcp", "add", "--scope", "local", name, "--", *words])
-    if client.name == "codex":
-        return shlex.join(["codex", "mcp", "add", name, "--", *words])
-    if client.name == "gemini-cli":
-        return shlex.join(["gemini", "mcp", "add", name, *words])
-    return ""
+    words = [name if word == "NAME" else word for word in client.command.split()]
+    return shlex.join([*words, str(entry["command"]), *arguments_of(entry)]) if words else ""
 
 
 def arguments_of(entry: Mapping[str, Value]) -> list[str]:
@@ -239,11 +192,15 @@ def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
 
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
+Planned = tuple[Status, bytes | None, bytes | None]
+"""A status, and the bytes of a file before and after; None for a missing file."""
 
 TOOL: Final = "init"
 _BOM: Final = b"\xef\xbb\xbf"
 _LARGEST: Final = 4 << 20
 _RECORD: Final = "init.json"
+_OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
+"""Matches the last part of a word that means copydesk: its name, command, package or module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,16 +223,23 @@ class Step:
     def writes(self) -> bool:
         return self.status in ("add", "update", "remove") and self.before != self.after
 
+    @property
+    def change(self) -> ChangeSet:
+        """The change as one span that begins and ends between characters."""
+        before, after = self.before or b"", self.after or b""
+        old, new = (data.decode("utf-8", "surrogateescape") for data in (before, after))
+        head, tail = common_ends(old, new)
+        start, stop, into = (
+            len(text.encode("utf-8", "surrogateescape"))
+            for text in (old[:head], old[: len(old) - tail], new[: len(new) - tail])
+        )
+        return ChangeSet.of(len(before), [Edit(start, stop, after[start:into])])
+
     def diff(self, shown: str) -> str:
         """The unified diff, with `shown` as the name of the file."""
         base = Snapshot.of(self.before or b"")
-        change = _change(self.before or b"", self.after or b"")
         made = {"created": self.before is None, "removed": self.after is None}
-        return unified(base, change, shown, **made).decode("utf-8", "replace")
-
-
-_OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
-"""Matches the last part of a word that means copydesk: its name, command, package or module."""
+        return unified(base, self.change, shown, **made).decode("utf-8", "replace")
 
 
 class Setup:
@@ -291,11 +255,18 @@ class Setup:
 
     def used(self) -> list[Client]:
         """The clients that left traces on this machine or in the workspace."""
-        return [client for client in CLIENTS if client.is_used(self.root, self._machine)]
+        return [
+            client
+            for client in CLIENTS
+            if any(
+                os.path.lexists(self._machine.path(place, self.root))
+                for place in (client.file, *client.traces)
+            )
+        ]
 
     def file(self, client: Client) -> Path:
         """The client's file of servers."""
-        return client.file(self.root, self._machine)
+        return self._machine.path(client.file, self.root)
 
     def shown(self, path: Path) -> str:
         """A path to show: relative to the root or to the home."""
@@ -308,14 +279,9 @@ class Setup:
         """The clients' entries for this workspace: client, file, name, entry."""
         for client in CLIENTS:
             path = self.file(client)
-            with suppress(Unreadable):
-                data = _read(path)
-                servers = _servers(client, _value(client, data)) if data is not None else {}
-                yield from (
-                    (client, path, name, entry)
-                    for name, entry in servers.items()
-                    if self._is_ours(client, name, entry)
-                )
+            with suppress(Unreadable, UnicodeError):
+                ours = self._ours(client, _value(client, _read(path) or b""))
+                yield from ((client, path, name, entry) for name, entry in ours.items())
 
     def adding(
         self, clients: Sequence[Client], approval: str, globs: Sequence[str], *, portable: bool
@@ -325,187 +291,199 @@ class Setup:
         if approval:
             steps.append(self._policy(approval, globs))
         if any((folder / ".git").exists() for folder in (self.root, *self.root.parents)):
-            steps.append(self._gitignore())
+            steps.append(self._adding("gitignore", "", self.root / ".gitignore", self._ignoring))
         return steps
 
     def removing(self, clients: Sequence[Client] | None) -> list[Step]:
         """The steps that undo the whole setup, or that of these clients."""
-        chosen = CLIENTS if clients is None else clients
-        steps = [self._without(client) for client in chosen]
+        steps = [
+            self._removing(client.name, client.title, self.file(client), client)
+            for client in (CLIENTS if clients is None else clients)
+        ]
         if clients is None:
-            steps += [self._taken_back("policy", self.root / name) for name in FILES]
-            steps.append(self._taken_back("gitignore", self.root / ".gitignore"))
+            steps += [self._removing("policy", "", self.root / name) for name in FILES]
+            steps.append(self._removing("gitignore", "", self.root / ".gitignore"))
         return steps
 
     def write(self, step: Step, opened: OpenWorkspace) -> int:
         """Carry out a step; return its edit id or 0. Refusal, OSError leave the file as it was."""
         real = Path(os.path.realpath(step.path))
-        made = _make_folder(real.parent) if step.before is None else []
+        missing = [folder for folder in real.parents if not folder.exists()]  # innermost first
+        real.parent.mkdir(parents=True, exist_ok=True)
         try:
             edit_id = self._written(step, real, opened)
         except BaseException:  # Ctrl-C too leaves no empty folders behind
-            _remove_folders(made)
+            _remove_folders(missing)
             raise
-        if step.status == "remove":
-            _remove_folders(self._record.forget(step.path) if step.after is None else [])
-            self._record.forget(step.path)
+        if step.status != "remove":
+            self._record.add(step, edit_id, [str(folder) for folder in missing])
         else:
-            self._record.add(step, edit_id, [str(folder) for folder in made])
+            folders = self._record.forget(step.path)
+            _remove_folders(folders if step.after is None else [])
         return edit_id
 
     def _written(self, step: Step, real: Path, opened: OpenWorkspace) -> int:
-        if not real.is_relative_to(self.root) or real == self.root / CONFIG:
-            _replace(real, step)
-            return 0
-        config = self._config
-        member = Member(config.member, Rules(state_dir=config.state))
-        path = RelPath.parse(real.relative_to(self.root).as_posix())
-        if step.after is None:
-            edit_id = self._record.edit_of(step.path)
-            if edit_id:
-                outcome = opened.desk.undo(member, TOOL, edit_id)
-                if not isinstance(outcome, NotUndone) and not real.exists():
-                    return outcome.edit_id
-            _replace(real, step)
-            return 0
-        base = None if step.before is None else Snapshot.of(step.before)
-        change = _change(step.before or b"", step.after)
-        return opened.desk.rewrite(member, TOOL, path, base, change)
+        """Write as an edit of the workspace, if the file is one; return the edit's id or 0."""
+        is_inside = real.is_relative_to(self.root) and real != self.root / CONFIG
+        member = Member(self._config.member, Rules(state_dir=self._config.state))
+        made_by = self._record.of(step.path).get("edit", 0)
+        if is_inside and step.after is not None:
+            path = RelPath.parse(real.relative_to(self.root).as_posix())
+            base = None if step.before is None else Snapshot.of(step.before)
+            return opened.desk.rewrite(member, TOOL, path, base, step.change)
+        if is_inside and made_by:
+            outcome = opened.desk.undo(member, TOOL, made_by)
+            if not isinstance(outcome, NotUndone) and not real.exists():
+                return outcome.edit_id
+        _replace(real, step)
+        return 0
+
+    def _adding(self, what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
+        """The step that makes this edit of a text."""
+
+        def plan() -> Planned:
+            self._check_place(path)
+            before = _read(path)
+            after = _edited(before or b"", edit)
+            if after == (before or b""):
+                return "same", before, before
+            if before is None:
+                return "add", None, after
+            _check_writable(path)
+            return "update", before, after
+
+        return _step(what, title, path, plan)
+
+    def _removing(self, what: str, title: str, path: Path, client: Client | None = None) -> Step:
+        """The step that restores the original file, or else cuts out the client's entries."""
+
+        def plan() -> Planned:
+            now = _read(path)
+            if now is None:
+                return "absent", None, None
+            _check_writable(path)
+            back = self._record.back(path, now)
+            if client is not None and not (back is not None and self._only(client, now, back)):
+                self._check_place(path)
+                back = _edited(now, lambda text: self._cut(client, text))
+            elif back == b"" and self._record.of(path).get("made"):
+                return "remove", now, None
+            if back is None or back == now:
+                return "absent", now, now
+            return "remove", now, back
+
+        return _step(what, title, path, plan)
+
+    def _check_place(self, path: Path) -> None:
+        """Raise Unreadable unless a file of the workspace is really in it."""
+        real = Path(os.path.realpath(path))  # `Path.resolve` raises for a loop of links
+        if path.is_relative_to(self.root) and not real.is_relative_to(self.root):
+            raise Unreadable(f"it is a link out of the workspace, to {real}")
 
     def _client(self, client: Client, *, portable: bool) -> Step:
-        path = self.file(client)
+        line = ""
 
         def edit(text: str) -> str:
-            engine = _engine(client)
-            servers = _servers(client, engine.read(text))
+            nonlocal line
+            servers = _servers(client, client.format.read(text))
             name = self._name(client, servers)
-            wanted = client.entry(self.root, self._machine, self._member, portable=portable)
-            entry = self._merged(client, servers.get(name), wanted, portable=portable)
-            return engine.put(text, (*client.keys, name), entry)
+            old = servers.get(name)
+            entry = self._entry(client, old, portable=portable)
+            line = command_line(client, name, {**(old or {}), **entry})
+            return client.format.put(text, (*client.keys, name), entry)
 
-        step = _planned(self.root, client.name, client.title, path, edit)
-        if step.status == "refused":
-            return step
-        servers = _servers(client, _value(client, step.after or step.before or b""))
-        name = self._name(client, servers)
-        return replace(step, line=command_line(client, name, servers[name]))
+        step = self._adding(client.name, client.title, self.file(client), edit)
+        return replace(step, line="" if step.status == "refused" else line)
 
     def _name(self, client: Client, servers: Mapping[str, dict[str, Value]]) -> str:
+        """The name of the entry for this workspace, or of a new one."""
         ours = [name for name, entry in servers.items() if self._is_ours(client, name, entry)]
         if ours or SERVER not in servers:
             return ours[0] if ours else SERVER
         if client.shared:
             raise Unreadable(f'another server has the name "{SERVER}"')
         base = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{SERVER}-{self.root.name}").strip("-")
-        names = (base, *(f"{base}-{number}" for number in range(2, 1000)))
+        names = (base if number == 1 else f"{base}-{number}" for number in count(1))
         return next(name for name in names if name not in servers)
 
-    def _is_ours(self, client: Client, name: str, entry: dict[str, Value]) -> bool:
+    def _is_ours(self, client: Client, name: str, entry: Mapping[str, Value]) -> bool:
         args = arguments_of(entry)
-        if "mcp" not in args[:4]:
+        before = takewhile(lambda word: word != "mcp", args)
+        words = map(os.path.basename, (name, str(entry.get("command")), *before))
+        if "mcp" not in args[:4] or not any(map(_OURS.fullmatch, words)):
             return False
-        words = (name, str(entry.get("command")), *args[: args.index("mcp")])
-        if not any(_OURS.fullmatch(os.path.basename(word)) for word in words):
-            return False
-        root = _after(args, "--root")
+        root = _taken(args, "--root")
         if client.shared and root in (None, client.root_text):
             return name == SERVER
         return root is not None and os.path.realpath(root) == str(self.root)
 
-    def _merged(
-        self,
-        client: Client,
-        old: dict[str, Value] | None,
-        wanted: dict[str, Value],
-        *,
-        portable: bool,
+    def _ours(self, client: Client, value: Value) -> dict[str, dict[str, Value]]:
+        """The entries for this workspace by name."""
+        found = _servers(client, value).items()
+        return {name: entry for name, entry in found if self._is_ours(client, name, entry)}
+
+    def _entry(
+        self, client: Client, old: Mapping[str, Value] | None, *, portable: bool
     ) -> dict[str, Value]:
-        """The wanted entry, with the options that the user added to the old one."""
-        if old is None:
-            return wanted
-        args = arguments_of(old)
-        more = args[args.index("mcp") + 1 :]
-        root, words = _taken(more, "--root"), arguments_of(wanted)
-        is_portable = client.shared and root in (None, client.root_text)
-        is_here = root is not None and os.path.realpath(root) == str(self.root)
-        if is_own(old, self._machine) and (is_portable or (is_here and not portable)):
-            return {}
-        if "--member" in more:  # the user's own choice
-            _taken(words, "--member")
-        return {**wanted, "args": [*words, *more]}
+        """What to set in the entry; the options that the user added to the old one stay."""
+        machine = self._machine
+        words = [
+            "mcp",
+            "--root",
+            str(self.root),
+            *(("--member", self._member) * bool(self._member)),
+        ]
+        command, first = machine.command, machine.first
+        if portable and client.shared:
+            command, first = ("uvx", (SERVER,)) if machine.command == "uvx" else (SERVER, ())
+            words[1:3] = ["--root", client.root_text] if client.root_text else []
+        if old is not None:
+            args = arguments_of(old)
+            more = args[args.index("mcp") + 1 :]
+            root = _taken(more, "--root")
+            if client.shared and root in (None, client.root_text):
+                stays = True
+            else:
+                stays = root is not None and not portable
+            if stays and is_own(old, machine):
+                return {}
+            if "--member" in more:  # the user's own choice
+                _taken(words, "--member")
+            words += more
+        return {**dict(client.more), "command": command, "args": [*first, *words]}
 
-    def _policy(self, approval: str, globs: Sequence[str]) -> Step:
-        project = self._config.source == FILES[1]
-        above = ("tool", "copydesk") if project else ()
-        keys = (*above, "members", self._member or self._config.member)
-
-        def edit(text: str) -> str:
-            if globs:
-                chosen = dict.fromkeys(globs, approval)
-                return put_toml(text, (*keys, "approval_paths"), chosen)
-            return put_toml(text, keys, {"approval": approval})
-
-        return _planned(self.root, "policy", "", self.root / FILES[1 if project else 0], edit)
-
-    def _gitignore(self) -> Step:
-        state = self._config.state
-
-        def edit(text: str) -> str:
-            lines = [line.strip() for line in text.split("\n")]
-            if any(line in lines for line in (state, f"{state}/", f"/{state}", f"/{state}/", "*")):
-                return text
-            newline = "\r\n" if "\r\n" in text else "\n"
-            lead = newline if text and not text.endswith("\n") else ""
-            return f"{text}{lead}{state}/{newline}"
-
-        return _planned(self.root, "gitignore", "", self.root / ".gitignore", edit)
-
-    def _without(self, client: Client) -> Step:
-        path = self.file(client)
-        back = self._taken_back(client.name, path, client)
-        if back.status in ("remove", "refused"):
-            return back
-
-        def edit(text: str) -> str:
-            engine = _engine(client)
-            for name, entry in _servers(client, engine.read(text)).items():
-                if self._is_ours(client, name, entry):
-                    text = engine.remove(text, (*client.keys, name))
-            return text
-
-        if back.before is None:
-            return back
-        step = _planned(self.root, client.name, client.title, path, edit)
-        status: Status = {"update": "remove", "same": "absent"}.get(step.status, step.status)  # type: ignore[assignment]  # of two literals
-        return replace(step, status=status)
-
-    def _taken_back(self, what: str, path: Path, client: Client | None = None) -> Step:
-        """The step that restores the original file, if the written entry is unchanged."""
-        title = client.title if client else ""
-        try:
-            now = _read(path)
-            _check_writable(path, now)
-            if now is None:
-                return Step(what, title, path, "absent")
-            before = self._record.back(path, now)
-            if before is not None and client is not None and not self._only(client, now, before):
-                before = None
-        except Unreadable as error:
-            return Step(what, title, path, "refused", reason=_words(error))
-        if before is None or before == now:
-            return Step(what, title, path, "absent", now, now)
-        was_made = self._record.is_made(path) and not before
-        return Step(what, title, path, "remove", now, None if was_made else before)
+    def _cut(self, client: Client, text: str) -> str:
+        """The text without the entries for this workspace."""
+        for name in self._ours(client, client.format.read(text)):
+            text = client.format.remove(text, (*client.keys, name))
+        return text
 
     def _only(self, client: Client, now: bytes, before: bytes) -> bool:
         """Whether only our entry would be removed: the state folder may come from elsewhere."""
         old, new = _value(client, before), _value(client, now)
-        if any(self._is_ours(client, *one) for one in _servers(client, old).items()):
-            return False
-        for name, entry in _servers(client, new).items():
-            if self._is_ours(client, name, entry):
-                new = without(new, (*client.keys, name))
-        return tidy(new, (*client.keys, "")) == tidy(old, (*client.keys, ""))
+        for name in self._ours(client, new):
+            new = replaced(new, (*client.keys, name), None)
+        return not self._ours(client, old) and tidy(new, client.keys) == tidy(old, client.keys)
+
+    def _policy(self, approval: str, globs: Sequence[str]) -> Step:
+        is_project = self._config.source == FILES[1]
+        above = ("tool", "copydesk") if is_project else ()
+        keys = (*above, "members", self._member or self._config.member)
+        fields = {"approval": approval}
+        if globs:
+            keys, fields = (*keys, "approval_paths"), dict.fromkeys(globs, approval)
+        path = self.root / FILES[is_project]
+        return self._adding("policy", "", path, lambda text: TOML.put(text, keys, fields))
+
+    def _ignoring(self, text: str) -> str:
+        """What git ignores, with the state folder."""
+        state = self._config.state
+        lines = [line.strip() for line in text.split("\n")]
+        if any(line in lines for line in (state, f"{state}/", f"/{state}", f"/{state}/", "*")):
+            return text
+        newline = "\r\n" if "\r\n" in text else "\n"
+        lead = newline if text and not text.endswith("\n") else ""
+        return f"{text}{lead}{state}/{newline}"
 
 
 class _Record:
@@ -515,55 +493,40 @@ class _Record:
         self._root, self._folder = root, StateFolder(str(root), state)
         self._path = Path(self._folder.path(_RECORD))
 
-    def is_made(self, path: Path) -> bool:
-        """Whether the setup created the file."""
-        return bool(self._of(path).get("made"))
-
-    def edit_of(self, path: Path) -> int:
-        """The journal's id of the edit that created the file."""
-        return int(self._of(path).get("edit", 0))
+    def of(self, path: Path) -> dict[str, Any]:
+        """What is known of a file: `made` and the id of its `edit` if it was created, `steps`."""
+        return self._load().get(self._key(path), {})
 
     def back(self, path: Path, now: bytes) -> bytes | None:
         """The original bytes, before all recorded steps; None if they are no longer known."""
-        steps = self._of(path).get("steps")
-        if not steps:
-            return None
-        for step in reversed(steps):
+        steps = self.of(path).get("steps")
+        for step in reversed(steps or ()):
             old, new, at = step["old"].encode(), step["new"].encode(), step["at"]
-            if _sha256(now) != step["after"]:
-                if not new or now.count(new) != 1:
-                    return None
-                at = now.index(new)
-            if now[at : at + len(new)] != new:
+            if _sha256(now) != step["after"]:  # the text that was written may have moved
+                at = now.find(new) if new and now.count(new) == 1 else -1
+            if at < 0 or now[at : at + len(new)] != new:
                 return None
             now = now[:at] + old + now[at + len(new) :]
-        return now
+        return now if steps else None
 
     def add(self, step: Step, edit_id: int, folders: list[str]) -> None:
         """Record a step that was carried out."""
-        files, key = self._load(), self._key(step.path)
-        made: dict[str, Any] = {"what": step.what, "made": False, "edit": 0, "folders": []}
-        one = files.setdefault(key, {**made, "steps": []})
-        if step.before is None:
-            one |= {"made": True, "edit": edit_id, "folders": folders, "steps": []}
+        files, key, made = self._load(), self._key(step.path), step.before is None
+        if made or key not in files:
+            one = {"what": step.what, "made": made, "edit": edit_id * made, "folders": folders}
+            files[key] = {**one, "steps": []}
         before, after = step.before or b"", step.after or b""
-        (edit,) = _change(before, after).edits
+        (edit,) = step.change.edits
         texts = {"old": before[edit.start : edit.stop].decode(), "new": edit.new.decode()}
-        one["steps"].append({"at": edit.start, **texts, "after": _sha256(after)})
+        files[key]["steps"].append({"at": edit.start, **texts, "after": _sha256(after)})
         self._save(files)
 
     def forget(self, path: Path) -> list[Path]:
         """Forget a file; return the folders that were created for it."""
         files = self._load()
-        one = files.pop(self._key(path), None)
-        if one is None:
-            return []
+        one = files.pop(self._key(path), {})
         self._save(files)
-        made = [Path(folder) for folder in one.get("folders", [])]
-        return [folder for folder in made if folder in path.parents]
-
-    def _of(self, path: Path) -> dict[str, Any]:
-        return self._load().get(self._key(path), {})
+        return [folder for folder in map(Path, one.get("folders", [])) if folder in path.parents]
 
     def _key(self, path: Path) -> str:
         return str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
@@ -588,29 +551,15 @@ class _Record:
         os.replace(beside, self._path)
 
 
-def _planned(root: Path, what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
-    """The step that makes this edit of a text; a file of the workspace must really be in it."""
+def _step(what: str, title: str, path: Path, plan: Callable[[], Planned]) -> Step:
+    """The step that was planned, or refused."""
     try:
-        real = Path(os.path.realpath(path))  # `Path.resolve` raises for a loop of links
-        if path.is_relative_to(root) and not real.is_relative_to(root):
-            raise Unreadable(f"it is a link out of the workspace, to {real}")
-        before = _read(path)
-        bom = before is not None and before.startswith(_BOM)
-        text = "" if before is None else before[len(_BOM) * bom :].decode("utf-8")
-        after = _BOM * bom + edit(text).encode("utf-8")
-        if after != (before or b""):
-            _check_writable(path, before)
+        return Step(what, title, path, *plan())
     except Unreadable as error:
-        return Step(what, title, path, "refused", reason=_words(error))
+        reason = f"line {error.line}: {error.reason}" if error.line else error.reason
     except UnicodeError:
-        return Step(what, title, path, "refused", reason="it is not UTF-8")
-    if after == (before or b""):
-        return Step(what, title, path, "same", before, before)
-    return Step(what, title, path, "add" if before is None else "update", before, after)
-
-
-def _words(error: Unreadable) -> str:
-    return f"line {error.line}: {error.reason}" if error.line else error.reason
+        reason = "it is not UTF-8"
+    return Step(what, title, path, "refused", reason=reason)
 
 
 def _read(path: Path) -> bytes | None:
@@ -630,74 +579,40 @@ def _read(path: Path) -> bytes | None:
         raise Unreadable(f"it cannot be read: {error.strerror}") from None
 
 
-def _check_writable(path: Path, before: bytes | None) -> None:
+def _check_writable(path: Path) -> None:
     """Raise Unreadable for a read-only file, even as root."""
-    if before is not None and not path.stat().st_mode & 0o222:
+    if not path.stat().st_mode & 0o222:
         raise Unreadable("it is read-only")
 
 
+def _edited(data: bytes, edit: Callable[[str], str]) -> bytes:
+    """The bytes after an edit of their text; a byte order mark stays. UnicodeError, Unreadable."""
+    mark = _BOM if data.startswith(_BOM) else b""
+    return mark + edit(data.removeprefix(_BOM).decode("utf-8")).encode("utf-8")
+
+
 def _value(client: Client, data: bytes) -> Value:
-    try:
-        return _engine(client).read(data.removeprefix(_BOM).decode("utf-8"))
-    except UnicodeError:
-        raise Unreadable("it is not UTF-8") from None
-
-
-class _Engine(NamedTuple):
-    """Reads and edits texts of one format; each call may raise Unreadable."""
-
-    read: Callable[[str], Value]
-    put: Callable[[str, Sequence[str], Mapping[str, Value]], str]
-    remove: Callable[[str, Sequence[str]], str]
-
-
-def _engine(client: Client) -> _Engine:
-    if client.form == "toml":
-        return _Engine(read_toml, put_toml, remove_toml)
-    return _Engine(read_json, put_json, remove_json)
+    return client.format.read(data.decode("utf-8-sig"))
 
 
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
     """The servers that are started as programs, by name; the names of others are taken too."""
     found = dig(value, client.keys)
-    if not isinstance(found, Mapping):
-        return {}
-    table = cast("Mapping[str, Value]", found)
+    table = cast("Mapping[str, Value]", found) if isinstance(found, Mapping) else {}
     return {
         name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
         for name, entry in table.items()
     }
 
 
-def _after(words: Sequence[str], option: str) -> str | None:
-    """The value of an option among words."""
-    at = words.index(option) + 1 if option in words else len(words)
-    return words[at] if at < len(words) else None
-
-
 def _taken(words: list[str], option: str) -> str | None:
     """Remove an option and its value; return the value."""
-    value = _after(words, option)
-    if value is not None:
-        at = words.index(option)
-        del words[at : at + 2]
+    if option not in words[:-1]:
+        return None
+    at = words.index(option)
+    _, value = words[at : at + 2]
+    del words[at : at + 2]
     return value
-
-
-def _change(before: bytes, after: bytes) -> ChangeSet:
-    """The change as one span that begins and ends at character boundaries."""
-    most = min(len(before), len(after))
-    start = next((i for i in range(most) if before[i] != after[i]), most)
-    while start and start < len(after) and after[start] & 0xC0 == 0x80:
-        start -= 1
-    while start and start < len(before) and before[start] & 0xC0 == 0x80:
-        start -= 1
-    most -= start
-    end = next((i for i in range(most) if before[-1 - i] != after[-1 - i]), most)
-    while end and (before[len(before) - end] & 0xC0 == 0x80 or after[-end] & 0xC0 == 0x80):
-        end -= 1
-    new = after[start : len(after) - end]
-    return ChangeSet.of(len(before), [Edit(start, len(before) - end, new)])
 
 
 def _replace(real: Path, step: Step) -> None:
@@ -717,13 +632,6 @@ def _replace(real: Path, step: Step) -> None:
                 files.replace(path, stamp, sha256, [step.after], before_in_place=lambda old: None)
     except TargetMoved:
         raise Unreadable("it changed meanwhile") from None
-
-
-def _make_folder(folder: Path) -> list[Path]:
-    """Create a folder and its missing parents; return the created ones, innermost first."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing
 
 
 def _remove_folders(folders: Sequence[Path]) -> None:
