@@ -7,14 +7,18 @@ takes some of the points; `make kills` takes all.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from bench.crowd import redis_server
 from bench.kills.barrier import CHANGING, ROOM, Point, Way, missing
-from bench.kills.deeds import DEEDS
-from bench.kills.run import Outcome, Place, attempt, placed, points
+from bench.kills.deeds import DEEDS, STATE
+from bench.kills.run import Act, Outcome, Place, attempt, placed, points
+
+from support.redis_servers import RedisServer, running
 
 POINTS = 12
 """Of each kind of write and each backend."""
@@ -93,3 +97,64 @@ def test_a_system_call_is_refused(place: Place, deed: str, way: Way, record_prop
     became = Counter(one.verdict.became for one in outcomes)
     record_property("told", f"{deed}, {way}: {len(outcomes)} refused, became {dict(became)}")
     assert set(became) <= {"all", "none"}
+
+
+def stopped(place: Place, deed: str, act: Act, then: Act | None = None) -> Counter[str]:
+    """Something happens to the state while a write stands at a call, whichever it is."""
+    alone = points(place, deed)
+    outcomes = [
+        attempt(place, deed, "stopped", point, last=alone.marks, act=act, then=then)[0]
+        for point in some(alone.around(8), POINTS)
+    ]
+    assert found_wrong(outcomes) == []
+    return Counter(one.verdict.became for one in outcomes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deed", ["edit", "several", "all kinds", "undo"])
+def test_the_state_folder_is_deleted_at_a_system_call(
+    tmp_path: Path, deed: str, record_property: Told
+) -> None:
+    """All or none, as it is answered."""
+    if reason := missing():
+        pytest.skip(reason)
+    with placed(tmp_path) as place:
+        became = stopped(place, deed, lambda place: shutil.rmtree(place.root / STATE))
+    record_property("told", f"{deed}, state deleted: {dict(became)}")
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[RedisServer]:
+    """A server that a test may flush and end."""
+    if reason := missing():
+        pytest.skip(reason)
+    with running() as server:
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["flushed", "killed", "restarted"])
+@pytest.mark.parametrize("deed", ["edit", "several", "all kinds", "undo"])
+def test_the_server_loses_its_data_or_its_life_at_a_system_call(
+    tmp_path: Path, own_server: RedisServer, deed: str, how: str, record_property: Told
+) -> None:
+    """All or none, as it is answered, or told as in doubt."""
+
+    def flush(_: Place) -> None:
+        own_server.command("FLUSHALL")
+
+    def kill(_: Place) -> None:
+        own_server.kill()
+
+    def start(_: Place) -> None:
+        if own_server.process is None:
+            own_server.start()
+
+    def restart(place: Place) -> None:
+        kill(place)
+        start(place)
+
+    act = {"flushed": flush, "killed": kill, "restarted": restart}[how]
+    with placed(tmp_path, own_server) as place:
+        became = stopped(place, deed, act, start)
+    record_property("told", f"{deed}, server {how}: {dict(became)}")

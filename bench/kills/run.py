@@ -15,9 +15,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from bench.crowd import RedisServer
 from bench.kills.barrier import CHANGING, Call, Point, Way, Window, traced, window
 from bench.kills.deeds import DEEDS, Deed, Facts, File, Step, lay, tree
 from bench.kills.judge import LOOKING, Case, Looking, Verdict, judged, whole
@@ -30,12 +29,19 @@ _SECONDS = 60
 """A process that takes longer stands still."""
 
 
+class HasUrl(Protocol):
+    """A Redis server."""
+
+    @property
+    def url(self) -> str: ...
+
+
 @dataclass
 class Place:
     """Where writes are made: a scratch folder, and a Redis server if it keeps the state."""
 
     folder: Path
-    server: RedisServer | None = None
+    server: HasUrl | None = None
     durability: Literal["full", "fast"] = "full"
     number: int = 0
 
@@ -177,10 +183,12 @@ def attempt(
     calls: str = CHANGING,
     last: int = 0,
     act: Act | None = None,
+    then: Act | None = None,
 ) -> tuple[Outcome, list[Call]]:
     """Make the write once, with a barrier at the point; the outcome, and its calls.
 
-    `last` is the number of marks of a run without a barrier.
+    `last` is the number of marks of a run without a barrier. `act` is done while the writer stands
+    at it, and `then` when it has answered.
     """
     at = point.at if point else 0
     deed, outcome, log = DEEDS[name], Outcome(name, at), Log(place.log)
@@ -199,6 +207,8 @@ def attempt(
             os.kill(writer.pid, signal.SIGCONT)
         told = writer.line()
     log.add(answered=told)
+    if then is not None:
+        then(place)
     step = Step(*first["step"])
     if not step.plans and outcome.looking in ("again", "list"):
         outcome.looking = "read"  # there is no plan to be met
@@ -312,7 +322,7 @@ def points(place: Place, name: str, calls: str = CHANGING) -> Points:
 
 
 @contextmanager
-def placed(folder: Path, server: RedisServer | None = None) -> Generator[Place]:
+def placed(folder: Path, server: HasUrl | None = None) -> Generator[Place]:
     """A place whose modules are loaded, so that each writer is ready at once."""
     for module in _modules(folder):
         with contextlib.suppress(Exception):
