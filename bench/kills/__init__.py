@@ -1,0 +1,1 @@
+"""Writes that are killed, refused or stopped at each of their system calls in turn."""
