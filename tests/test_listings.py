@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.store import rg_process
-from copydesk.store.rg_process import find_rg
+from copydesk.search import ripgrep
+from copydesk.search.program import find_rg
 from copydesk.text import sizes
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.report import Lang, Report
@@ -482,11 +482,11 @@ class FewLooks:
     """In place of the clock of a search: its time is up when it was looked at so many times."""
 
     def __init__(self, looks: int) -> None:
-        self.looks = looks
+        self.looks = looks + 1  # the first one sets the deadline
 
-    def is_over(self) -> bool:
+    def __call__(self) -> float:
         self.looks -= 1
-        return self.looks < 0
+        return 0.0 if self.looks >= 0 else 1e9
 
 
 EVERY_SEARCH = [
@@ -522,7 +522,7 @@ def test_a_search_that_ran_out_of_time_says_so_first(
     assert not whole.text.startswith(first)
     late = 0
     for looks in range(1_000):
-        monkeypatch.setattr(rg_process, "Clock", lambda *_, looks=looks: FewLooks(looks))
+        monkeypatch.setattr(ripgrep, "monotonic", FewLooks(looks))
         found = call(desk, tool, lang, **arguments)
         if not found.data["timed_out"]:
             break

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 
@@ -35,7 +36,7 @@ from copydesk.errors import (
     StateFailed,
     Unsettled,
 )
-from copydesk.store.rg_process import FoundFiles, Warned
+from copydesk.search.ripgrep import FoundFiles, Warned
 from copydesk.text import sizes
 from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath
@@ -167,6 +168,10 @@ def reasons_in_code() -> Iterator[tuple[str, str]]:
     """The code of each refusal that is made with words of our own, and these; 7 for what differs."""
     kinds = {kind.__name__: kind for kind in all_refusals()}
     for _, called, call in code().calls:
+        if called == "check" and call.args and isinstance(call.args[-1], ast.Dict):
+            own = isinstance(call.args[0], ast.Name)  # else they are words about options of rg
+            for said in chain.from_iterable(map(words_of, call.args[-1].keys if own else ())):
+                yield errors.InvalidArgs.code, said
         if (kind := kinds.get(called)) is None:
             continue
         names = [one.name for one in fields(kind)]

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.reading import Searches
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.relocate import check_not_there, relocate
 from copydesk.edit.request import Place, RangeEdit, RangeEdits, ReplaceText, StringEdit
@@ -24,6 +23,7 @@ from copydesk.errors import Busy, Refusal
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.tools import ws_mod
 from support.cost import examples
 from support.mcp_transports import stdio_client
 
@@ -526,8 +526,10 @@ def test_a_directory_that_cannot_be_searched_whole_is_refused(
     desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = lay_tree(tmp_path)
-    search = Searches.files
-    monkeypatch.setattr(Searches, "files", lambda *given: replace(search(*given), timed_out=True))
+    search = ws_mod.search_files
+    monkeypatch.setattr(
+        ws_mod, "search_files", lambda *given: replace(search(*given), timed_out=True)
+    )
     answer = desk.call("local", "replace_text", EVERYWHERE)
     assert (answer.data["error"], answer.data["argument"]) == ("INVALID_ARGS", "path")
     assert files_of(tmp_path) == before

@@ -12,31 +12,28 @@ from pathlib import Path
 import pytest
 
 from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
-from copydesk.store import _os, ripgrep
-from copydesk.store import rg_args as args_module
-from copydesk.store.files import Files
-from copydesk.store.rg_args import glob_roots, links_to_leave_out, parse_rg_args
-from copydesk.store.rg_process import (
-    PACKET_BYTES,
+from copydesk.search import options as args_module
+from copydesk.search import ripgrep
+from copydesk.search.options import Query, parse_rg_args
+from copydesk.search.program import PACKET_BYTES, find_rg, packets, read_line
+from copydesk.search.ripgrep import (
+    MAX_ROWS,
     FoundFiles,
     FoundLine,
     Lines,
     MatchCounts,
-    Query,
     Raw,
-    Snippets,
-    find_rg,
-    packets,
-    read_line,
-)
-from copydesk.store.ripgrep import (
-    MAX_ROWS,
     Search,
+    Snippets,
     count_matches,
+    links_to_leave_out,
     search_files,
     search_raw,
     search_snippets,
 )
+from copydesk.store import _os
+from copydesk.store.access import glob_roots
+from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 from support.cost import spread
 
@@ -418,7 +415,7 @@ def test_links_are_left_out_by_name(linked: Path) -> None:
                 at(linked).files,
                 RelPath.parse("d"),
                 include_hidden=hidden,
-                stop=lambda: None,
+                is_over=lambda: False,
             )
         )
 

@@ -15,12 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.reading import lines_shown
-from copydesk.store import ripgrep
+from copydesk.search import ripgrep
+from copydesk.search.listings import lines_shown
+from copydesk.search.options import Query, parse_rg_args
+from copydesk.search.program import find_rg
+from copydesk.search.ripgrep import (
+    FoundLine,
+    Lines,
+    Raw,
+    Search,
+    SearchResult,
+    Snippets,
+    search_files,
+    search_raw,
+    search_snippets,
+)
 from copydesk.store.files import Files
-from copydesk.store.rg_args import parse_rg_args
-from copydesk.store.rg_process import FoundLine, Lines, Query, Raw, SearchResult, Snippets, find_rg
-from copydesk.store.ripgrep import Search, search_files, search_raw, search_snippets
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 

@@ -27,7 +27,6 @@ from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.reading import FileSearch
 from copydesk.desk.recovery import Recovery, Settled, Turns
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Plan
@@ -39,6 +38,7 @@ from copydesk.errors import (
     StateFailed,
     cancelled_by,
 )
+from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Rule, Trust
 from copydesk.store.contents import Closing

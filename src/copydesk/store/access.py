@@ -14,13 +14,13 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from copydesk.errors import AccessDenied, InvalidArgs
-from copydesk.store.rg_args import glob_roots
 from copydesk.store.staging import GLOB
 from copydesk.text.relpath import RelPath
 
 MOST_ALTERNATIVES = 1_000
 
 _BELOW = r"(?:[^/]+/)*"
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def covers(pattern: str, path: RelPath, *, fold: bool = False) -> bool:
@@ -31,6 +31,23 @@ def covers(pattern: str, path: RelPath, *, fold: bool = False) -> bool:
 def reaches(pattern: str, path: RelPath) -> bool:
     """Whether the pattern may cover something below `path` if that is a directory."""
     return _compiled(pattern, False, True).match(_spelled(path, False)) is not None
+
+
+def glob_roots(glob: str) -> RelPath:
+    """The path that the glob names before its first wildcard.
+
+    `src/**/*.py` gives `src`; a glob without wildcards gives its whole path. A glob that matches at
+    any depth, or that excludes (`!…`), gives the root: it names no place. Raises InvalidPath if the
+    path leads above the root.
+    """
+    if glob.startswith("!") or "/" not in glob.rstrip("/"):
+        return RelPath(())
+    parts: list[str] = []
+    for part in glob.split("/"):
+        if re.search(r"[*?[{]", _ESCAPE.sub("", part)):
+            break
+        parts.append(_ESCAPE.sub(r"\1", part))
+    return RelPath.parse("/".join(parts).lstrip("/") or ".")
 
 
 def names(glob: str, pattern: str, *, fold: bool = False) -> bool:

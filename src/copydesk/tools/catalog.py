@@ -20,8 +20,9 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Findings, telling
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.member import Member
-from copydesk.desk.reading import FileSearch, Progress, Searches
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
+from copydesk.search.listings import FileSearch, Progress
+from copydesk.search.ripgrep import Search
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, reports
 from copydesk.tools.answers import Answer, Envelope, LongTexts
@@ -80,10 +81,10 @@ class Context:
         """The tokens for the rows of a list; None: unlimited."""
         return max(self.budget - reports.LIST_HEAD_TOKENS, 1) if self.budget else None
 
-    @property
-    def searches(self) -> Searches:
-        """The member's searches, which can be monitored and cancelled."""
-        return self.looking.search(self.member, self.progress, self.cancelled)
+    def search(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
+        """The member's search of a path with globs, which it must be allowed to read."""
+        looking = self.looking
+        return looking.search(self.member, path, globs, self.progress, self.cancelled, fold=fold)
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
         """The workspace path of an argument; `folder`: the root of the toolset is allowed."""

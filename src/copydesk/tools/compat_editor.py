@@ -16,9 +16,9 @@ from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import NotUndone
-from copydesk.desk.reading import DirEntry
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import Refusal
+from copydesk.search.listings import DirEntry
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import compat_files
 from copydesk.tools.answers import Answer

@@ -20,9 +20,9 @@ from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Planned, Withheld
-from copydesk.desk.reading import DirEntry
 from copydesk.edit.request import MoveFile, Preconditions
 from copydesk.errors import Refusal
+from copydesk.search.listings import DirEntry
 from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot

@@ -8,18 +8,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain
 from typing import Literal
 
-from copydesk.desk.reading import DirEntry, FoundFiles, FoundLine, MatchCounts, Query, SearchResult
-from copydesk.text.relpath import RelPath
+from copydesk.search.listings import DirEntry
+from copydesk.search.options import Query, parse_rg_args
+from copydesk.search.ripgrep import (
+    FoundFiles,
+    FoundLine,
+    MatchCounts,
+    SearchResult,
+    count_matches,
+    search_files,
+    search_raw,
+    search_snippets,
+)
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, Report, first_rows, listing, named, row_tokens
+from copydesk.tools.report import (
+    Fields,
+    Lang,
+    Report,
+    Value,
+    first_rows,
+    listing,
+    named,
+    row_tokens,
+)
 
 FILES, COUNTS, RESULTS = 50, 200, 50
 ENTRIES = 1_000  # the most entries of a directory that a text lists
+_ROWS = 200  # the most rows of `ripgrep_search`
 _WARNINGS = 5  # the most incompletely searched files that a text names
 
 
@@ -29,36 +50,33 @@ class ListDirCall(ToolCall):
     path: str
 
     def run(self, context: Context, name: str) -> Report:
-        path = context.path(self.path, folder=True)
-        rows: list[Fields] = []
+        path, lang = context.path(self.path, folder=True), context.lang
         entries = context.looking.list_dir(context.member, path)
-        for entry in entries:
-            row: Fields = {"name": entry.name, "type": entry.kind}
-            if entry.size_bytes is not None:
-                row["size_bytes"] = entry.size_bytes
-            if entry.link_target is not None:
-                row["target"] = entry.link_target
-            rows.append(row)
+        rows = [
+            _known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
+            for e in entries
+        ]
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "path": str(path),
             "count": len(rows),
             "entries": rows,
-            "summary": say("list", context.lang, {"count": len(rows), "path": path}),
+            "summary": say("list", lang, {"count": len(rows), "path": path}),
         }
-        shown = first_rows(map(_entry_row, entries[:ENTRIES]), context.rows_tokens)
-        if len(shown) < len(entries):
-            names = (_entry_row(entry).partition("\t")[0] for entry in entries[:ENTRIES])
-            shown = first_rows(names, context.rows_tokens)
+        texts = [_entry_row(entry) for entry in entries[:ENTRIES]]
+        shown = first_rows(texts, context.rows_tokens)
         steps: tuple[str, ...] = ()
+        if len(shown) < len(entries):  # more of them fit without their sizes
+            shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
         if len(shown) < len(entries):
-            tool, asked = context.tool("ripgrep_files"), {"pattern": "^", "path": str(path)}
-            call = json.dumps({**asked, "globs": ["a*"]}, ensure_ascii=False)
-            rest = {"count": len(entries) - len(shown), "tool": tool, "call": call}
-            steps = (say("next.list_rest", context.lang, rest),)
-        facts: dict[str, object] = {"path": named(str(path)), "count": len(rows)}
-        return listing(fields, shown, say("list.line", context.lang, facts), next_steps=steps)
+            asked = {"pattern": "^", "path": str(path), "globs": ["a*"]}
+            call = json.dumps(asked, ensure_ascii=False)
+            tool, left_out = context.tool("ripgrep_files"), len(entries) - len(shown)
+            rest = {"count": left_out, "tool": tool, "call": call}
+            steps = (say("next.list_rest", lang, rest),)
+        line = say("list.line", lang, {"path": named(str(path)), "count": len(rows)})
+        return listing(fields, shown, line, next_steps=steps)
 
 
 class _Where(ToolCall):
@@ -97,8 +115,7 @@ class RipgrepFilesCall(_PatternCall, _MostFiles):
     """List the files with a match."""
 
     def run(self, context: Context, name: str) -> Report:
-        found = context.searches.files(self.query(context), self.max_files)
-        return _files(context, name, self.pattern, found)
+        return _search_files(context, name, self.query(context), self.max_files)
 
 
 class RipgrepCountCall(_PatternCall, _MostFiles):
@@ -107,15 +124,14 @@ class RipgrepCountCall(_PatternCall, _MostFiles):
     max_files: Count = COUNTS
 
     def run(self, context: Context, name: str) -> Report:
-        found = context.searches.counts(self.query(context), self.max_files)
-        return _counts(context, name, self.pattern, found)
+        return _search_counts(context, name, self.query(context), self.max_files)
 
 
 class RipgrepSnippetsCall(_PatternCall, _LinesAround):
     """Show matches with the lines around them."""
 
     def run(self, context: Context, name: str) -> Report:
-        return _snippets(context, name, self.query(context), self)
+        return _search_lines(context, name, self.query(context), self)
 
 
 class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
@@ -128,12 +144,10 @@ class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
     def run(self, context: Context, name: str) -> Report:
         query = _query(context, self, self.literal, fixed=True, argument="literal")
         if self.mode == "snippets":
-            return _snippets(context, name, query, self)
+            return _search_lines(context, name, query, self)
         if self.mode == "files":
-            files = context.searches.files(query, self.max_files or FILES)
-            return _files(context, name, self.literal, files)
-        counts = context.searches.counts(query, self.max_files or COUNTS)
-        return _counts(context, name, self.literal, counts)
+            return _search_files(context, name, query, self.max_files or FILES)
+        return _search_counts(context, name, query, self.max_files or COUNTS)
 
 
 class RipgrepSearchCall(ToolCall):
@@ -145,18 +159,22 @@ class RipgrepSearchCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Report:
         path = context.path(self.path or ".", folder=True)
-        found = context.searches.raw(self.pattern, path, self.rg_args, context.glob)
+        args = parse_rg_args(self.rg_args, context.glob)
+        search = context.search(path, args.globs, fold=args.folds)
+        found = search_raw(search, self.pattern, path, args, _ROWS)
         if isinstance(found, FoundFiles):
             return _files(context, name, self.pattern, found)
         if isinstance(found, MatchCounts):
             return _counts(context, name, self.pattern, found)
-        rows: list[Fields] = [
+        matches = [row for row in found.rows if row.is_match]
+        rows: list[Value] = [
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
             for r in found.rows
         ]
-        fields = _fields(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
-        matches = [row for row in found.rows if row.is_match]
-        return _lines(context, fields, found, found.rows, matches, path, separated=found.context)
+        data: Fields = {"lines": rows}
+        fields = _fields(context, name, self.pattern, found, data, len(rows), "matches")
+        where = str(path)
+        return _lines(context, fields, found, found.rows, matches, where, found.context)
 
 
 SEARCHING = (
@@ -184,55 +202,65 @@ def _query(
     return Query(pattern, path, globs, call.case, fixed, *links, argument)
 
 
+def _search_files(context: Context, name: str, query: Query, most: int) -> Report:
+    found = search_files(context.search(query.path, query.globs), query, most)
+    return _files(context, name, query.pattern, found)
+
+
 def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
-    rows: Fields = {"files": list(found.paths)}
-    fields = _fields(context, name, pattern, found, rows, len(found.paths), "files")
+    data: Fields = {"files": list(found.paths)}
+    fields = _fields(context, name, pattern, found, data, len(found.paths), "files")
     shown = first_rows(map(named, found.paths), context.rows_tokens)
     left_out = len(found.paths) - len(shown)
     return _report(context, fields, found, str(fields["summary"]), shown, left_out, "files")
 
 
+def _search_counts(context: Context, name: str, query: Query, most: int) -> Report:
+    found = count_matches(context.search(query.path, query.globs), query, most)
+    return _counts(context, name, query.pattern, found)
+
+
 def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
-    rows: list[Fields] = [
-        {"path": row.path, "lines": row.lines, "matches": row.matches} for row in found.rows
-    ]
+    count, lang = len(found.rows), context.lang
     totals: Fields = {
         "total_files": found.total_files,
         "total_lines": found.total_lines,
         "total_matches": found.total_matches,
     }
-    all_rows = {**({} if found.timed_out else totals), "counts": rows}
-    fields = _fields(context, name, pattern, found, all_rows, len(rows), "files")
+    data: Fields = {**({} if found.timed_out else totals), "counts": [*map(asdict, found.rows)]}
+    fields = _fields(context, name, pattern, found, data, count, "files")
     each = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
     shown = first_rows(each, context.rows_tokens)
-    left_out = found.total_files - len(shown) if len(shown) < len(rows) else 0
-    line = so_far(found, say("search.counts", context.lang, totals), len(rows), context.lang)
+    left_out = found.total_files - len(shown) if len(shown) < count else 0
+    line = so_far(found, say("search.counts", lang, totals), count, lang)
     return _report(context, fields, found, line, shown, left_out, "files")
 
 
-def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
-    found = context.searches.snippets(
-        query, around.max_results, around.context_before, around.context_after
-    )
-    rows: list[Fields] = []
-    for one in found.results:
-        row: Fields = {"path": one.path, "line": one.line}
-        if one.column is not None:
-            row["column"] = one.column
-        row["match"] = one.match
-        shown = [(c.line, c.text) for c in one.before]
-        shown.append((one.line, one.text))
-        shown += [(c.line, c.text) for c in one.after]
-        row["snippet"] = [f"{line:>4}| {said}" for line, said in shown]
-        if one.cut:
-            row["line_cut_from_column"] = one.from_column
-        rows.append(row)
-    results: Fields = {"results": rows}
-    fields = _fields(context, name, query.pattern, found, results, len(rows), "matches")
-    separated = around.context_before + around.context_after > 0
-    every = chain.from_iterable((*one.before, one, *one.after) for one in found.results)
-    lines = tuple({(line.path, line.line): line for line in every}.values())  # each once
-    return _lines(context, fields, found, lines, found.results, query.path, separated=separated)
+def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
+    search = context.search(query.path, query.globs)
+    before, after = around.context_before, around.context_after
+    found = search_snippets(search, query, around.max_results, before, after)
+    near = [(*one.before, one, *one.after) for one in found.results]
+    rows = [
+        _known(
+            path=one.path,
+            line=one.line,
+            column=one.column,
+            match=one.match,
+            snippet=[f"{line.line:>4}| {line.text}" for line in lines],
+            line_cut_from_column=one.from_column if one.cut else None,
+        )
+        for one, lines in zip(found.results, near, strict=True)
+    ]
+    fields = _fields(context, name, query.pattern, found, {"results": rows}, len(rows), "matches")
+    once = {(line.path, line.line): line for line in chain.from_iterable(near)}
+    where, lines = str(query.path), tuple(once.values())
+    return _lines(context, fields, found, lines, found.results, where, before + after > 0)
+
+
+def _known(**fields: Value) -> Value:
+    """The fields that are known."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _fields(
@@ -240,21 +268,24 @@ def _fields(
     name: str,
     pattern: str,
     found: SearchResult,
-    rows: Fields,
+    data: Fields,
     count: int,
     what: str,
 ) -> Fields:
     fields: Fields = {"status": "ok", "mode": name, "pattern": pattern, "count": count}
-    fields |= {"truncated": found.truncated, "timed_out": found.timed_out, **rows}
+    fields |= {"truncated": found.truncated, "timed_out": found.timed_out, **data}
     if found.searched:
-        fields["versions"] = {one.path: one.text.version for one in found.searched}
+        fields["versions"] = _versions(found)
     if found.warnings:
         fields["warnings"] = [f"{w.path}: {w.kind}: {w.detail}" for w in found.warnings]
-    noun = say(f"what.{what}", context.lang)
     saying = "search.cut" if found.truncated and not found.timed_out else "search"
-    said = say(saying, context.lang, {"count": count, "what": noun})
-    fields["summary"] = so_far(found, said, count, context.lang)
+    facts = {"count": count, "what": say(f"what.{what}", context.lang)}
+    fields["summary"] = so_far(found, say(saying, context.lang, facts), count, context.lang)
     return fields
+
+
+def _versions(found: SearchResult) -> dict[str, str]:
+    return {one.path: one.text.version for one in found.searched}
 
 
 def _report(
@@ -282,9 +313,8 @@ def _lines(
     found: SearchResult,
     lines: Sequence[FoundLine],
     matches: Sequence[FoundLine],
-    where: RelPath,
-    *,
-    separated: bool = False,
+    where: str,
+    separated: bool,
 ) -> Report:
     """Lines as grep prints them, each once, as many as fit.
 
@@ -292,39 +322,38 @@ def _lines(
     no path. `separated`: put `--` between lines that are not adjacent. The first line has the
     versions of the files.
     """
-    lang, most_tokens = context.lang, context.rows_tokens
-    versions = {one.path: one.text.version for one in found.searched}
+    lang, room = context.lang, context.rows_tokens
+    versions = _versions(found)
     rows: list[str] = []
     shown: list[FoundLine] = []
-    taken = 0
+    path, number, taken = "", 0, 0  # the last line shown, and the tokens of all
     for line in lines:
-        last = shown[-1] if shown else None
-        row, marks = _line_row(line, alone=line.path == str(where)), []
-        if separated and last and (last.path, last.line + 1) != (line.path, line.line):
-            marks = ["--"]
-        taken += row_tokens(row) + 3 * len(marks)
-        if last is None or last.path != line.path:
+        row = _line_row(line, alone=line.path == where)
+        is_apart = separated and shown and (path, number + 1) != (line.path, line.line)
+        taken += row_tokens(row) + 3 * bool(is_apart)
+        if path != line.path:
             taken += row_tokens(_version(line.path, versions))
-        if most_tokens is not None and taken > most_tokens and shown:
+        if room is not None and taken > room and shown:
             break
-        rows += (*marks, row)
+        rows += ["--", row] if is_apart else [row]
         shown.append(line)
+        path, number = line.path, line.line
+    context.looking.note_shown(context.member, found, shown)
     places = {(line.path, line.line) for line in shown}
     left_out = sum((line.path, line.line) not in places for line in matches)
     files = tuple(dict.fromkeys(line.path for line in matches))
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
     saying = "search.lines.cut" if found.truncated and not found.timed_out else "search.lines"
-    if files == (str(where),):  # the caller named it
+    if files == (where,):  # the caller named it
         saying += ".here"
     facts = {"count": len(matches), "where": said}
     head = say(saying if matches else "search.lines.none", lang, facts)
     head = so_far(found, head, len(matches), lang)
     told = [path for path in dict.fromkeys(line.path for line in shown) if path in versions]
     if told and len(files) == 1:
-        head = f"{head} · version {versions[told[0]]}"
+        head += f" · version {versions[told[0]]}"
     elif told:
-        head = f"{head} · versions: {', '.join(_version(path, versions) for path in told)}"
-    context.searches.note_shown(found, shown)
+        head += f" · versions: {', '.join(_version(path, versions) for path in told)}"
     return _report(context, fields, found, head, rows, left_out, "matches")
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import Applied, NotUndone, Planned, Rejected, Transacted, Withheld
-from copydesk.desk.reading import MOST_LINES, Query
+from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.draft import Plan, cut, resolve_range
 from copydesk.edit.request import (
     Anchor,
@@ -31,6 +31,8 @@ from copydesk.edit.request import (
     Terms,
 )
 from copydesk.errors import ApprovalRequired, BinaryFile, InvalidArgs, PartialMatchFail, Refusal
+from copydesk.search.options import Query
+from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.sizes import tokens
@@ -617,7 +619,7 @@ class ReplaceTextCall(PrepareCall):
         if not line:
             raise InvalidArgs("old", "has only line ends, and path is a directory")
         query = Query(line, path, (), "sensitive", True, False, False, "literal")
-        found = context.searches.files(query, MOST_FILES)
+        found = search_files(context.search(path, ()), query, MOST_FILES)
         if found.truncated:
             reason = f"has more than {MOST_FILES} files with this text; name a smaller one"
             raise InvalidArgs("path", reason)

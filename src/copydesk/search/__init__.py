@@ -1,0 +1,1 @@
+"""Searches and listings: ripgrep, its options, and what a member may see of folders."""

@@ -1,0 +1,766 @@
+"""Searches with ripgrep, for one workspace and one caller.
+
+Invariant: every result was read from a file that was opened beneath the root and that the caller
+may read by the path it was opened by. Only such files count towards a limit, a total or the
+progress; no search reads standard input, runs another program or writes.
+
+What a name leads to can change between two looks: another process may exchange a directory for a
+symlink. So the first ripgrep walks the tree and only reports which files may match. The workspace
+opens each of them beneath its root, and a second ripgrep gets the open descriptors in place of
+names: it searches the folder of its own descriptors (the standard ones are not files).
+
+Order and matching are those of rg: paths sorted by their parts, `.gitignore` respected, files with
+NUL bytes searched up to the first one, UTF-16 with a BOM searched as text. `.gitignore` also counts
+outside of git repositories; then those above the root do not. If the search path itself is a file,
+it is searched whatever globs and ignore files say. Hidden files are searched only on request, even
+if a glob names one; `.git` never, unless the search path itself leads into it.
+
+Links are not followed unless requested, except for the search path, which is resolved first. If
+they are, a walk of our own finds the links out of the workspace, and rg is told to exclude them, so
+that it does not search behind them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice, repeat
+from pathlib import Path
+from time import monotonic
+from typing import Literal, TypeVar
+
+from copydesk import errors
+from copydesk.errors import Failed, Refusal
+from copydesk.search.options import (
+    MAX_CONTEXT,
+    Query,
+    RgArgs,
+    check,
+    check_pattern,
+    checked_globs,
+    naming,
+)
+from copydesk.search.program import (
+    OPERATION,
+    RG_MISSING,
+    Packet,
+    Rg,
+    RgLine,
+    Span,
+    read_line,
+    running,
+)
+from copydesk.store import _os
+from copydesk.store.contents import read_at
+from copydesk.store.files import Files
+from copydesk.store.protocol import Named, refusing
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+LINE_CHARACTERS = 500
+MAX_ROWS = 10_000  # files, results or rows of one search
+MAX_WARNINGS = 20
+MAX_DIRS = 100_000
+MAX_EXCLUDED = 2_000
+VERSION_BYTES = 16 << 20  # a version requires reading the whole file
+MOST_VERSION_BYTES = 32 << 20  # the most bytes read for the versions of one search
+FIRST_BATCH, BATCH = 64, 512
+
+_DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
+_SPARE = 16  # descriptors left for the pipes of ripgrep and for other threads
+_CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}
+_CANDIDATES = ("--files-with-matches", "--null", "--no-line-number")
+# The last glob that matches decides, and every --iglob comes after all --glob: the numbers are
+# searched whatever globs, types and ignore files say about their names.
+_OPENED = (
+    "--json",
+    "--line-number",
+    "--follow",
+    "--max-depth=1",
+    "--no-ignore",
+    "--sort=path",
+    "--iglob=/*",
+)
+
+Decode = Callable[[bytes], str]
+"""Converts the bytes of a line to the text to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A file that was not, or not completely, searched.
+
+    `kind` is `unreadable`, with the system's message in `detail`, or `binary`: there is a NUL at
+    the byte offset (0-based) in `detail`, and nothing from there on is shown.
+    """
+
+    path: str
+    kind: Literal["unreadable", "binary"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFile:
+    """A file with results, in one version of its text; `real` has links resolved."""
+
+    path: str
+    real: RelPath
+    text: Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The fields of every result.
+
+    `truncated`: there is more than was requested; exact unless `timed_out`, which means that time
+    ran out before all files were searched, in or after the file `reached` (empty: before any was
+    known to match), so that no count is a total. `searched`: the files with lines among the
+    results, in their order, except files too large or changed meanwhile.
+    """
+
+    truncated: bool
+    timed_out: bool = False
+    reached: str = ""
+    warnings: tuple[Warned, ...] = ()
+    searched: tuple[SearchedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFiles(SearchResult):
+    """The files with a match, sorted by path."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The number of matching lines and of matches in one file."""
+
+    path: str
+    lines: int
+    matches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchCounts(SearchResult):
+    """The files with a match; the totals also count files that are left out of `rows`."""
+
+    rows: tuple[Count, ...]
+    total_files: int
+    total_lines: int
+    total_matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """The shown part of a line with a match, or of a context line.
+
+    Lines and columns are 1-based; columns count characters of the line as shown, escapes included.
+    `column` and `match` are those of the first match in the line; both are empty for a line without
+    a match, or one so long that it was not counted. `text` begins at `from_column`, which is 1
+    unless the line is long and its match far from the start. `is_part`: it is only the match, as
+    with --only-matching. `cut`: part of the line or match is missing.
+    """
+
+    path: str
+    line: int
+    column: int | None
+    match: str
+    text: str
+    is_match: bool
+    from_column: int = 1
+    cut: bool = False
+    before: tuple[FoundLine, ...] = ()
+    after: tuple[FoundLine, ...] = ()
+    is_part: bool = False
+    is_cut_at_end: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippets(SearchResult):
+    """The matching lines, sorted by path and line, with the lines around them."""
+
+    results: tuple[FoundLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines(SearchResult):
+    """The lines in the order in which `rg` prints them; `context`: with lines around them."""
+
+    rows: tuple[FoundLine, ...]
+    context: bool = False
+
+
+Raw = Lines | FoundFiles | MatchCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The workspace and the caller of a search.
+
+    `readable` says whether the caller may read a file; it is called before the file counts for
+    anything. `progress` gets the number of files with a match so far, of those the caller may read.
+    `cancelled` is called about twenty times a second. `named` returns the encoding that the
+    configuration names for a file.
+    """
+
+    rg: Rg | None
+    files: Files
+    readable: Callable[[RelPath], bool]
+    progress: Callable[[int], None] | None = None
+    cancelled: Callable[[], bool] | None = None
+    timeout_s: float = 30.0
+    named: Named = lambda path: None
+
+
+def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
+    """The first `max_files` files with a match.
+
+    Like every search here, it raises InvalidArgs for pattern, globs and limits, FileNotFound and
+    NotAFile for the search path, and Failed without rg, if rg breaks down or if the caller cancels.
+    If the time is up, the results so far are returned with `timed_out`.
+    """
+    _check_number(max_files, "max_files")
+    flags = _flags(query, "--max-count=1")
+    with refusing(OPERATION):
+        return _files(_Session(search, query, flags), max_files)
+
+
+def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
+    """The matching lines and matches per file; `rows` has the first `max_files` files."""
+    _check_number(max_files, "max_files")
+    flags = _flags(query)
+    with refusing(OPERATION):
+        return _counts(_Session(search, query, flags), max_files)
+
+
+def search_snippets(
+    search: Search, query: Query, max_results: int, before: int, after: int
+) -> Snippets:
+    """The first `max_results` matching lines with context, at most MAX_CONTEXT; it may overlap."""
+    _check_number(max_results, "max_results")
+    _check_number(before, "context_before", 0, MAX_CONTEXT)
+    _check_number(after, "context_after", 0, MAX_CONTEXT)
+    flags = _flags(query, f"--before-context={before}", f"--after-context={after}")
+    with refusing(OPERATION):
+        return _snippets(_Session(search, query, flags), max_results, before, after)
+
+
+def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_rows: int) -> Raw:
+    """At most `max_rows` results: FoundFiles for `-l`, MatchCounts for `-c`, else Lines."""
+    _check_number(max_rows, "max_rows")
+    check_pattern(pattern, "pattern", across_lines=args.multiline)
+    is_sorted = any(flag.startswith("--sort") for flag in args.flags)
+    flags = args.flags if is_sorted else ("--sort=path", *args.flags)
+    query = Query(pattern, path, include_hidden=args.hidden, globs_argument="rg_args")
+    with refusing(OPERATION):
+        session = _Session(search, query, flags)
+        if args.mode == "files":
+            return _files(session, max_rows)
+        if args.mode == "counts":
+            return _counts(session, max_rows)
+        rows, truncated = _first(_rows(session, args), max_rows)
+        found = Lines(rows=rows, truncated=truncated, context=args.context)
+        return session.told(found, {row.path for row in rows})
+
+
+def _flags(query: Query, *more: str) -> tuple[str, ...]:
+    check_pattern(query.pattern, query.pattern_argument, across_lines=False)
+    globs = (f"--glob={glob}" for glob in checked_globs(query.globs, "globs"))
+    fixed = ("--fixed-strings",) if query.fixed_strings else ()
+    return ("--sort=path", _CASE[query.case], *fixed, *more, *globs)
+
+
+def _check_number(value: int, argument: str, least: int = 1, most: int = MAX_ROWS) -> None:
+    check(argument, {f"a number from {least} to {most} is wanted": not least <= value <= most})
+
+
+Result = TypeVar("Result", bound=SearchResult)
+Item = TypeVar("Item")
+
+
+@dataclass(slots=True, eq=False)
+class _Opened:
+    """An open file: its descriptor, the path to show, and its real path if that is UTF-8.
+
+    `base`, once `is_read`, is its text as long as that contains each line reported so far: the
+    version is that of bytes in which every shown line was found, whoever writes meanwhile.
+    """
+
+    number: int
+    path: str
+    real: RelPath | None
+    base: Snapshot | None = None
+    is_read: bool = False
+
+
+class _Session:
+    """A running search. `flags` are rg's own and safe.
+
+    Raises FileNotFound, NotAFile, InvalidPath and Failed; an OSError is to become Failed.
+    """
+
+    def __init__(self, search: Search, query: Query, flags: Sequence[str]) -> None:
+        if search.rg is None:
+            raise Failed(OPERATION, RG_MISSING)
+        self._rg, self._files = search.rg, search.files
+        self._search, self._query, self._flags = search, query, flags
+        self._deadline = monotonic() + search.timeout_s
+        self._real = search.files.resolve(query.path)
+        self._kind = search.files.kind(self._real)
+        if self._kind == "symlink":
+            raise errors.InvalidPath("symlinks on the way keep changing")
+        if self._kind not in ("file", "directory"):
+            raise errors.NotAFile(self._kind)
+        self._top = tuple(part.encode() for part in self._real.parts)
+        self._warned: list[Warned] = []
+        self._complaints: list[tuple[str, str]] = []
+        self._at: _Opened | None = None
+        self._shown: list[_Opened] = []
+        self._version_bytes = MOST_VERSION_BYTES
+        self._timed_out = False
+
+    def packets(self, *kinds: str) -> Iterator[tuple[str, Packet]]:
+        """The messages of these kinds on files that may be shown, each with the path."""
+        found = 0
+        for numbers, files in self._batches():
+            self._at = next(iter(files.values()))
+            flags = [*self._flags, *_OPENED]
+            with running(
+                self._rg, _DESCRIPTORS, flags, self._query, ".", self._is_over, numbers
+            ) as run:
+                for packet in run.packets():
+                    kind = packet.kind
+                    if kind == "begin":
+                        self._at = files[packet.data["path"]["text"].removeprefix("./")]
+                        found += 1
+                        if self._search.progress is not None:
+                            self._search.progress(found)
+                    elif kind == "end" and b'"binary_offset":null' not in packet.head:
+                        nul_at = str(packet.data["binary_offset"])
+                        self._warned.append(Warned(self._at.path, "binary", nul_at))
+                    if kind in kinds:
+                        yield self._at.path, packet
+                for spelled, why in run.complaints():
+                    file = files.get(spelled.removeprefix("./"))
+                    if file is not None:
+                        self._warned.append(Warned(file.path, "unreadable", why))
+            if self._timed_out:
+                return
+
+    def line(self, found: RgLine) -> tuple[RgLine, Decode]:
+        """A line of the file of the last packet, whole if possible, and how to show its bytes."""
+        at = self._at
+        assert at is not None
+        if not at.is_read:
+            at.base, at.is_read = self._text(at), True
+            self._shown.append(at)
+        base, number = at.base, found.number - 1
+        if base is None:
+            return found, shown
+        if 0 <= number < base.line_count:
+            data, encoding = base.key(number), base.encoding
+            if encoding.unit > 1:  # rg reports it in UTF-8
+                data = encoding.text(data).encode("utf-8", "surrogatepass")
+            if data == found.data if found.whole else data.startswith(found.data):
+                decode = encoding.decode if encoding.unit == 1 else shown
+                return replace(found, data=data, whole=True), decode
+        at.base = None
+        return found, shown
+
+    def told(self, found: Result, paths: Collection[str] = ()) -> Result:
+        """The result with warnings and versions; `paths` are the files with results.
+
+        The warnings are the first MAX_WARNINGS files that were not completely searched.
+        """
+        for spelled, why in self._complaints:
+            if len(self._warned) >= MAX_WARNINGS:
+                break
+            names = _names(spelled.encode())
+            path = self._path_shown(names)
+            if path is not None and self._is_unreadable(names):
+                self._warned.append(Warned(path, "unreadable", why))
+        return replace(
+            found,
+            timed_out=self._timed_out,
+            reached=self._at.path if self._timed_out and self._at else "",
+            warnings=tuple(self._warned[:MAX_WARNINGS]),
+            searched=tuple(
+                SearchedFile(each.path, each.real, each.base)
+                for each in self._shown
+                if each.real is not None and each.base is not None and each.path in paths
+            ),
+        )
+
+    def _is_over(self) -> bool:
+        """Whether the time is up; raises Failed if the caller has cancelled."""
+        if self._search.cancelled is not None and self._search.cancelled():
+            raise Failed(OPERATION, "cancelled")
+        self._timed_out = monotonic() >= self._deadline
+        return self._timed_out
+
+    def _text(self, at: _Opened) -> Snapshot | None:
+        """The text of an open file if it is small enough to report its version."""
+        if at.real is None:
+            return None
+        try:
+            size = _os.fstat(at.number).st_size
+            if size > min(VERSION_BYTES, self._version_bytes):
+                return None
+            self._version_bytes -= size
+            return Snapshot.of(read_at(at.number, size, 0), self._search.named(at.real))
+        except (OSError, errors.BinaryFile):
+            return None
+
+    def _batches(self) -> Iterator[tuple[list[int], dict[str, _Opened]]]:
+        """Open the candidates in batches; the first one is small, so that results come soon."""
+        candidates = self._candidates()
+        for size in chain((FIRST_BATCH,), repeat(BATCH)):
+            with _reserved(size) as numbers:
+                # The numbers come first: else the end of a batch would take a name too many.
+                taken = zip(numbers, candidates, strict=False)
+                opened = [self._open_as(number, names) for number, names in taken]
+                if not opened:
+                    return
+                files = {str(each.number): each for each in opened if each is not None}
+                if files:
+                    yield numbers, files
+
+    def _candidates(self) -> Iterator[tuple[bytes, ...]]:
+        """The names, from the root, of files that matched while rg walked the tree."""
+        if self._kind == "file":
+            yield self._top
+            return
+        query, root, real = self._query, self._files.root, self._real
+        own = ["--hidden", "--iglob=!.git"] if query.include_hidden else ["--iglob=!.*"]
+        if query.follow_symlinks:
+            left_out = links_to_leave_out(
+                self._files, real, include_hidden=query.include_hidden, is_over=self._is_over
+            )
+            own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
+        flags = [*self._flags, *own, *ignore_files(root, real, self._flags), *_CANDIDATES]
+        spelled = f"./{real}" if real.parts else "."
+        with running(self._rg, root, flags, query, spelled, self._is_over) as run:
+            yield from map(_names, run.names())
+            self._complaints.extend(run.complaints())
+
+    def _open_as(self, number: int, names: tuple[bytes, ...]) -> _Opened | None:
+        """Open a file as this descriptor; None if it must not be searched."""
+        path = self._path_shown(names)
+        if path is None:
+            return None
+        try:
+            real = self._real_names(names)
+            fd = self._files.open_names(real)
+        except Failed as refused:
+            if refused.reason.startswith(("EMFILE", "ENFILE", "ENOMEM")):
+                raise
+            self._warned.append(Warned(path, "unreadable", refused.reason))
+            return None
+        except Refusal:
+            return None  # it is gone, or a symlink got in its way
+        os.dup2(fd, number, inheritable=False)
+        os.close(fd)
+        try:
+            return _Opened(number, path, RelPath(tuple(name.decode() for name in real)))
+        except UnicodeDecodeError:
+            return _Opened(number, path, None)
+
+    def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """The names with links resolved if the query follows links; raises a refusal."""
+        if not self._query.follow_symlinks:
+            return names
+        try:
+            path = RelPath(tuple(name.decode() for name in names))
+        except UnicodeDecodeError:
+            raise errors.InvalidPath("a name that is not UTF-8") from None
+        real = self._files.resolve(path, self._check_readable)
+        self._check_readable(real)
+        return tuple(part.encode() for part in real.parts)
+
+    def _check_readable(self, path: RelPath) -> None:
+        if not self._search.readable(path):
+            raise errors.AccessDenied("read", "")
+
+    def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
+        """The path to show to the caller; None if a rule forbids the file."""
+        below = names[len(self._top) :]
+        if (*self._top, *below) != names:
+            return None
+        spelled = tuple(name.decode("utf-8", "backslashreplace") for name in below)
+        # Rules see both spellings of a name that is not UTF-8, since they can name neither.
+        replaced = tuple(name.decode("utf-8", "replace") for name in below)
+        tops = {self._real.parts, self._query.path.parts}
+        paths = ((*top, *way) for top in tops for way in {spelled, replaced})
+        if not all(self._search.readable(RelPath(path)) for path in paths):
+            return None
+        return str(RelPath((*self._query.path.parts, *spelled)))
+
+    def _is_unreadable(self, names: tuple[bytes, ...]) -> bool:
+        """Whether the file or directory exists beneath the root but cannot be opened."""
+        real = names
+        try:
+            real = self._real_names(names)
+            os.close(self._files.open_names(real))
+        except Refusal as refused:
+            is_dangling = isinstance(refused, errors.FileNotFound) and real != names
+            return is_dangling or isinstance(refused, Failed)
+        return False
+
+
+@contextmanager
+def _reserved(size: int) -> Generator[list[int]]:
+    """Reserve descriptor numbers, sorted like rg's names, before files open; maybe fewer."""
+    numbers: list[int] = []
+    try:
+        empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while len(numbers) < size:
+                numbers.append(os.dup(empty))
+        except OSError as refused:
+            if refused.errno not in (errno.EMFILE, errno.ENFILE) or len(numbers) <= _SPARE:
+                raise
+            for _ in range(_SPARE):
+                os.close(numbers.pop())
+        finally:
+            os.close(empty)
+        numbers.sort(key=str)
+        yield numbers
+    finally:
+        for number in numbers:
+            os.close(number)
+
+
+def _names(spelled: bytes) -> tuple[bytes, ...]:
+    """The names in a path as rg spells it, such as `./a/b`."""
+    return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))
+
+
+def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
+    """The first `most` items, and whether there are more."""
+    items = tuple(islice(found, most))
+    return items, len(items) == most and next(found, None) is not None
+
+
+def _files(session: _Session, most: int) -> FoundFiles:
+    paths, truncated = _first((path for path, _ in session.packets("begin")), most)
+    return session.told(FoundFiles(paths=paths, truncated=truncated))
+
+
+def _counts(session: _Session, most: int) -> MatchCounts:
+    rows: list[Count] = []
+    files = lines = matches = 0
+    for path, packet in session.packets("end"):
+        stats = packet.data["stats"]
+        files += 1
+        lines += stats["matched_lines"]
+        matches += stats["matches"]
+        if files <= most:
+            rows.append(Count(path, stats["matched_lines"], stats["matches"]))
+    found = MatchCounts(
+        rows=tuple(rows),
+        total_files=files,
+        total_lines=lines,
+        total_matches=matches,
+        truncated=files > most,
+    )
+    return session.told(found)
+
+
+def _snippets(session: _Session, most: int, before: int, after: int) -> Snippets:
+    """The first `most` matching lines; rg was run with the same context."""
+    rows: dict[tuple[str, int], FoundLine] = {}
+    matches: list[FoundLine] = []
+    last, truncated = ("", 0), False
+    for path, packet in session.packets("match", "context"):
+        line, decode = session.line(read_line(packet))
+        row = show_line(path, line, decode=decode)
+        if len(matches) < most:
+            rows[path, row.line] = row
+            if row.is_match:
+                matches.append(row)
+                last = path, row.line + after
+        else:  # what is not below the last match is of one that is too many
+            truncated |= row.is_match
+            if path == last[0] and row.line <= last[1]:
+                rows[path, row.line] = row
+            if truncated and (path != last[0] or row.line >= last[1]):
+                break
+
+    def around(match: FoundLine, numbers: range) -> tuple[FoundLine, ...]:
+        places = ((match.path, number) for number in numbers)
+        return tuple(rows[place] for place in places if place in rows)
+
+    results = tuple(
+        replace(
+            each,
+            before=around(each, range(each.line - before, each.line)),
+            after=around(each, range(each.line + 1, each.line + after + 1)),
+        )
+        for each in matches
+    )
+    found = Snippets(results=results, truncated=truncated)
+    return session.told(found, {each.path for each in matches})
+
+
+def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
+    width = min(LINE_CHARACTERS, args.max_columns or LINE_CHARACTERS)
+    for path, packet in session.packets("match", "context"):
+        found = read_line(packet)
+        if b"\0" in found.data and not args.as_text:
+            continue  # with --binary; rg itself would not print it
+        for each in _single(found):
+            line, decode = session.line(each)
+            if args.only_matching:
+                yield from show_matches(path, line, width, decode)
+            else:
+                yield show_line(path, line, width, decode)
+
+
+def _single(found: RgLine) -> Iterator[RgLine]:
+    """The lines of a match across lines, each with its part of the spans."""
+    start = 0
+    for below, data in enumerate(found.data.split(b"\n")):
+        stop = start + len(data)
+        is_last = stop == len(found.data)
+        spans = tuple(
+            (max(first, start) - start, min(last, stop) - start)
+            for first, last in found.spans
+            if first <= stop and (last > start or first >= start)
+        )
+        line = data if is_last else data.removesuffix(b"\r")
+        yield RgLine(found.number + below, line, found.is_match, spans, found.whole or not is_last)
+        start = stop + 1
+
+
+def shown(data: bytes) -> str:
+    """Bytes as text: NUL and bytes that are not UTF-8 as `\\xNN`; never a lone surrogate."""
+    return data.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def show_line(
+    path: str, line: RgLine, width: int = LINE_CHARACTERS, decode: Decode = shown
+) -> FoundLine:
+    """The line as shown; a match far from the start is brought into view."""
+    text = decode(line.data)
+    column, match, torn = _match(line, line.spans[0], decode) if line.spans else (None, "", False)
+    at = column - 1 if column is not None else 0
+    is_whole = line.whole and len(text) <= width
+    fits = at + len(match) <= width
+    first = 0 if is_whole or fits else max(0, at - width // 5)
+    return FoundLine(
+        path,
+        line.number,
+        column,
+        match[:width],
+        text[first : first + width],
+        line.is_match,
+        first + 1,
+        not is_whole or torn or len(match) > width,
+        is_cut_at_end=not line.whole or first + width < len(text),
+    )
+
+
+def show_matches(
+    path: str, line: RgLine, width: int, decode: Decode = shown
+) -> Iterator[FoundLine]:
+    """Each match of the line by itself."""
+    for span in line.spans:
+        column, match, torn = _match(line, span, decode)
+        cut = torn or len(match) > width
+        match = match[:width]
+        place = path, line.number, column
+        yield FoundLine(*place, match, match, True, cut=cut, is_part=True, is_cut_at_end=cut)
+
+
+def _match(line: RgLine, span: Span, decode: Decode) -> tuple[int | None, str, bool]:
+    """The column of a match, its text, and whether its end is missing."""
+    start, stop = span
+    if start > len(line.data):
+        return None, "", False
+    column = len(decode(line.data[:start])) + 1
+    return column, decode(line.data[start:stop]), stop > len(line.data)
+
+
+def links_to_leave_out(
+    files: Files, start: RelPath, *, include_hidden: bool, is_over: Callable[[], bool]
+) -> tuple[str, ...]:
+    """Globs that exclude each link below `start` that rg would follow but must not.
+
+    Those are links out of the root or to no file, links to a directory that contains them, and
+    every directory or link whose name is not UTF-8, since what is behind it could not be resolved.
+    A link in the wrong place can only exclude files. `start` is a real path. `is_over` is called
+    for every directory. Raises Failed if it says that the time is up, or if there are more than
+    MAX_DIRS directories (those behind links counted each time) or MAX_EXCLUDED such links.
+    """
+    excluded: list[str] = []
+    # Directories as rg spells them, each with the real paths on the way to it, its own one last.
+    top = tuple(part.encode() for part in start.parts)
+    waiting: list[tuple[tuple[bytes, ...], tuple[RelPath, ...]]] = [(top, (start,))]
+    seen = 0
+    while waiting:
+        spelled, way = waiting.pop()
+        seen += 1
+        if is_over():
+            raise Failed(OPERATION, "the time was up before the search began")
+        if seen > MAX_DIRS:
+            raise Failed(OPERATION, f"more than {MAX_DIRS} directories to follow links in")
+        for entry in _entries(files.root, way[-1], include_hidden):
+            is_link = entry.is_symlink()
+            if not is_link and not entry.is_dir(follow_symlinks=False):
+                continue
+            name = (*spelled, entry.name)
+            try:
+                path = way[-1] / entry.name.decode()
+                real = files.resolve(path) if is_link else path
+                target = _on_disk(files.root, real)
+            except (UnicodeDecodeError, Refusal):
+                real, target = start, b""
+            if target and (not is_link or (os.path.isdir(target) and real not in way)):
+                waiting.append((name, (*way, real)))
+            elif not os.path.isfile(target):
+                excluded.append("!" + naming(name))
+        if len(excluded) > MAX_EXCLUDED:
+            raise Failed(OPERATION, f"more than {MAX_EXCLUDED} links that lead out")
+    return tuple(excluded)
+
+
+def _on_disk(root: str, path: RelPath) -> bytes:
+    """The path of the file for system calls: names below the root are UTF-8."""
+    return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
+
+
+def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirEntry[bytes]]:
+    try:
+        listing = os.scandir(_on_disk(root, real))
+    except OSError:
+        return  # rg meets the same error and reports it
+    with listing:
+        for entry in listing:
+            hidden = entry.name.startswith(b".")
+            if entry.name != b".git" and (include_hidden or not hidden):
+                yield entry
+
+
+def ignore_files(root: str, real: RelPath, flags: Sequence[str]) -> list[str]:
+    """Options that make `.gitignore` files count if `root` is not in a git repository.
+
+    rg would then also use those of all folders above, such as that of a home folder, which often
+    ignores everything. If there is one, rg must use none from above the search path, and gets those
+    between the root and the search path by name. A file in the wrong place can only exclude files.
+    """
+    above = Path(root).parents
+    if any(os.path.lexists(folder / ".git") for folder in (Path(root), *above)):
+        return []
+    if not any(os.path.lexists(folder / ".gitignore") for folder in above):
+        return ["--no-require-git"]
+    options = ["--no-require-git", "--no-ignore-parent"]
+    if not any(flag.startswith("--no-ignore") for flag in flags):
+        between = ("/".join((".", *real.parts[:depth])) for depth in range(len(real.parts)))
+        names = (f"{folder}/.gitignore" for folder in between)
+        there = (name for name in names if os.path.isfile(os.path.join(root, name)))
+        options += [f"--ignore-file={name}" for name in there]
+    return options
