@@ -206,8 +206,9 @@ def sha256_of(fd: int, size: int) -> str:
     """The digest of the first `size` bytes as 64 lower-case hex digits, in bounded memory."""
     digest = hashlib.sha256()
     at = 0
-    while at < size and (data := _os.pread(fd, _CHUNK, at)):
-        digest.update(data[: size - at])
+    # No more than there is: room for a whole chunk is mapped and unmapped each time.
+    while at < size and (data := _os.pread(fd, min(_CHUNK, size - at), at)):
+        digest.update(data)
         at += len(data)
     return digest.hexdigest()
 
@@ -368,9 +369,10 @@ class OpenContent:
 
 def close_of_size(fd: int, size: int) -> None:
     """Close a file; in a thread if it is large and has no name, which may free many blocks."""
-    is_quick = size < sizes.BESIDE
-    with suppress(OSError):
-        is_quick = is_quick or _os.fstat(fd).st_nlink > 0
+    try:
+        is_quick = size < sizes.BESIDE or _os.fstat(fd).st_nlink > 0
+    except OSError:
+        is_quick = False
     if is_quick:
         _os.close_quietly(fd)
     else:

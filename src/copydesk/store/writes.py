@@ -144,9 +144,11 @@ def stamp_of_ours(place: ResolvedPath, ours: os.stat_result) -> Stamp:
     A rename changes the ctime, so the file is looked up again. If another file is there, the stamp
     is that of ours before, which will match nothing.
     """
-    now_ns, found = _os.now_ns(), ours
-    with suppress(OSError):
+    now_ns = _os.now_ns()
+    try:
         found = _os.lstat(place.name, dir_fd=place.dir_fd)
+    except OSError:
+        found = ours
     return Stamp.of(found if found.st_ino == ours.st_ino else ours, now_ns)
 
 
@@ -298,17 +300,18 @@ class Target:
         A large file is checked once more only if another program has it open, or `always`.
         """
         for _ in range(2):  # a passing fault must not leave it behind
-            with suppress(OSError):
-                known = self.known
-                try:
-                    if not known.stands_in(_os.fstat(self.fd)):
-                        known = recorded(self.place.real, self.fd, known, hooks.keep)
-                except Refusal:  # it could not be recorded
-                    return False
-                if always or known.size <= _LATE_BYTES or self.open_elsewhere:
-                    hooks.late.take(self.fd, self.place.real, known)
-                    self.fd = -1
-                return True
+            known = self.known
+            try:
+                if not known.stands_in(_os.fstat(self.fd)):
+                    known = recorded(self.place.real, self.fd, known, hooks.keep)
+            except OSError:
+                continue
+            except Refusal:  # it could not be recorded
+                return False
+            if always or known.size <= _LATE_BYTES or self.open_elsewhere:
+                hooks.late.take(self.fd, self.place.real, known)
+                self.fd = -1
+            return True
         return False
 
 
@@ -398,9 +401,9 @@ class NewFile:
         """Close it, and remove its temporary name; never raises OSError."""
         if self._flushing is not None:
             wait((self._flushing,))
-        with suppress(OSError):
-            self.close()
-        temp, self.temp = self.temp, b""
+        fd, temp, self.fd, self.temp = self.fd, self.temp, -1, b""
+        if fd >= 0:
+            _os.close_quietly(fd)
         if temp:
             discard(self._place.dir_fd, temp)
 
