@@ -422,18 +422,17 @@ class Database:
     def _is_ready(self, connection: Connection) -> bool:
         """Whether the file has all that it needs; False if that has to be created."""
         schema = connection.execute("PRAGMA user_version").get
-        tables, others = _shape_of(connection)
-        if not schema and not tables:
+        found, own = _shape_of(connection), _shape(self._schema)
+        if not schema and not any(kind == "table" for kind, *_ in found):
             return False
         if schema != SCHEMA:
             raise SchemaMismatch(_OPERATION, "schema", self.path, schema, SCHEMA)
-        own_tables, own_others = _shape(self._schema)
-        for table, columns in own_tables.items():
-            missing = columns - tables.get(table, frozenset())
-            if missing:
-                what = f"column {min(missing)} of " if table in tables else ""
+        for kind, table, column in sorted(own - found):
+            if kind == "table":
+                is_there = any(name == table for _, name, _ in found)
+                what = f"column {column} of " if is_there else ""
                 raise StateDamaged(_OPERATION, f"{what}table {table} is missing", self.path)
-        return own_others <= others
+        return own <= found
 
     def _refused(self, error: Exception, *, inside: bool) -> StateFailed:
         name, words = _name_of(error), f"SQLite: {error}"
@@ -461,22 +460,19 @@ def _are_same(one: Looks, other: Looks) -> bool:
     return one[0] == other[0] and (one[1] or ())[:2] == (other[1] or ())[:2]
 
 
-_Shape = tuple[Mapping[str, frozenset[str]], frozenset[str]]
+_Shape = frozenset[tuple[str, str, str]]
 
 
 def _shape_of(connection: Connection) -> _Shape:
-    """The tables with their columns, and the names of indexes and triggers."""
-    tables: dict[str, set[str]] = {}
-    for table, column in connection.execute(
-        "SELECT m.name, p.name FROM sqlite_master AS m, pragma_table_info(m.name) AS p"
-        " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
-    ):
-        tables.setdefault(table, set()).add(column)
-    others = connection.execute(
-        "SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+    """Kind and name of all tables, indexes and triggers, the tables with each of their columns."""
+    return frozenset(
+        (kind, name, column or "")
+        for kind, name, column in connection.execute(
+            "SELECT m.type, m.name, p.name FROM sqlite_master AS m"
+            " LEFT JOIN pragma_table_info(m.name) AS p ON m.type = 'table'"
+            " WHERE m.name NOT LIKE 'sqlite_%'"
+        )
     )
-    shape = {table: frozenset(columns) for table, columns in tables.items()}
-    return shape, frozenset(name for (name,) in others)
 
 
 @lru_cache

@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import MovedError, NoScriptError
 from redis.retry import Retry
 
-from copydesk.desk.backends.api import RecordError
+from copydesk.desk.backends.api import MOST, PLANS_KEPT, RecordError
 from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Deadline, Holder
@@ -36,6 +36,13 @@ _MOST_CONNECTIONS = 1 << 16
 _MOST_MOVES = 4
 """The most nodes of a cluster that are asked for one call."""
 _LOST = "LOST"
+
+_LONGEST_WAIT_SECONDS = 1.0
+"""The longest single wait, in case nobody announces that a lease is free."""
+
+_WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
+"""A waiter that has not asked for this long is considered gone."""
+
 
 T = TypeVar("T")
 Argument = str | bytes | int
@@ -56,28 +63,22 @@ def _text_of(name: str) -> str:
     return "".join(map(_text_of, uses)) + body
 
 
-@dataclass(frozen=True, slots=True)
 class Script:
     """An atomic step in Lua; keys begin with `p`. `fenced`: needs its leases and open entries."""
 
-    body: str
-    fenced: bool = False
-    text: str = field(init=False)
-    sha1: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        text = "local p = KEYS[1]\n" + (_text_of("fenced") if self.fenced else "") + self.body
-        object.__setattr__(self, "text", text)
-        name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-        object.__setattr__(self, "sha1", name)
+    def __init__(self, body: str, fenced: bool = False) -> None:
+        self.text = "local p = KEYS[1]\n" + (_text_of("fenced") if fenced else "") + body
+        self.sha1 = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-def script(name: str, **constants: int) -> Script:
+@cache
+def script(name: str) -> Script:
     """Return a script from scripts.lua, with the constants that it takes from here."""
     uses, body = _sections()[name]
-    given = "".join(f"local {constant} = {value}\n" for constant, value in constants.items())
-    pieces = (_text_of(piece) for piece in uses if piece != "fenced")
-    return Script(f"{given}{''.join(pieces)}{body}", fenced="fenced" in uses)
+    body = "".join(_text_of(piece) for piece in uses if piece != "fenced") + body
+    constants = {"WAITS_MS": _WAITS_MS, "PLANS_KEPT": PLANS_KEPT, "MOST": MOST}
+    given = (f"local {one} = {value}\n" for one, value in constants.items() if one in body)
+    return Script("".join(given) + body, fenced="fenced" in uses)
 
 
 class Server:
@@ -99,11 +100,11 @@ class Server:
         except ValueError as error:
             raise self._failed(error) from None
 
-    def call(self, script: Script, *arguments: Argument) -> Any:
-        """Run the script and return its result."""
+    def call(self, script: Script | str, *arguments: Argument) -> Any:
+        """Run a script, or that of scripts.lua with this name; return its result."""
         return self._run(script, arguments)
 
-    def fenced(self, script: Script, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
+    def fenced(self, script: Script | str, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
         """Like `call`, if all leases are held and all entries open; else raises TurnLost."""
         leases, entries = chain.from_iterable(held), chain.from_iterable(opened)
         return self._run(script, (len(held), *leases, len(opened), *entries, *arguments))
@@ -171,12 +172,13 @@ class Server:
                 raise
         raise AssertionError
 
-    def _run(self, script: Script, arguments: Sequence[Argument]) -> Any:
+    def _run(self, step: Script | str, arguments: Sequence[Argument]) -> Any:
+        known = step if isinstance(step, Script) else script(step)
         rest = (1, self._prefix, *arguments)
         try:
-            return self._followed("EVALSHA", script.sha1, *rest)
+            return self._followed("EVALSHA", known.sha1, *rest)
         except NoScriptError:
-            return self._send("EVAL", script.text, *rest)
+            return self._send("EVAL", known.text, *rest)
         except redis.RedisError as error:
             raise self._refused(error) from None
 
@@ -218,19 +220,6 @@ LEASE_MS = 5_000
 
 _RENEWALS = 10 / 3
 """How often a lease is renewed in that time."""
-
-_LONGEST_WAIT_SECONDS = 1.0
-"""The longest single wait, in case nobody announces that a lease is free."""
-
-_WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
-"""A waiter that has not asked for this long is considered gone."""
-
-
-_TAKE = script("take_lease", WAITS_MS=_WAITS_MS)
-_LEAVE = script("leave_queue", WAITS_MS=_WAITS_MS)
-_LET_GO = script("release", WAITS_MS=_WAITS_MS)
-_RENEW = script("renew")
-_KEEP = script("keep_leases")
 
 
 @dataclass(eq=False, slots=True)
@@ -306,7 +295,7 @@ class Leases:
         for each in ids:
             self._mine.opened.pop(each, None)
 
-    def fenced(self, script: Script, *arguments: Argument) -> Any:
+    def fenced(self, script: Script | str, *arguments: Argument) -> Any:
         """The script's result; raises TurnLost if this thread has lost a lease."""
         opened = tuple(self._mine.opened.items())
         return self._server.fenced(script, self.held(), opened, *arguments)
@@ -323,7 +312,7 @@ class Leases:
         for again in (True, False):
             until = self._until()
             try:
-                self.fenced(_KEEP, self._lease_ms)
+                self.fenced("keep_leases", self._lease_ms)
             except ServerFailed:
                 if again and self._short() is None:
                     continue
@@ -355,7 +344,7 @@ class Leases:
             while True:
                 until = self._until()
                 asked = key, chance, self._lease_ms, holder.text
-                value, left_ms, held_by = self._server.call(_TAKE, *asked)
+                value, left_ms, held_by = self._server.call("take_lease", *asked)
                 if value:
                     waits = False
                     return _Lease(key, value.decode(), until)
@@ -371,7 +360,7 @@ class Leases:
         finally:
             if waits:
                 with suppress(ServerFailed):  # its place in the queue expires
-                    self._server.call(_LEAVE, key, chance)
+                    self._server.call("leave_queue", key, chance)
 
     def _until(self) -> float:
         """Until when a lease lasts that the server gives or renews after this moment."""
@@ -397,7 +386,7 @@ class Leases:
         with self._lock:
             self._all.discard(lease)
         with suppress(ServerFailed):  # it expires
-            self._server.call(_LET_GO, lease.key, lease.value)
+            self._server.call("release", lease.key, lease.value)
 
     def _watch(self, lease: _Lease) -> None:
         with self._lock:
@@ -422,7 +411,7 @@ class Leases:
         until = self._until()
         held = [part for each in leases for part in (each.key, each.value)]
         try:
-            kept: list[int] = self._server.call(_RENEW, self._lease_ms, *held)
+            kept: list[int] = self._server.call("renew", self._lease_ms, *held)
         except ServerFailed:
             return  # writers are told
         self._extend((leases[at] for at in kept), until)

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, cast
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     DAY_MS,
-    MOST,
     PLANS_KEPT,
     REMEMBERED_MS,
     Day,
@@ -50,7 +49,7 @@ from copydesk.desk.backends.api import (
     minutes_since_2020,
     share,
 )
-from copydesk.desk.redis.leases import Leases, Script, Server, script
+from copydesk.desk.redis.leases import Leases, Server
 from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.locks import held_at_fork
@@ -102,22 +101,22 @@ class RedisRecords(Records):
 
     def counts(self) -> tuple[int, ...]:
         """The numbers of changes of plans, decisions, edits and plan outcomes; ServerFailed."""
-        return tuple(int(count or 0) for count in self._server.call(_COUNTS))
+        return tuple(int(count or 0) for count in self._server.call("counts"))
 
     def add(self, plan: Plan) -> bool:
         before_ms = plan.created_ms - REMEMBERED_MS
-        added = bool(self._server.call(_ADD, *_plan_row(plan), before_ms))
+        added = bool(self._server.call("add_plan", *_plan_row(plan), before_ms))
         self.notify()
         return added
 
     def put(self, plan: Plan) -> None:
-        reason = self._server.call(_PUT, *_plan_row(plan))
+        reason = self._server.call("put_plan", *_plan_row(plan))
         if reason:
             raise HunkNotFound(plan.id, reason.decode())
         self.notify()
 
     def plan(self, hunk_id: str, now_ms: int) -> Plan:
-        plan, ended, expires_ms = self._server.call(_GET, hunk_id)
+        plan, ended, expires_ms = self._server.call("get_plan", hunk_id)
         if expires_ms is None:
             raise HunkNotFound(hunk_id, "unknown")
         if ended is not None or int(expires_ms) <= now_ms:
@@ -126,21 +125,21 @@ class RedisRecords(Records):
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """End the plan and record how; raises TurnLost."""
-        self._leases.fenced(_END, hunk_id, how, now_ms)
+        self._leases.fenced("end_plan", hunk_id, how, now_ms)
         self.notify()
 
     def reopen(self, plan: Plan) -> bool:
-        opened = bool(self._server.call(_REOPEN, *_plan_row(plan)))
+        opened = bool(self._server.call("reopen_plan", *_plan_row(plan)))
         self.notify()
         return opened
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        return self._server.decoded(known_plans, self._server.call(_WAITING, now_ms))
+        return self._server.decoded(known_plans, self._server.call("waiting", now_ms))
 
     def take(self, decision: Decision) -> Decision:
         facts = (decision.owner, decision.time_ms, int(decision.told))
         packed = encode({name: getattr(decision, name) for name in _KEPT})
-        row = self._server.call(_TAKE, _plan_name(decision.plan), *facts, packed)
+        row = self._server.call("take_decision", _plan_name(decision.plan), *facts, packed)
         self.notify()
         return self._server.decoded(_decision, row)
 
@@ -151,50 +150,50 @@ class RedisRecords(Records):
         found: dict[Version, Decision] = {}
         for start in range(0, len(plans), _TOGETHER):
             some = plans[start : start + _TOGETHER]
-            rows = self._server.call(_OF_ALL, *map(_plan_name, some))
+            rows = self._server.call("decisions_of", *map(_plan_name, some))
             there = [(plan, row) for plan, row in zip(some, rows, strict=True) if row]
             decisions = self._server.decoded(_decisions, [row for _, row in there])
             found |= {plan: one for (plan, _), one in zip(there, decisions, strict=True)}
         return found
 
     def withdraw(self, decision: Decision) -> None:
-        self._server.call(_WITHDRAW, _plan_name(decision.plan), decision.time_ms)
+        self._server.call("withdraw", _plan_name(decision.plan), decision.time_ms)
         self.notify()
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
-        return self._server.decoded(_decisions, self._server.call(_UNTOLD, owner))
+        return self._server.decoded(_decisions, self._server.call("untold", owner))
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        return self._server.decoded(_decisions, self._server.call(_COMMENTS, hunk_id))
+        return self._server.decoded(_decisions, self._server.call("comments", hunk_id))
 
     def tell(self, decision: Decision) -> None:
-        self._server.call(_TELL, _plan_name(decision.plan))
+        self._server.call("tell", _plan_name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
         """Drop older decisions on plans that ended; keep PLANS_KEPT, as the clock may be wrong."""
-        self._server.call(_FORGET, before_ms, PLANS_KEPT)
+        self._server.call("forget", before_ms, PLANS_KEPT)
 
     def note(self, fared: PlanOutcome) -> None:
         rest = encode({"member": fared.member, "path": fared.path, "how": fared.how})
         with suppress(ServerFailed):
-            self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
+            self._server.call("note_outcome", b"%d " % fared.time_ms + rest)
 
     def noted(self) -> tuple[PlanOutcome, ...]:
-        return self._server.decoded(_outcomes, self._server.call(_NOTED))
+        return self._server.decoded(_outcomes, self._server.call("outcomes"))
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
         tied = {hunk_id: (created_ms, decided_ms) for hunk_id, created_ms, decided_ms in plans}
-        return self._open(entries, self._leases.fenced, OPEN, tied)
+        return self._open(entries, self._leases.fenced, "open", tied)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record again entries that the server lost, without checking leases."""
-        return self._open(entries, self._server.call, REOPEN, {})
+        return self._open(entries, self._server.call, "reopen", {})
 
     def _open(
         self,
         entries: Sequence[Entry],
         send: Callable[..., list[Any]],
-        script: Script,
+        script: str,
         plans: dict[str, tuple[int, int]],
     ) -> tuple[int, ...]:
         self._send()
@@ -216,12 +215,12 @@ class RedisRecords(Records):
         day = entries[0].time_ms // DAY_MS if entries else self._day
         if day != self._day:
             with suppress(ServerFailed):  # the next entry repeats it
-                self._server.call(DAYS, day, 0)
+                self._server.call("days", day, 0)
                 self._day = day
         opened = dict(zip(found, marks, strict=True))
         for named in opened.items():
             self._remember(*named)
-        if script is OPEN:
+        if script == "open":
             self._leases.opened({str(edit_id): mark for edit_id, mark in opened.items()})
         return found
 
@@ -238,11 +237,11 @@ class RedisRecords(Records):
             return edit_id, self._marks.get(edit_id, "")
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        self._leases.fenced(KEEP_WHOLE, edit_id, compress(old))
+        self._leases.fenced("keep_whole", edit_id, compress(old))
 
     def _amending(self, edit_id: int) -> Callable[[bytes], object]:
         named = self._named(edit_id)
-        return lambda diff: self._server.call(REPLACE, *named, "diff", diff)
+        return lambda diff: self._server.call("replace", *named, "diff", diff)
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record the inverse of a write, best effort."""
@@ -277,7 +276,7 @@ class RedisRecords(Records):
 
     def get(self, edit_id: int) -> Entry | None:
         self._settle()
-        row = self._server.call(ONE, edit_id, *_FIELDS)
+        row = self._server.call("one", edit_id, *_FIELDS)
         return None if row[0] is None else self._server.decoded(self._entry, [edit_id, *row])
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
@@ -291,7 +290,7 @@ class RedisRecords(Records):
         found = linked(links, base_digest, now_digest)
         if found is None:
             return None
-        held = [self._server.call(ONE, edit_id, "inverse")[0] for edit_id in found]
+        held = [self._server.call("one", edit_id, "inverse")[0] for edit_id in found]
         return tuple(decode(decompress(each)) for each in held) if None not in held else None
 
     def next_of(self, entry: Entry) -> Entry | None:
@@ -302,7 +301,7 @@ class RedisRecords(Records):
         return tuple(self._entries(f"group:{group}", _EVERY, _UPWARDS)) if group else ()
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
-        found = self._server.call(OPEN_AT, *map(str, paths))
+        found = self._server.call("open_at", *map(str, paths))
         with self._lock:
             return tuple(int(id_) for id_, mark in found if _name(id_, mark) not in self._ended)
 
@@ -315,38 +314,38 @@ class RedisRecords(Records):
         return tuple(self._entries("open", _EVERY, _UPWARDS))
 
     def whole_of(self, edit_id: int) -> bytes | None:
-        whole = self._server.call(ONE, edit_id, "whole")[0]
+        whole = self._server.call("one", edit_id, "whole")[0]
         return None if whole is None else decompress(whole)
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """Drop a share of the old (once a day) or excess entries; return their number."""
         self._settle()
-        first, days = self._server.call(DAYS, now_ms // DAY_MS, 1)
+        first, days = self._server.call("days", now_ms // DAY_MS, 1)
         old = due(_days(days), keep_days) if first else None
-        held = self._server.call(HELD, 0)
+        held = self._server.call("held", 0)
         upto, at, count, left = old.newest if old else 0, "-inf", 0, share(int(held[0]))
         while left > count:
-            gone, last = self._server.call(PRUNE, upto, most_bytes, left - count, at)
+            gone, last = self._server.call("prune", upto, most_bytes, left - count, at)
             count += int(gone)
             if not last:
                 break
             at = f"({last}"
         if old is not None:
-            self._server.call(SINCE, old.number)
+            self._server.call("since", old.number)
         return count
 
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
         self._settle()
-        days = _days(self._server.call(HELD, 0)[4])
+        days = _days(self._server.call("held", 0)[4])
         old = due(days, keep_days)
-        held = self._server.call(HELD, old.newest if old else 0)
+        held = self._server.call("held", old.newest if old else 0)
         count, size, oldest, aged = (int(each) for each in held[:4])
         beyond = count * (size - most_bytes) // size if size > most_bytes else 0
         left = days_left(days, keep_days, oldest) if oldest else None
         return Outlook(count, size, max(aged, beyond), share(count), left)
 
     def why_missing(self, edit_id: int) -> Missing:
-        first, given = (int(one or 0) for one in self._server.call(GIVEN))
+        first, given = (int(one or 0) for one in self._server.call("given"))
         if 0 < edit_id < first or given < edit_id <= self._highest:
             return "replaced"
         return "pruned" if first <= edit_id <= given else "unknown"
@@ -390,7 +389,7 @@ class RedisRecords(Records):
         at, left, at_once = start or ("-inf" if way == _UPWARDS else "+inf"), most, _FIRST
         while left > 0:
             wanted = min(left, at_once)
-            last, rows = self._server.call(SCAN, index, at, wanted, member, way, *fields)
+            last, rows = self._server.call("scan", index, at, wanted, member, way, *fields)
             yield from rows
             left, at_once = left - len(rows), 2 * at_once
             if not last:
@@ -425,10 +424,10 @@ class RedisRecords(Records):
         with self._lock:
             ended, undo = dict(self._ended), dict(self._undo)
         for named, way in undo.items():
-            self._server.call(REPLACE, *named, "undo", way)
+            self._server.call("replace", *named, "undo", way)
         if ended:
             triples = [part for named, state in ended.items() for part in (*named, state)]
-            if self._server.call(CLOSE, *triples):
+            if self._server.call("close", *triples):
                 self._on_loss()
         with self._lock:
             for named in undo:
@@ -495,36 +494,5 @@ def _digests(row: Row) -> tuple[str, str]:
     return facts["before"], facts["after"]
 
 
-OPEN = script("open")
-REOPEN = script("reopen")
-CLOSE = script("close")
-KEEP_WHOLE = script("keep_whole")
-REPLACE = script("replace")
-ONE = script("one")
-OPEN_AT = script("open_at")
-SCAN = script("scan")
-DAYS = script("days")
-SINCE = script("since")
-HELD = script("held")
-GIVEN = script("given")
-PRUNE = script("prune")
-
-_COUNTS = script("counts")
-_TAKE = script("take_decision")
-_OF_ALL = script("decisions_of")
 _TOGETHER = 2_000
 """The most decisions requested at once."""
-
-_WITHDRAW = script("withdraw")
-_FORGET = script("forget")
-_UNTOLD = script("untold")
-_COMMENTS = script("comments")
-_TELL = script("tell")
-_ADD = script("add_plan", PLANS_KEPT=PLANS_KEPT)
-_PUT = script("put_plan")
-_REOPEN = script("reopen_plan")
-_GET = script("get_plan")
-_END = script("end_plan")
-_WAITING = script("waiting")
-_NOTE = script("note_outcome", MOST=MOST)
-_NOTED = script("outcomes")

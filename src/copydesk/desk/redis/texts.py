@@ -13,7 +13,7 @@ from copydesk.desk.backends.snapshots import (
     SnapshotStore,
     place_of,
 )
-from copydesk.desk.redis.leases import Server, script
+from copydesk.desk.redis.leases import Server
 from copydesk.errors import ServerFailed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
@@ -21,12 +21,6 @@ from copydesk.text.snapshot import VERSION_LENGTH
 T = TypeVar("T")
 
 _DIGEST_LENGTH = 64
-
-_TOUCH = script("touch_text")
-_KEEP = script("keep_text")
-_FIND = script("find_text")
-_NOTE_SHOWN = script("note_shown")
-_SHOWN = script("shown")
 
 
 class RedisSnapshots(SnapshotStore):
@@ -46,25 +40,25 @@ class RedisSnapshots(SnapshotStore):
 
     def _is_stored(self, digest: str, at: RelPath) -> bool:
         version = digest[:VERSION_LENGTH]
-        return bool(self._server.call(_TOUCH, version, _mark(digest, at), MOST_SEEN))
+        return bool(self._server.call("touch_text", version, _mark(digest, at), MOST_SEEN))
 
     def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
         if not self._is_stored(digest, at):
             text = digest.encode() + packed
-            self._server.call(_KEEP, digest[:VERSION_LENGTH], text, self._most)
+            self._server.call("keep_text", digest[:VERSION_LENGTH], text, self._most)
 
     def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
         mark = "" if at is None else _mark(digest, at)
-        found: bytes | None = self._server.call(_FIND, digest[:VERSION_LENGTH], mark)
+        found: bytes | None = self._server.call("find_text", digest[:VERSION_LENGTH], mark)
         if found is None:
             return None
         return found[:_DIGEST_LENGTH].decode("ascii", "replace"), found[_DIGEST_LENGTH:]
 
     def _record_of(self, reader: str) -> bytes:
-        return self._server.call(_SHOWN, reader) or b""
+        return self._server.call("shown", reader) or b""
 
     def _put_record(self, reader: str, record: bytes) -> None:
-        self._server.call(_NOTE_SHOWN, reader, record, MOST_SHOWN)
+        self._server.call("note_shown", reader, record, MOST_SHOWN)
 
     def close(self) -> None:
         """Do nothing: it holds no resources."""
