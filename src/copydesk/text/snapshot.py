@@ -349,8 +349,6 @@ class Snapshot(Text):
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
         data, at, shift = self.data, 0, 0
-        if change.new_length != self.size:
-            return False
         for edit in change.edits:
             if shift and data[at : edit.start] != data[at + shift : edit.start + shift]:
                 return False
@@ -359,7 +357,7 @@ class Snapshot(Text):
                 return False
             shift += len(edit.new) - (edit.stop - edit.start)
             at = edit.stop
-        return True
+        return shift == 0
 
     @computed_once
     def keys(self) -> tuple[bytes, ...]:

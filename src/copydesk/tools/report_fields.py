@@ -75,10 +75,10 @@ def lines_of(
 
 def _shortened(
     texts: Sequence[str], first: int = 0, other: tuple[Text, int] | None = None
-) -> list[str]:
+) -> Sequence[str]:
     """The texts, long ones cut; `first` is the offset of the first one from the line in `other`."""
     if _are_short(texts):
-        return [*texts]
+        return texts
     return [
         cut(text, _WIDTH, _first_difference(text, other, first + index))
         for index, text in enumerate(texts)
@@ -98,6 +98,8 @@ def _in_place(base: Text, start: int, stop: int, other: tuple[Text, int]) -> tup
     first = max(start - AROUND, 0)
     texts = base.texts(first, min(stop + AROUND, base.line_count))
     at, end = start - first, stop - first
+    if _are_short(texts):
+        return _ended(texts[:at]), _ended(texts[at:end]), _ended(texts[end:])
     own = _ended(_shortened(texts[at:end], 0, other))
     return _ended(_shortened(texts[:at])), own, _ended(_shortened(texts[end:]))
 
@@ -265,9 +267,9 @@ def _operation(draft: Draft) -> Fields:
 
 def is_binary_deletion(draft: Draft) -> bool:
     """Whether the deleted file is binary: its bytes are in no diff."""
-    base = draft.base
-    is_deletion = isinstance(draft.request, DeleteFile)
-    return is_deletion and isinstance(base, Snapshot) and is_binary(base)
+    if not isinstance(draft.request, DeleteFile):
+        return False
+    return isinstance(draft.base, Snapshot) and is_binary(draft.base)
 
 
 def _edits(draft: Draft) -> int:
@@ -518,11 +520,11 @@ def numbers(draft: Draft) -> dict[str, object]:
         hunks, documents = (made.plan.hunks, made.documents) if made else ((), ())
         told = {"path": draft.request.path, "hunks": len(hunks), "documents": len(documents)}
         return {**told, "old": draft.old_count, "new": draft.new_count}
-    if isinstance(draft.request, MoveFile):
-        return {"path": draft.request.path, "to": draft.request.to}
-    if isinstance(draft.request, ChangeMode):
-        return {"path": draft.request.path, "new_mode": f"{draft.request.wanted & 0o777:o}"}
-    if isinstance(draft.request, DeleteFile):
+    if isinstance(draft.request, FileOperation):
+        if isinstance(draft.request, MoveFile):
+            return {"path": draft.request.path, "to": draft.request.to}
+        if isinstance(draft.request, ChangeMode):
+            return {"path": draft.request.path, "new_mode": f"{draft.request.wanted & 0o777:o}"}
         return {"path": draft.request.path, "lines": draft.old_count, "bytes": draft.base.size}
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)

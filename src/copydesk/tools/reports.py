@@ -180,21 +180,22 @@ def _written_line(outcome: Applied, version: str) -> str:
 
 def _where(draft: Draft, planned_line: str = "") -> str:
     """The file and line of a draft, and the numbers of lines added and removed."""
-    if isinstance(draft.request, MoveFile):
-        return f"{draft.request.path} => {draft.request.to}"
-    if isinstance(draft.request, ChangeMode):
-        return f"{draft.request.path} (mode {draft.request.wanted & 0o777:o})"
-    if isinstance(draft.request, DeleteFile):
-        return f"{draft.request.path} (deleted) +0 -{draft.old_count}"
-    places = len(draft.place.parts) if not isinstance(draft.request, RangeEdits) else 1
-    many = f" · {places} places" if places > 1 else ""
+    request, parts = draft.request, draft.place.parts
+    if isinstance(request, FileOperation):
+        if isinstance(request, MoveFile):
+            return f"{request.path} => {request.to}"
+        if isinstance(request, ChangeMode):
+            return f"{request.path} (mode {request.wanted & 0o777:o})"
+        return f"{request.path} (deleted) +0 -{draft.old_count}"
+    is_many = len(parts) > 1 and not isinstance(request, RangeEdits)
+    many = f" · {len(parts)} places" if is_many else ""
     at = f":{_first_line(draft)}{planned_line}"
-    return f"{draft.request.path}{at} +{draft.new_count} -{draft.old_count}{many}"
+    return f"{request.path}{at} +{draft.new_count} -{draft.old_count}{many}"
 
 
 def _first_line(draft: Draft) -> int:
-    starts = [region.start for region in draft.regions[:1]] if draft.place.parts else []
-    return (starts or [draft.place.start])[0] + 1
+    changed = draft.regions if draft.place.parts else ()
+    return (changed[0].start if changed else draft.place.start) + 1
 
 
 def _prefix(mode: str) -> str:
