@@ -298,7 +298,7 @@ class Snapshot(Text):
         first = len(self.encoding.bom)
         found = self.data.rfind(b"\n", first, byte) + 1 or first
         if byte - found > _LONG:
-            self.__dict__["_long_line"] = found, self.data.find(b"\n", byte) + 1 or self.size
+            vars(self)["_long_line"] = found, self.data.find(b"\n", byte) + 1 or self.size
         return found
 
     def line_end(self, byte: int) -> int:
@@ -311,7 +311,7 @@ class Snapshot(Text):
         if found - byte > _LONG:
             first = len(self.encoding.bom)
             long = self.data.rfind(b"\n", first, byte) + 1 or first, found
-            self.__dict__["_long_line"] = long
+            vars(self)["_long_line"] = long
         return found
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
