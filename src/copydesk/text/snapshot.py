@@ -298,7 +298,7 @@ class Snapshot(Text):
         first = len(self.encoding.bom)
         found = self.data.rfind(b"\n", first, byte) + 1 or first
         if byte - found > _LONG:
-            self.__dict__["_long_line"] = found, self.data.find(b"\n", byte) + 1 or self.size
+            vars(self)["_long_line"] = found, self.data.find(b"\n", byte) + 1 or self.size
         return found
 
     def line_end(self, byte: int) -> int:
@@ -311,7 +311,7 @@ class Snapshot(Text):
         if found - byte > _LONG:
             first = len(self.encoding.bom)
             long = self.data.rfind(b"\n", first, byte) + 1 or first, found
-            self.__dict__["_long_line"] = long
+            vars(self)["_long_line"] = long
         return found
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
@@ -349,8 +349,6 @@ class Snapshot(Text):
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
         data, at, shift = self.data, 0, 0
-        if change.new_length != self.size:
-            return False
         for edit in change.edits:
             if shift and data[at : edit.start] != data[at + shift : edit.start + shift]:
                 return False
@@ -359,7 +357,7 @@ class Snapshot(Text):
                 return False
             shift += len(edit.new) - (edit.stop - edit.start)
             at = edit.stop
-        return True
+        return shift == 0
 
     @computed_once
     def keys(self) -> tuple[bytes, ...]:

@@ -260,11 +260,11 @@ def read(kind: type[A], arguments: object) -> A:
     for name in required:
         if name not in values:
             raise InvalidArgs(name, "is required")
-    try:
-        for name, value in values.items():
+    for name, value in values.items():
+        try:
             values[name] = known[name].form.read(value)
-    except InvalidArgs as wrong:  # it says where in the value
-        raise InvalidArgs(name + wrong.argument, wrong.reason) from None
+        except InvalidArgs as wrong:  # it says where in the value
+            raise InvalidArgs(name + wrong.argument, wrong.reason) from None
     return kind(raw, values)
 
 

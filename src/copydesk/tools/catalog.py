@@ -246,7 +246,7 @@ class Catalog:
 
     def named(self, name: str) -> Tool:
         """The tool with this name or older name; raises KeyError."""
-        return self._by_name[name]
+        return self.tools.get(name) or self._by_name[name]
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""

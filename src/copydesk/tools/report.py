@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.text.encoding import Encoding
@@ -243,9 +243,9 @@ def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
             lines += (f"{head} {_FLAGS[value is True]}",)
         elif type(value) is str and "\n" not in value:
             lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
-        elif type(value) is dict and value:
+        elif kind is dict and value:
             lines += (head,)
-            _mapping(lines, value, f"{indent}  ")
+            _mapping(lines, cast("Fields", value), f"{indent}  ")
         else:
             _entry(lines, head, value, indent)
 

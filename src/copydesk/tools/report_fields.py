@@ -70,10 +70,10 @@ def lines_of(
 
 def _shortened(
     texts: Sequence[str], first: int = 0, other: tuple[Text, int] | None = None
-) -> list[str]:
+) -> Sequence[str]:
     """The texts, long ones cut; `first` is the offset of the first one from the line in `other`."""
     if _are_short(texts):
-        return [*texts]
+        return texts
     return [
         cut(text, _WIDTH, _first_difference(text, other, first + index))
         for index, text in enumerate(texts)
@@ -93,6 +93,8 @@ def _in_place(base: Text, start: int, stop: int, other: tuple[Text, int]) -> tup
     first = max(start - AROUND, 0)
     texts = base.texts(first, min(stop + AROUND, base.line_count))
     at, end = start - first, stop - first
+    if _are_short(texts):
+        return _ended(texts[:at]), _ended(texts[at:end]), _ended(texts[end:])
     own = _ended(_shortened(texts[at:end], 0, other))
     return _ended(_shortened(texts[:at])), own, _ended(_shortened(texts[end:]))
 

@@ -186,8 +186,8 @@ def _where(draft: Draft, planned_line: str = "") -> str:
 
 
 def _first_line(draft: Draft) -> int:
-    starts = [region.start for region in draft.regions[:1]] if draft.place.parts else []
-    return (starts or [draft.place.start])[0] + 1
+    changed = draft.regions if draft.place.parts else ()
+    return (changed[0].start if changed else draft.place.start) + 1
 
 
 def _prefix(mode: str) -> str:
