@@ -183,12 +183,9 @@ def arguments_of(entry: Mapping[str, Value]) -> list[str]:
 
 def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
     """Whether the entry starts the running copydesk, directly or by its name."""
-    command = entry.get("command")
-    if not isinstance(command, str):
-        return False
-    found = shutil.which(command, path=machine.environ.get("PATH", os.defpath))
-    own = machine.command
-    return found is not None and (found == own or os.path.realpath(found) == os.path.realpath(own))
+    path = machine.environ.get("PATH", os.defpath)
+    found = shutil.which(str(entry.get("command")), path=path)
+    return found is not None and os.path.realpath(found) == os.path.realpath(machine.command)
 
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
@@ -441,10 +438,8 @@ class Setup:
             args = arguments_of(old)
             more = args[args.index("mcp") + 1 :]
             root = _taken(more, "--root")
-            if client.shared and root in (None, client.root_text):
-                stays = True
-            else:
-                stays = root is not None and not portable
+            is_portable = client.shared and root in (None, client.root_text)
+            stays = is_portable or (root is not None and not portable)
             if stays and is_own(old, machine):
                 return {}
             if "--member" in more:  # the user's own choice
@@ -545,8 +540,8 @@ class _Record:
         self._folder.make()
         beside = self._path.with_suffix(".new")
         beside.unlink(missing_ok=True)
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(beside, flags, 0o600), "w", encoding="utf-8") as file:
             json.dump({"files": files}, file, ensure_ascii=False, indent=1)
         os.replace(beside, self._path)
 
@@ -607,12 +602,10 @@ def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
 
 def _taken(words: list[str], option: str) -> str | None:
     """Remove an option and its value; return the value."""
-    if option not in words[:-1]:
-        return None
-    at = words.index(option)
-    _, value = words[at : at + 2]
+    at = words.index(option) if option in words[:-1] else len(words)
+    taken = words[at : at + 2]
     del words[at : at + 2]
-    return value
+    return taken[1] if taken else None
 
 
 def _replace(real: Path, step: Step) -> None:
