@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -13,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -196,6 +196,7 @@ TOOL: Final = "init"
 _BOM: Final = b"\xef\xbb\xbf"
 _LARGEST: Final = 4 << 20
 _RECORD: Final = "init.json"
+_READ_ONLY: Final = "it is read-only"
 _OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
 """Matches the last part of a word that means copydesk: its name, command, package or module."""
 
@@ -346,7 +347,8 @@ class Setup:
                 return "same", before, before
             if before is None:
                 return "add", None, after
-            _check_writable(path)
+            if not path.stat().st_mode & 0o222:  # asked, because root may write it all the same
+                raise Unreadable(_READ_ONLY)
             return "update", before, after
 
         return _step(what, title, path, plan)
@@ -358,7 +360,8 @@ class Setup:
             now = _read(path)
             if now is None:
                 return "absent", None, None
-            _check_writable(path)
+            if not path.stat().st_mode & 0o222:
+                raise Unreadable(_READ_ONLY)
             back = self._record.back(path, now)
             if client is not None and not (back is not None and self._only(client, now, back)):
                 self._check_place(path)
@@ -497,7 +500,7 @@ class _Record:
         steps = self.of(path).get("steps")
         for step in reversed(steps or ()):
             old, new, at = step["old"].encode(), step["new"].encode(), step["at"]
-            if _sha256(now) != step["after"]:  # the text that was written may have moved
+            if sha256(now).hexdigest() != step["after"]:  # the text that was written may have moved
                 at = now.find(new) if new and now.count(new) == 1 else -1
             if at < 0 or now[at : at + len(new)] != new:
                 return None
@@ -513,7 +516,7 @@ class _Record:
         before, after = step.before or b"", step.after or b""
         (edit,) = step.change.edits
         texts = {"old": before[edit.start : edit.stop].decode(), "new": edit.new.decode()}
-        files[key]["steps"].append({"at": edit.start, **texts, "after": _sha256(after)})
+        files[key]["steps"].append({"at": edit.start, **texts, "after": sha256(after).hexdigest()})
         self._save(files)
 
     def forget(self, path: Path) -> list[Path]:
@@ -574,12 +577,6 @@ def _read(path: Path) -> bytes | None:
         raise Unreadable(f"it cannot be read: {error.strerror}") from None
 
 
-def _check_writable(path: Path) -> None:
-    """Raise Unreadable for a read-only file, even as root."""
-    if not path.stat().st_mode & 0o222:
-        raise Unreadable("it is read-only")
-
-
 def _edited(data: bytes, edit: Callable[[str], str]) -> bytes:
     """The bytes after an edit of their text; a byte order mark stays. UnicodeError, Unreadable."""
     mark = _BOM if data.startswith(_BOM) else b""
@@ -616,13 +613,13 @@ def _replace(real: Path, step: Step) -> None:
             if step.before is None:
                 files.create(path, step.after or b"")
                 return
-            _, stamp, sha256 = files.digest(path)
-            if sha256 != _sha256(step.before):
+            _, stamp, digest = files.digest(path)
+            if digest != sha256(step.before).hexdigest():
                 raise TargetMoved
             if step.after is None:
-                files.remove(path, stamp, sha256)
+                files.remove(path, stamp, digest)
             else:
-                files.replace(path, stamp, sha256, [step.after], before_in_place=lambda old: None)
+                files.replace(path, stamp, digest, [step.after], before_in_place=lambda old: None)
     except TargetMoved:
         raise Unreadable("it changed meanwhile") from None
 
@@ -631,7 +628,3 @@ def _remove_folders(folders: Sequence[Path]) -> None:
     for folder in folders:
         with suppress(OSError):  # something else is in it by now
             folder.rmdir()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
