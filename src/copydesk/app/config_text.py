@@ -4,9 +4,9 @@ Invariant: every edit is verified: the new text is parsed again and must differ 
 the requested change only; a text that cannot be parsed is refused.
 
 TOML is read by the standard library, statement by statement, and only whole statements and values
-are cut out or replaced. A library that writes TOML does not keep the rest. tomlkit 0.15, after its
-own calls for this: removing a table removes the comments in front of the next one; a new table is
-written with line feeds among CRLF, and joined to the header after it without an empty line.
+are cut out or replaced. tomlkit 0.15 does not keep the rest: a removed table takes the comments in
+front of the next one along, a new one has line feeds among CRLF, and the headers [[a.c]], [[a.b]]
+and [a.c.d] are given back in another order without any edit (decision 29).
 """
 
 from __future__ import annotations
