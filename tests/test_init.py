@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from copydesk.app.cli import main
 from copydesk.app.config import load
@@ -527,6 +530,138 @@ def test_what_is_removed_leaves_comments_beside_it() -> None:
 def test_wrong_json(text: str) -> None:
     with pytest.raises(Unreadable):
         read_json(text)
+
+
+Draw = Callable[[Any], Any]
+ENTRY = {"command": "/bin/copy desk", "args": ["mcp", "--root", 'a"\\é']}
+JSON_SPACE = (
+    *("", "", " ", "\t", "NL", "NL  ", "/* c */", "/***/"),
+    *('/* "{NL */', "// d, }NL", '// "eNL', "NL\t// x */NL"),
+)
+JSON_PLAIN = ("1", "null", "true", "-1.5e3", '"a"', '"\\u00e9\\"//"', '"/* é"', '"},"', "[]", "{}")
+
+
+def some_json(draw: Draw, keys: tuple[str, ...], depth: int = 0) -> str:
+    """An object with some of these keys, with comments, trailing commas and any white space."""
+
+    def space() -> str:
+        return "".join(draw(st.lists(st.sampled_from(JSON_SPACE), max_size=2)))
+
+    members = []
+    for key in draw(st.lists(st.sampled_from(keys), unique=True, max_size=3)):
+        deeper = depth < 2 and draw(st.booleans())
+        below = ("copydesk", "a", "é") if depth == 0 else ("command", "env", "args")
+        value = some_json(draw, below, depth + 1) if deeper else draw(st.sampled_from(JSON_PLAIN))
+        if key == "s" and not value.startswith("{"):
+            value = "{}"
+        if key == "copydesk" and depth == 1 and not value.startswith("{"):
+            value = '{"command": "old"}'
+        members.append(f"{json.dumps(key)}{space()}:{space()}{value}{space()}")
+    comma = "," if members and draw(st.booleans()) else ""
+    return (
+        "{" + space() + f",{space()}".join(space() + one for one in members) + comma + space() + "}"
+    )
+
+
+def plain_json(text: str) -> Any:
+    """The value by the standard parser, after comments and trailing commas are taken out."""
+    string = r'("(?:[^"\\]|\\.)*")'
+    text = re.sub(rf"{string}|//[^\n]*|/\*.*?\*/", lambda m: m[1] or " ", text, flags=re.DOTALL)
+    return json.loads(re.sub(rf"{string}|,(?=\s*[}}\]])", lambda m: m[1] or "", text))
+
+
+@given(st.data())
+def test_any_json_with_comments_keeps_the_rest(data: st.DataObject) -> None:
+    newline = data.draw(st.sampled_from(["\n", "\r\n"]))
+    text = some_json(data.draw, ("s", "b", "c d")).replace("NL", newline)
+    old = plain_json(text)
+    assert read_json(text) == old
+    made = put_json(text, ("s", "copydesk"), ENTRY)
+    there = old.get("s", {}).get("copydesk", {})
+    assert plain_json(made) == old | {"s": old.get("s", {}) | {"copydesk": there | ENTRY}}
+    assert put_json(made, ("s", "copydesk"), ENTRY) == made
+    if not there.keys() & ENTRY.keys():
+        rest = iter(made)
+        assert all(char in rest for char in text if not char.isspace()), "in its order"
+        assert made.count("\n") == made.count(newline) or "\n" not in text
+    gone = remove_json(made, ("s", "copydesk"))
+    kept = {key: value for key, value in old.get("s", {}).items() if key != "copydesk"}
+    assert plain_json(gone) == old | {"s": kept}
+
+
+TOML_KEYS = ("a", "command", '"e.f"', "'#k'", '"a=b"', "x.y", "copydesk . z")
+TOML_VALUES = (
+    *("1", "true", "1979-05-27T07:32:00Z", "'lit#'", '"b\\"#]"', "{ z = '}' }", "[ { q = 1 } ]"),
+    *('"""aNL[mcp_servers.copydesk]NL# no"""', "'''NLx = [ \" '' '''", '"""a\\"""b"""""'),
+    *("[NL 1, # c ]NL]", "[NL  [ 'x' ],NL  ['y'],NL]", '["""NL]NL"""NL]'),
+)
+TOML_HEADS = (
+    *("[mcp_servers]", "[mcp_servers.docs]", "[mcp_servers.docs.env]", "[[profiles]]", "[tui]"),
+    *("[ mcp_servers . 'copydesk' ]", "[mcp_servers.copydesk.env]", "[a]"),
+)
+TOML_ENDS = ("", "", " # c", "\t# [mcp_servers.copydesk]", "  ")
+
+
+def some_toml(draw: Draw) -> str:
+    """A TOML text, not always a valid one."""
+    lines = []
+    for _ in range(draw(st.integers(0, 7))):
+        kind = draw(st.sampled_from("hhkkk# "))
+        words = {
+            "h": lambda: draw(st.sampled_from(TOML_HEADS)),
+            "k": lambda: (
+                f"{draw(st.sampled_from(TOML_KEYS))} = {draw(st.sampled_from(TOML_VALUES))}"
+            ),
+            "#": lambda: "# [mcp_servers.copydesk]",
+            " ": lambda: "",
+        }[kind]()
+        end = draw(st.sampled_from(TOML_ENDS)) if words else ""
+        lines.append(f"{words}{end}")
+    return "NL".join(lines) + draw(st.sampled_from(["", "NL"]))
+
+
+@given(st.data())
+def test_any_toml_keeps_the_rest(data: st.DataObject) -> None:
+    newline = data.draw(st.sampled_from(["\n", "\r\n"]))
+    text = some_toml(data.draw).replace("NL", newline)
+    try:
+        old = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(Unreadable):
+            put_toml(text, ("mcp_servers", "copydesk"), ENTRY)
+        return
+    try:
+        made = put_toml(text, ("mcp_servers", "copydesk"), ENTRY)
+    except Unreadable:  # written in one line with others, or with keys that have dots
+        assert "copydesk" in text or "[mcp_servers]" not in text
+        return
+    servers = old.get("mcp_servers", {})
+    there = servers.get("copydesk", {})
+    now = tomllib.loads(made)
+    assert now == old | {"mcp_servers": servers | {"copydesk": there | ENTRY}}
+    assert put_toml(made, ("mcp_servers", "copydesk"), ENTRY) == made
+    if "command" not in there:
+        rest = iter(made)
+        assert all(char in rest for char in text), "in its order"
+    if "copydesk" in servers:
+        gone = tomllib.loads(remove_toml(made, ("mcp_servers", "copydesk")))
+        left = {key: value for key, value in servers.items() if key != "copydesk"}
+        assert gone.pop("mcp_servers", {}) == left
+        assert gone == {key: value for key, value in old.items() if key != "mcp_servers"}
+    else:
+        ends = "\r\n"  # an empty line at the end is taken for ours, unless the record knows better
+        assert remove_toml(made, ("mcp_servers", "copydesk")).rstrip(ends) == text.rstrip(ends)
+
+
+def test_a_number_too_long_for_the_reader() -> None:
+    with pytest.raises(Unreadable, match="not valid TOML"):
+        read_toml("x = " + "9" * 5000)
+
+
+def test_comments_before_the_next_table_stay() -> None:
+    """What tomlkit takes away with a table."""
+    text = "a = 1\n\n[s.c]\nx = 1 # its own\n# between\ny = 2\n\n# of z\n[z]\nx = 1\n"
+    assert remove_toml(text, ("s", "c")) == "a = 1\n\n# of z\n[z]\nx = 1\n"
 
 
 def test_toml_values_are_found_where_they_are() -> None:

@@ -4,9 +4,9 @@ Invariant: every edit is verified: the new text is parsed again and must differ 
 the requested change only; a text that cannot be parsed is refused.
 
 TOML is read by the standard library, statement by statement, and only whole statements and values
-are cut out or replaced. A library that writes TOML does not keep the rest. tomlkit 0.15, after its
-own calls for this: removing a table removes the comments in front of the next one; a new table is
-written with line feeds among CRLF, and joined to the header after it without an empty line.
+are cut out or replaced. tomlkit 0.15 does not keep the rest: a removed table takes the comments in
+front of the next one along, a new one has line feeds among CRLF, and the headers [[a.c]], [[a.b]]
+and [a.c.d] are given back in another order without any edit (decision 29).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 Value: TypeAlias = object
 """A value of JSON or TOML: texts, numbers, lists, mappings."""
+Found = TypeVar("Found")
 
 
 class Unreadable(Exception):
@@ -58,8 +59,7 @@ def tidy(value: Value, keys: Sequence[str]) -> Value:
 
 def _newline_of(text: str) -> str:
     """The line end of the text: CRLF if its first line ends with it."""
-    first = text.find("\n")
-    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+    return "\r\n" if re.match(r"[^\n]*\r\n", text) else "\n"
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -77,6 +77,7 @@ _TAIL: Final = re.compile(r"(?:[ \t]*/\*[^\n]*?\*/)*(?:[ \t]*//[^\n]*?(?=\r?\n|\
 """The comments that follow on the same line."""
 _INDENT: Final = re.compile(r"\n([ \t]+)\S")
 _NO_END: Final = "a text has no end, or a line break in it"
+_OTHERS: Final = "it could not be changed without changing something else in it"
 _NO_VALUE: Final = "a value is missing or misspelled"
 
 
@@ -190,12 +191,13 @@ def put_json(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
         path = (*keys, name)
         text = _put(text, path, value, found[1] if found else "  ")
         wanted = replaced(wanted, path, value)
-    return _checked(text, wanted)
+    return _verified(text, read_json(text), wanted, _OTHERS)
 
 
-def _checked(text: str, wanted: Value) -> str:
-    if read_json(text) != wanted:
-        raise Unreadable("it could not be changed without changing something else in it")
+def _verified(text: str, found: Value, wanted: Value, reason: str) -> str:
+    """The text, if it says what is wanted."""
+    if found != wanted:
+        raise Unreadable(reason)
     return text
 
 
@@ -269,9 +271,10 @@ def remove_json(text: str, keys: Sequence[str]) -> str:
     elif others and last is node and node.end == node.stop:
         comma = others[-1].end - 1
         before = before[:comma] + before[comma + 1 :]
-    with suppress(Unreadable):  # the line before ends with a comment, which needs its line end
-        return _checked(before.removesuffix("\n").removesuffix("\r") + after, wanted)
-    return _checked(before + after, wanted)
+    made = before.removesuffix("\n").removesuffix("\r") + after
+    if _tried(read_json, made) != wanted:  # a comment before it, which needs its line end
+        made = before + after
+    return _verified(made, read_json(made), wanted, _OTHERS)
 
 
 _INLINE: Final = "the table is written in one line with others; change it by hand"
@@ -301,25 +304,24 @@ def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
         wanted = replaced(wanted, (*keys, name), value)
     if wanted == now:
         return text
-    old, head = dig(now, keys), replaced({}, keys, {})
-    there = cast("Mapping[str, Value]", old) if isinstance(old, Mapping) else {}
-    new = [f"{_key(key)} = {_written(fields[key])}{newline}" for key in fields if key not in there]
-    made, is_there, is_own = "", False, False
-    for statement, found in _statements(text):
+    missing = [key for key in fields if dig(now, (*keys, key)) is None]
+    new = "".join(f"{_key(key)} = {_written(fields[key])}{newline}" for key in missing)
+    made, is_own = "", False
+    for statement, found, is_header in _statements(text):
         key = next(iter(found), "")
-        if _is_header(statement):
-            is_own = found == head
-            is_there = is_there or is_own
+        if is_header:
+            is_own = found == replaced({}, keys, {})
             if is_own and new:
-                statement = "".join((statement, "" if statement.endswith("\n") else newline, *new))
+                statement += ("" if statement.endswith("\n") else newline) + new
+                new = ""
         elif is_own and key in fields and found[key] != fields[key]:
             statement = _revalued(statement, fields[key])
         made += statement
-    if not is_there:
+    if new:
         made += "" if not made or made.endswith("\n") else newline
         made += newline if made.strip() and not made.endswith(newline * 2) else ""
-        made += "".join((f"[{'.'.join(map(_key, keys))}]{newline}", *new))
-    return _verified(made, wanted)
+        made += f"[{'.'.join(map(_key, keys))}]{newline}{new}"
+    return _verified(made, _tried(read_toml, made), wanted, _INLINE)
 
 
 def remove_toml(text: str, keys: Sequence[str]) -> str:
@@ -332,8 +334,8 @@ def remove_toml(text: str, keys: Sequence[str]) -> str:
         return text
     made = held = ""
     at, is_own = 0, False
-    for statement, found in _statements(text):
-        if _is_header(statement):
+    for statement, found, is_header in _statements(text):
+        if is_header:
             made, held = made + held, ""
             is_own = dig(found, keys) is not None
             if is_own and text.endswith(("\n\n", "\n\r\n"), 0, at):  # an empty line
@@ -343,50 +345,38 @@ def remove_toml(text: str, keys: Sequence[str]) -> str:
             made += statement
         else:  # comments and empty lines are held until something of the table follows
             held = "" if found else held + statement
+    made += held
     wanted = tidy(replaced(now, keys, None), above)
-    return _verified(made + held, wanted, above)
+    return _verified(made, tidy(_tried(read_toml, made), above), wanted, _INLINE)
 
 
-def _verified(made: str, wanted: Value, above: Sequence[str] = ()) -> str:
-    try:
-        found: Value = read_toml(made)
-    except Unreadable:
-        raise Unreadable(_INLINE) from None
-    if tidy(found, above) != wanted:
-        raise Unreadable(_INLINE)
-    return made
-
-
-def _statements(text: str) -> Iterator[tuple[str, Mapping[str, Value]]]:
-    """Each statement of a valid TOML text with its lines, and what it says by itself.
+def _statements(text: str) -> Iterator[tuple[str, Mapping[str, Value], bool]]:
+    """Each statement of a valid TOML text with its lines, what it says alone, if it is a header.
 
     No beginning of a statement that ends with a line is TOML, so its first lines that are make it.
     """
     statement = ""
     for line in re.findall(r".*\n|.+", text):
         statement += line
-        found = _tried(statement) if statement == line or _MAY_END.search(line) else None
+        may_end = statement == line or _MAY_END.search(line)
+        found = _tried(read_toml, statement) if may_end else None
         if found is not None:
-            yield statement, found
+            yield statement, found, statement.lstrip(" \t").startswith("[")
             statement = ""
 
 
-def _tried(text: str) -> Mapping[str, Value] | None:
+def _tried(read: Callable[[str], Found], text: str) -> Found | None:
     with suppress(Unreadable):
-        return read_toml(text)
+        return read(text)
     return None
-
-
-def _is_header(statement: str) -> bool:
-    return statement.lstrip(" \t").startswith("[")
 
 
 def _revalued(statement: str, value: Value) -> str:
     """A key's statement with another value; its comment stays."""
     stops = (found.start() for found in re.finditer(r"[ \t]*(?:#|\r?\n|\Z)", statement))
-    stop = next(at for at in stops if _tried(statement[:at]))
+    stop = next(at for at in stops if _tried(read_toml, statement[:at]))
     starts = (found.end() for found in re.finditer(r"=[ \t]*", statement))
-    start = next(at for at in starts if _tried(f"{statement[:at]}0"))
+    start = next(at for at in starts if _tried(read_toml, f"{statement[:at]}0"))
     return statement[:start] + _written(value) + statement[stop:]
 
 

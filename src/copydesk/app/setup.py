@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -13,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -183,12 +183,9 @@ def arguments_of(entry: Mapping[str, Value]) -> list[str]:
 
 def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
     """Whether the entry starts the running copydesk, directly or by its name."""
-    command = entry.get("command")
-    if not isinstance(command, str):
-        return False
-    found = shutil.which(command, path=machine.environ.get("PATH", os.defpath))
-    own = machine.command
-    return found is not None and (found == own or os.path.realpath(found) == os.path.realpath(own))
+    path = machine.environ.get("PATH", os.defpath)
+    found = shutil.which(str(entry.get("command")), path=path)
+    return found is not None and os.path.realpath(found) == os.path.realpath(machine.command)
 
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
@@ -199,6 +196,7 @@ TOOL: Final = "init"
 _BOM: Final = b"\xef\xbb\xbf"
 _LARGEST: Final = 4 << 20
 _RECORD: Final = "init.json"
+_READ_ONLY: Final = "it is read-only"
 _OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
 """Matches the last part of a word that means copydesk: its name, command, package or module."""
 
@@ -349,7 +347,8 @@ class Setup:
                 return "same", before, before
             if before is None:
                 return "add", None, after
-            _check_writable(path)
+            if not path.stat().st_mode & 0o222:  # asked, because root may write it all the same
+                raise Unreadable(_READ_ONLY)
             return "update", before, after
 
         return _step(what, title, path, plan)
@@ -361,7 +360,8 @@ class Setup:
             now = _read(path)
             if now is None:
                 return "absent", None, None
-            _check_writable(path)
+            if not path.stat().st_mode & 0o222:
+                raise Unreadable(_READ_ONLY)
             back = self._record.back(path, now)
             if client is not None and not (back is not None and self._only(client, now, back)):
                 self._check_place(path)
@@ -441,10 +441,8 @@ class Setup:
             args = arguments_of(old)
             more = args[args.index("mcp") + 1 :]
             root = _taken(more, "--root")
-            if client.shared and root in (None, client.root_text):
-                stays = True
-            else:
-                stays = root is not None and not portable
+            is_portable = client.shared and root in (None, client.root_text)
+            stays = is_portable or (root is not None and not portable)
             if stays and is_own(old, machine):
                 return {}
             if "--member" in more:  # the user's own choice
@@ -502,7 +500,7 @@ class _Record:
         steps = self.of(path).get("steps")
         for step in reversed(steps or ()):
             old, new, at = step["old"].encode(), step["new"].encode(), step["at"]
-            if _sha256(now) != step["after"]:  # the text that was written may have moved
+            if sha256(now).hexdigest() != step["after"]:  # the text that was written may have moved
                 at = now.find(new) if new and now.count(new) == 1 else -1
             if at < 0 or now[at : at + len(new)] != new:
                 return None
@@ -518,7 +516,7 @@ class _Record:
         before, after = step.before or b"", step.after or b""
         (edit,) = step.change.edits
         texts = {"old": before[edit.start : edit.stop].decode(), "new": edit.new.decode()}
-        files[key]["steps"].append({"at": edit.start, **texts, "after": _sha256(after)})
+        files[key]["steps"].append({"at": edit.start, **texts, "after": sha256(after).hexdigest()})
         self._save(files)
 
     def forget(self, path: Path) -> list[Path]:
@@ -545,8 +543,8 @@ class _Record:
         self._folder.make()
         beside = self._path.with_suffix(".new")
         beside.unlink(missing_ok=True)
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(beside, flags, 0o600), "w", encoding="utf-8") as file:
             json.dump({"files": files}, file, ensure_ascii=False, indent=1)
         os.replace(beside, self._path)
 
@@ -579,12 +577,6 @@ def _read(path: Path) -> bytes | None:
         raise Unreadable(f"it cannot be read: {error.strerror}") from None
 
 
-def _check_writable(path: Path) -> None:
-    """Raise Unreadable for a read-only file, even as root."""
-    if not path.stat().st_mode & 0o222:
-        raise Unreadable("it is read-only")
-
-
 def _edited(data: bytes, edit: Callable[[str], str]) -> bytes:
     """The bytes after an edit of their text; a byte order mark stays. UnicodeError, Unreadable."""
     mark = _BOM if data.startswith(_BOM) else b""
@@ -607,12 +599,10 @@ def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
 
 def _taken(words: list[str], option: str) -> str | None:
     """Remove an option and its value; return the value."""
-    if option not in words[:-1]:
-        return None
-    at = words.index(option)
-    _, value = words[at : at + 2]
+    at = words.index(option) if option in words[:-1] else len(words)
+    taken = words[at : at + 2]
     del words[at : at + 2]
-    return value
+    return taken[1] if taken else None
 
 
 def _replace(real: Path, step: Step) -> None:
@@ -623,13 +613,13 @@ def _replace(real: Path, step: Step) -> None:
             if step.before is None:
                 files.create(path, step.after or b"")
                 return
-            _, stamp, sha256 = files.digest(path)
-            if sha256 != _sha256(step.before):
+            _, stamp, digest = files.digest(path)
+            if digest != sha256(step.before).hexdigest():
                 raise TargetMoved
             if step.after is None:
-                files.remove(path, stamp, sha256)
+                files.remove(path, stamp, digest)
             else:
-                files.replace(path, stamp, sha256, [step.after], before_in_place=lambda old: None)
+                files.replace(path, stamp, digest, [step.after], before_in_place=lambda old: None)
     except TargetMoved:
         raise Unreadable("it changed meanwhile") from None
 
@@ -638,7 +628,3 @@ def _remove_folders(folders: Sequence[Path]) -> None:
     for folder in folders:
         with suppress(OSError):  # something else is in it by now
             folder.rmdir()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
