@@ -224,7 +224,7 @@ class _Outcome:
     @property
     def is_refused(self) -> bool:
         """Whether a plan was refused."""
-        return any(item.refusal is not None for item in self.items)
+        return bool([item for item in self.items if item.refusal is not None])
 
     @property
     def transacted(self) -> Transacted:
@@ -451,11 +451,11 @@ class Applying:
 
     def _attempt(self, items: list[_Item], base: Text | None, *, is_group: bool) -> _Outcome:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
-        first, outcome = items[0], _Outcome(items)
+        first, outcome, age = items[0], _Outcome(items), _age(items[0].plan)
         files = self._resolved(items)
-        tickets = dict.fromkeys(self._targets(files), _age(first.plan))
+        tickets = dict.fromkeys(self._targets(files), age)
         for item in items:
-            tickets |= dict.fromkeys(item.member.own_turn, _age(first.plan))
+            tickets |= dict.fromkeys(item.member.own_turn, age)
         for real, file in files.items():
             tickets[real] = _age(file.items[0].plan)
         caller = first.member.name, first.plan.tool
@@ -464,9 +464,7 @@ class Applying:
             for file in outcome.files:
                 self._draft(file, outcome, base)
             self._approve(outcome.files)
-            if not outcome.is_refused:
-                self._check(outcome.files)
-            if not outcome.is_refused:
+            if not outcome.is_refused and not self._check(outcome.files):
                 self._write(outcome, is_group=is_group)
         return outcome
 
@@ -612,10 +610,13 @@ class Applying:
                 item.refusal = refusal
             ahead = draft.change if ahead is None else ahead.then(draft.change)
 
-    def _check(self, files: Sequence[_File]) -> None:
-        """Refuse the plans for files where checks find something new in the resulting text."""
+    def _check(self, files: Sequence[_File]) -> bool:
+        """Refuse the plans where checks find something new in the resulting text; if there are."""
         concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
-        found = self._set.checks.judge(*(file.edited for file in concerned)) or ()
+        found = self._set.checks.judge(*[file.edited for file in concerned]) if concerned else None
+        if not found:
+            return False
+        refused = False
         for file in concerned:
             own = tuple(one for one in found if one.path == str(file.items[0].plan.request.path))
             for item in (item for item in file.items if item.changes_text):
@@ -623,7 +624,8 @@ class Applying:
                 try:
                     self._set.checks.gate(own, item.member.accept, item.plan.id, approved)
                 except Refusal as refusal:
-                    item.refusal = refusal
+                    item.refusal, refused = refusal, True
+        return refused
 
     def _is_approved(self, file: _File, item: _Item) -> bool:
         """Whether a person was shown the text as the plan makes it, and approved it."""
