@@ -199,7 +199,7 @@ def test_nothing_is_left_to_do() -> None:
 def test_modules_that_the_docs_name_exist() -> None:
     repository = Path(__file__).parent.parent
     named = re.compile(
-        r"`([\w./-]+/[\w-]+\.(?:py|toml|js)|(?:edit|store|desk|tools|app)(?:/\w+)*/)`"
+        r"`([\w./-]+/[\w-]+\.(?:py|toml|js)|(?:edit|store|desk|search|tools|app)(?:/\w+)*/)`"
     )
     pages = [*repository.glob("*.md"), *repository.glob("docs/*.md")]
     found = {(page.name, name) for page in pages for name in named.findall(page.read_text("utf-8"))}

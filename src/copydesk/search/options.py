@@ -150,11 +150,12 @@ def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> 
             flags.append(f"--{name}")
         elif name in _VALUES and name not in _LOOKS_VALUES:
             flags.append(f"--{name}={value}")
+    modes: list[Mode] = [_MODES[name] for name in names if name in _MODES]
     shown = [name == "hidden" for name in names if name in ("hidden", "no-hidden")]
     return RgArgs(
         flags=tuple(flags),
         globs=tuple(globs),
-        mode=next((_MODES[name] for name in reversed(names) if name in _MODES), "lines"),
+        mode=modes[-1] if modes else "lines",
         only_matching="only-matching" in names,
         multiline="multiline" in names,
         as_text="text" in names,
@@ -266,19 +267,17 @@ _VALUE_SHORT = _table(
 )
 _SHORT = {short: name for name, short in (_FLAGS | _VALUE_SHORT).items() if short}
 
-_RUNS = "runs a program"
-_READS = "reads a file of its own"
-_CHANGES = "is not supported: a search changes nothing, neither does its result"
-_LINKS = "is not an option here: following links is an argument of the other searches"
-_PATTERN = "is not an option here: the pattern is an argument of its own, join several with '|'"
-_UNSAFE = {
-    **dict.fromkeys(("--pre", "--pre-glob", "--hostname-bin", "--search-zip", "-z"), _RUNS),
-    **dict.fromkeys(("--file", "-f", "--ignore-file", "--config"), _READS),
-    **dict.fromkeys(("--follow", "-L"), _LINKS),
-    **dict.fromkeys(("--regexp", "-e"), _PATTERN),
-    **dict.fromkeys(("--replace", "-r"), _CHANGES),
-    "--json": "is not an option here: the result is structured already",
+_WHY_NOT = {
+    "runs a program": "--pre --pre-glob --hostname-bin --search-zip -z",
+    "reads a file of its own": "--file -f --ignore-file --config",
+    "is not an option here: following links is an argument of the other searches": "--follow -L",
+    "is not an option here: the pattern is an argument of its own, join several with '|'": (
+        "--regexp -e"
+    ),
+    "is not supported: a search changes nothing, neither does its result": "--replace -r",
+    "is not an option here: the result is structured already": "--json",
 }
+_UNSAFE = {option: why for why, options in _WHY_NOT.items() for option in options.split()}
 _ALLOWED = " ".join(
     [f"-{short}" for short in _SHORT]
     + [f"--{name}" for name, short in _FLAGS.items() if not short and name not in _LOOKS]

@@ -25,15 +25,22 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from pathlib import Path
 from time import monotonic
 from typing import Literal, TypeVar
 
-from copydesk import errors
-from copydesk.errors import Failed, Refusal
+from copydesk.errors import (
+    AccessDenied,
+    BinaryFile,
+    Failed,
+    FileNotFound,
+    InvalidPath,
+    NotAFile,
+    Refusal,
+)
 from copydesk.search.options import (
     MAX_CONTEXT,
     Query,
@@ -210,8 +217,8 @@ class Search:
     rg: Rg | None
     files: Files
     readable: Callable[[RelPath], bool]
-    progress: Callable[[int], None] | None = None
-    cancelled: Callable[[], bool] | None = None
+    progress: Callable[[int], None] = lambda seen: None
+    cancelled: Callable[[], bool] = lambda: False
     timeout_s: float = 30.0
     named: Named = lambda path: None
 
@@ -312,9 +319,9 @@ class _Session:
         self._real = search.files.resolve(query.path)
         self._kind = search.files.kind(self._real)
         if self._kind == "symlink":
-            raise errors.InvalidPath("symlinks on the way keep changing")
+            raise InvalidPath("symlinks on the way keep changing")
         if self._kind not in ("file", "directory"):
-            raise errors.NotAFile(self._kind)
+            raise NotAFile(self._kind)
         self._top = tuple(part.encode() for part in self._real.parts)
         self._warned: list[Warned] = []
         self._complaints: list[tuple[str, str]] = []
@@ -337,8 +344,7 @@ class _Session:
                     if kind == "begin":
                         self._at = files[packet.data["path"]["text"].removeprefix("./")]
                         found += 1
-                        if self._search.progress is not None:
-                            self._search.progress(found)
+                        self._search.progress(found)
                     elif kind == "end" and b'"binary_offset":null' not in packet.head:
                         nul_at = str(packet.data["binary_offset"])
                         self._warned.append(Warned(self._at.path, "binary", nul_at))
@@ -397,7 +403,7 @@ class _Session:
 
     def _is_over(self) -> bool:
         """Whether the time is up; raises Failed if the caller has cancelled."""
-        if self._search.cancelled is not None and self._search.cancelled():
+        if self._search.cancelled():
             raise Failed(OPERATION, "cancelled")
         self._timed_out = monotonic() >= self._deadline
         return self._timed_out
@@ -412,7 +418,7 @@ class _Session:
                 return None
             self._version_bytes -= size
             return Snapshot.of(read_at(at.number, size, 0), self._search.named(at.real))
-        except (OSError, errors.BinaryFile):
+        except (OSError, BinaryFile):
             return None
 
     def _batches(self) -> Iterator[tuple[list[int], dict[str, _Opened]]]:
@@ -464,26 +470,22 @@ class _Session:
             return None  # it is gone, or a symlink got in its way
         os.dup2(fd, number, inheritable=False)
         os.close(fd)
-        try:
-            return _Opened(number, path, RelPath(tuple(name.decode() for name in real)))
-        except UnicodeDecodeError:
-            return _Opened(number, path, None)
+        return _Opened(number, path, _decoded(real))
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The names with links resolved if the query follows links; raises a refusal."""
         if not self._query.follow_symlinks:
             return names
-        try:
-            path = RelPath(tuple(name.decode() for name in names))
-        except UnicodeDecodeError:
-            raise errors.InvalidPath("a name that is not UTF-8") from None
+        path = _decoded(names)
+        if path is None:
+            raise InvalidPath("a name that is not UTF-8")
         real = self._files.resolve(path, self._check_readable)
         self._check_readable(real)
         return tuple(part.encode() for part in real.parts)
 
     def _check_readable(self, path: RelPath) -> None:
         if not self._search.readable(path):
-            raise errors.AccessDenied("read", "")
+            raise AccessDenied("read", "")
 
     def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
         """The path to show to the caller; None if a rule forbids the file."""
@@ -506,7 +508,7 @@ class _Session:
             real = self._real_names(names)
             os.close(self._files.open_names(real))
         except Refusal as refused:
-            is_dangling = isinstance(refused, errors.FileNotFound) and real != names
+            is_dangling = isinstance(refused, FileNotFound) and real != names
             return is_dangling or isinstance(refused, Failed)
         return False
 
@@ -537,6 +539,13 @@ def _reserved(size: int) -> Generator[list[int]]:
 def _names(spelled: bytes) -> tuple[bytes, ...]:
     """The names in a path as rg spells it, such as `./a/b`."""
     return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))
+
+
+def _decoded(names: tuple[bytes, ...]) -> RelPath | None:
+    """The path of these names if they are UTF-8."""
+    with suppress(UnicodeDecodeError):
+        return RelPath(tuple(name.decode() for name in names))
+    return None
 
 
 def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
