@@ -104,7 +104,7 @@ def stopped(place: Place, deed: str, act: Act, then: Act | None = None) -> Count
     alone = points(place, deed)
     outcomes = [
         attempt(place, deed, "stopped", point, last=alone.marks, act=act, then=then)[0]
-        for point in some(alone.around(8), POINTS)
+        for point in some(alone.around(0)[1:], POINTS // 2)
     ]
     assert found_wrong(outcomes) == []
     return Counter(one.verdict.became for one in outcomes)

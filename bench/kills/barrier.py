@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +77,12 @@ class Trace:
                 found[-1] = found[-1]._replace(ended="= ?" not in line)
         return found
 
-    def await_stopped(self) -> bool:
-        """Wait until the process stands still at the barrier; False where it ended before."""
+    def await_stopped(self, has_answered: Callable[[], bool]) -> bool:
+        """Wait until the process stands still at the barrier; False where it came by it."""
         until = time.monotonic() + _SECONDS
-        while time.monotonic() < until:
+        while time.monotonic() < until and not has_answered():
             if "--- stopped by SIGSTOP ---" in self.path.read_text("utf-8", "replace"):
                 return True
-            if not _status(self.pid) or _status(self.pid).startswith("Z"):
-                return False
             time.sleep(0.002)
         return False
 
