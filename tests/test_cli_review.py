@@ -25,7 +25,8 @@ import pytest
 from copydesk.app import terminal
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, now_ms, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.store.protocol import now_ms
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 TOML = """

@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.text import snapshot as line_index
-from copydesk.text.snapshot import LineIndex, lines_of
+from copydesk.text.snapshot import LineIndex, line_of, lines_of
 
 TEXTS = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"bcd", b"\n\n\n", b"x" * 9])).map(b"".join)
 
 
 def answers(index: LineIndex, size: int, asked: list[int]) -> list[int]:
     """All that an index says of each byte, and of the lines in this order and in their own."""
-    found = [index.start(min(at, index.count)) for at in asked]
-    found += [index.at(byte) for byte in range(size + 1)]
-    found += [index.start(line) for line in range(index.count + 1)]
-    return [*found, index.count]
+    found = [index[min(at, len(index) - 1)] for at in asked]
+    found += [line_of(index, byte) for byte in range(size + 1)]
+    return [*found, *(index[line] for line in range(len(index)))]
 
 
 def check(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,10 +43,9 @@ def test_starts_are_where_a_plain_loop_finds_them() -> None:
     assert len(data) > line_index.SHORT
     index = lines_of(data, 0, b"\n")
     starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
-    assert index.count == len(starts)
-    assert [index.start(line) for line in range(index.count)] == starts
-    assert [index.at(start) for start in starts] == list(range(index.count))
-    assert index.at(len(data)) == index.count
+    assert [index[line] for line in range(len(index))] == [*starts, len(data)]
+    assert [line_of(index, start) for start in starts] == list(range(len(starts)))
+    assert line_of(index, len(data)) == len(starts)
 
 
 @pytest.mark.parametrize("order", ["little", "big"])
@@ -57,6 +55,4 @@ def test_a_line_feed_is_a_whole_code_unit(unit: int, order: Literal["little", "b
     codes = [0x0A, 0x0A00, 0x0A, 0x0A, 0x0A0A, 0x0A00, 0x61, 0x0A]
     data = b"".join(code.to_bytes(unit, order) for code in codes)
     index = lines_of(data, 0, (0x0A).to_bytes(unit, order))
-    assert [index.start(line) for line in range(index.count + 1)] == [
-        unit * at for at in (0, 1, 3, 4, 8)
-    ]
+    assert list(index) == [unit * at for at in (0, 1, 3, 4, 8)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from copydesk.errors import Busy, Failed
 from copydesk.store.locks import Exclusion, FileLocks, Lanes, Ticket
-from copydesk.store.protocol import NOBODY, Caller, Deadline
+from copydesk.store.protocol import Deadline, Holder
 from support.cost import examples
 from support.locking import SOON, holder, order_of, until, waiting
 
@@ -68,7 +68,7 @@ class Blocked:
 
     @contextmanager
     def hold(
-        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+        self, key: str, until: Deadline | None = None, holder: Holder | None = None
     ) -> Iterator[None]:
         if key == self.key:
             self.asked.set()
@@ -185,7 +185,7 @@ def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
             until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
         ident = ctypes.c_ulong(threads[0].ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
-        with lanes._lock:
+        with lanes._free:
             lanes._free.notify_all()
         assert gone.wait(SOON)
     for thread in threads:

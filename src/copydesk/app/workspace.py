@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,7 +24,7 @@ from copydesk.desk.backends.api import Journal
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.desk import FileDesk
-from copydesk.desk.drafts import Setting
+from copydesk.desk.drafts import Setting, hunk_id
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes import LazyNotes
@@ -49,6 +47,7 @@ from copydesk.store.contents import Closing
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
+from copydesk.store.protocol import now_ms
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, refusals, reports
@@ -166,16 +165,6 @@ def _nothing(seen: int) -> None:
 
 def _never() -> bool:
     return False
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970, by the clock of this machine."""
-    return time.time_ns() // 1_000_000
-
-
-def hunk_id() -> str:
-    """A new id of eight hex characters; the first is a letter, so it never looks like a number."""
-    return f"{0xA0000000 + secrets.randbelow(0x60000000):08x}"
 
 
 def user_of(member: str) -> str:

@@ -41,7 +41,7 @@ from copydesk.desk.member import (
     note_of_change,
 )
 from copydesk.desk.notes import LazyNotes
-from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
+from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
 from copydesk.desk.steps import (
     Chmod,
     Create,
@@ -53,7 +53,7 @@ from copydesk.desk.steps import (
     edit,
 )
 from copydesk.desk.transaction import Stopped, Writer, attempted, directory_moves, files_move
-from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
+from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.request import (
     BlockDiff,
     ChangeMode,
@@ -70,11 +70,9 @@ from copydesk.errors import (
     HunkNotFound,
     InvalidArgs,
     Refusal,
-    WrongMode,
-    WrongOwner,
 )
 from copydesk.store.locks import Ticket
-from copydesk.store.protocol import EXECUTABLE, OpenText, Removed
+from copydesk.store.protocol import EXECUTABLE, OpenText
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -93,128 +91,153 @@ def _as_it_waits(found: Plan, plan: Plan) -> Plan:
 Owner = Callable[[Plan], Member]
 """Returns the member that made a plan, in whose name it is written."""
 
+_NOT_ASKED = Passed(None, None, 0)
 
-def _beside_bytes(plan: Plan) -> Removed | None:
-    """The unusual attributes of a file that the plan creates."""
-    is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
-    return EXECUTABLE if is_run else None
+
+@dataclass(slots=True)
+class _Item:
+    """A plan to be written as a member, and how far it is: refused, drafted, or written.
+
+    The `draft` is on the result of the plans before it; `context` is its status in the file as it
+    was read, without them. One that is not stored is not pending either, if it is refused.
+    """
+
+    plan: Plan
+    member: Member
+    is_stored: bool
+    context: ContextMatch = "rejected"
+    passed: Passed = _NOT_ASKED
+    refusal: Refusal | None = None
+    entry: Entry | None = None
+    draft: Draft = field(init=False)
+
+    @property
+    def changes_text(self) -> bool:
+        """Whether it changes the file's text."""
+        is_text = not isinstance(self.plan.request, FileOperation)
+        return is_text and not self.draft.replaces_nothing
+
+    @property
+    def part(self) -> Part:
+        """What is written of it."""
+        plan, member = self.plan, self.member.because(self.plan.why)
+        job = WriteRequest(
+            *(member, plan.tool, plan.request.path, _age(plan), plan.id),
+            edited_by=plan.edited_by,
+            is_stored=self.is_stored,
+        )
+        return Part(job, self.draft, self.passed.approval, self.passed.decided_ms)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What would have happened to it."""
+        return Verdict(self.plan, "rejected" if self.refusal else self.context, self.refusal)
+
+    @property
+    def applied(self) -> Applied:
+        """How it was written."""
+        draft, entry = self.draft, self.entry
+        if entry is not None and self.changes_text and not isinstance(draft.after, Snapshot):
+            draft = replace(draft, after_digest=entry.after)
+        return Applied(self.plan, draft, self.context, entry.edit_id if entry else 0)
 
 
 @dataclass(slots=True)
 class _File:
-    """One file of a transaction: the plans for it, oldest first, and their drafts by id.
+    """One file of a transaction and the plans for it: texts oldest first, then mode, then name.
 
-    `opened` is None if there is no file; `to` is where it is moved. A plan's context is its status
-    in the file as read, without the others.
+    `opened` is None if there is no file; `to` is where it is moved.
     """
 
     real: RelPath
-    plans: list[Plan]
+    items: list[_Item]
     opened: OpenText | None = None
     to: RelPath | None = None
-    drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
-    contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
-    passed: dict[str, Passed] = field(default_factory=dict[str, Passed])
 
     @property
-    def operation(self) -> Plan | None:
-        """The plan that removes or moves the file."""
-        own = (one for one in self.plans if isinstance(one.request, DeleteFile | MoveFile))
-        return next(own, None)
-
-    @property
-    def edits(self) -> list[Plan]:
-        """The plans that change the file's text."""
-        edits = (one for one in self.plans if not isinstance(one.request, FileOperation))
-        return [one for one in edits if not self.drafts[one.id].replaces_nothing]
+    def operation(self) -> _Item | None:
+        """The plan that removes or moves the file, which is its last."""
+        last = self.items[-1]
+        return last if isinstance(last.plan.request, DeleteFile | MoveFile) else None
 
     @property
     def edited(self) -> Edited | None:
         """The text after all plans, for checks; None if it is unchanged or not loaded whole."""
-        drafts = [self.drafts[one.id] for one in self.edits]
-        path, real = self.plans[0].request.path, self.to or self.real
+        drafts = [item.draft for item in self.items if item.changes_text]
+        path, real = self.items[0].plan.request.path, self.to or self.real
         return Edited.of(path, real, *drafts, created=self.opened is None)
 
-    def check_plans(self) -> None:
-        """Raise InvalidArgs if a plan deletes the file besides others, or two move or chmod it."""
-        for plan in self.plans:
-            others = [one for one in self.plans if one is not plan]
-            if isinstance(plan.request, DeleteFile) and others:
+    def put_in_order(self) -> None:
+        """Sort the plans; InvalidArgs if one deletes the file besides others, or two move it."""
+        for item in self.items:
+            hunk_id, request = item.plan.id, item.plan.request
+            others = [one.plan for one in self.items if one is not item]
+            if isinstance(request, DeleteFile) and others:
                 raise InvalidArgs(
-                    "hunk_ids", f"{plan.id} deletes a file that {others[0].id} is for"
+                    "hunk_ids", f"{hunk_id} deletes a file that {others[0].id} is for"
                 )
-            if isinstance(plan.request, MoveFile | ChangeMode) and any(
-                isinstance(one.request, type(plan.request)) for one in others
+            if isinstance(request, MoveFile | ChangeMode) and any(
+                isinstance(one.request, type(request)) for one in others
             ):
-                raise InvalidArgs("hunk_ids", f"{plan.id} does to a file what another one does too")
+                raise InvalidArgs("hunk_ids", f"{hunk_id} does to a file what another one does too")
+        self.items.sort(key=_rank)
 
-    def steps(self, owner: Owner, *, is_stored: bool) -> list[Step]:
+    def refuse(self, refusal: Refusal) -> None:
+        """Refuse all plans for the file."""
+        for item in self.items:
+            item.refusal = refusal
+
+    def steps(self) -> list[Step]:
         """The steps of the file; none if the drafts together change nothing."""
-        found: list[Step] = []
-        parts = {plan.id: self._part(plan, owner(plan), is_stored=is_stored) for plan in self.plans}
-        texts = [parts[plan.id] for plan in self.edits]
+        texts = [item.part for item in self.items if item.changes_text]
+        first = self.items[0].plan.request
         if self.opened is None:
-            return [Create(self.real, texts, _beside_bytes(self.plans[0]))] if texts else []
-        if texts:
-            found.append(edit(self.real, texts, self.opened))
-        for plan in self.plans:
-            part, request = parts[plan.id], plan.request
+            is_run = isinstance(first, PatchEdit) and first.executable
+            return [Create(self.real, texts, EXECUTABLE if is_run else None)] if texts else []
+        found: list[Step] = [edit(self.real, texts, self.opened)] if texts else []
+        for item in self.items:
+            request = item.plan.request
             if isinstance(request, ChangeMode):
                 mode = request.bits_after(self.opened.stamp.mode)
                 if mode is not None:
-                    found.append(Chmod(self.real, part, self.opened, mode))
+                    found.append(Chmod(self.real, item.part, self.opened, mode))
             elif isinstance(request, DeleteFile):
-                found.append(Remove(self.real, [part], self.opened))
+                found.append(Remove(self.real, [item.part], self.opened))
             elif isinstance(request, MoveFile) and self.to is not None:
-                found.append(Move(self.real, part, self.opened, self.to))
+                found.append(Move(self.real, item.part, self.opened, self.to))
         return found
-
-    def _part(self, plan: Plan, member: Member, *, is_stored: bool) -> Part:
-        job = WriteRequest(
-            *(member.because(plan.why), plan.tool, plan.request.path, _age(plan), plan.id),
-            edited_by=plan.edited_by,
-            is_stored=is_stored,
-        )
-        passed = self.passed.get(plan.id, Passed(None, None, 0))
-        return Part(job, self.drafts[plan.id], passed.approval, passed.decided_ms)
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of some plans: all `entries` were written, or some were `refused`, by plan id.
+    """What became of some plans: all were written, or some were refused.
 
     `stopped`: the system refused. `current` is the text at the place of a plan that was refused.
     """
 
-    files: list[_File]
-    refused: dict[str, Refusal]
+    items: list[_Item]
+    files: list[_File] = field(default_factory=list[_File])
     group: str = ""
-    entries: tuple[Entry, ...] = ()
     stopped: Refusal | None = None
     current: Text | None = None
 
-    def applied(self, plan: Plan) -> Applied:
-        """How the plan was written."""
-        (file,) = (one for one in self.files if plan in one.plans)
-        entry = next((one for one in reversed(self.entries) if one.hunk_id == plan.id), None)
-        draft = file.drafts[plan.id]
-        if entry is not None and not isinstance(plan.request, FileOperation):
-            draft = replace(draft, after_digest=entry.after)
-        edit_id = entry.edit_id if entry is not None else 0
-        return Applied(plan, draft, file.contexts[plan.id], edit_id)
+    @property
+    def is_refused(self) -> bool:
+        """Whether a plan was refused."""
+        return bool([item for item in self.items if item.refusal is not None])
 
-    def transacted(self, plans: Sequence[Plan]) -> Transacted:
+    @property
+    def transacted(self) -> Transacted:
         """How all plans were written."""
-        applied = {plan.id: self.applied(plan) for plan in plans}
-        written = {entry.hunk_id for entry in self.entries}
+        applied = {item.plan.id: item.applied for item in self.items}
         versions: dict[str, str] = {}
         diffs: list[tuple[bytes, Encoding]] = []
         for file in self.files:
-            last = applied[file.plans[-1].id].draft.after
+            last = applied[file.items[-1].plan.id].draft.after
             is_gone = file.operation is not None and file.to is None
             version = "" if is_gone else last.version
-            versions |= dict.fromkeys((plan.id for plan in file.plans), version)
-            steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
+            versions |= dict.fromkeys((item.plan.id for item in file.items), version)
+            steps = [applied[item.plan.id].draft for item in file.items if item.entry is not None]
             if steps:
                 diffs.append((diff_of(steps), steps[0].base.encoding))
         return Transacted(self.group, tuple(applied.values()), versions, tuple(diffs))
@@ -229,10 +252,7 @@ class Applying:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._notes = notes
         self._shown = DraftCache()
-
-    def show(self, plan: Plan, draft: Draft) -> None:
-        """Record the draft that was shown, to reuse it if the file is unchanged."""
-        self._shown.keep(plan, draft)
+        self.show = self._shown.keep
 
     def write(
         self, member: Member, plan: Plan, base: Text | None = None, *, is_stored: bool = True
@@ -246,13 +266,12 @@ class Applying:
             if isinstance(plan.request, BlockDiff):
                 return self._write_blocks(member, plan, is_stored=is_stored)
             outcome = self._run((plan,), lambda _: member, base, is_stored=is_stored)
-            current = outcome.current
-            refusal = outcome.refused.get(plan.id) or outcome.stopped
+            (item,), current = outcome.items, outcome.current
+            refusal = item.refusal or outcome.stopped
+            if refusal is None:
+                return item.applied
         except Refusal as refused:
             refusal = refused
-        else:
-            if refusal is None:
-                return outcome.applied(plan)
         if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
             raise refusal
         self.refused(plan, refusal)
@@ -268,7 +287,13 @@ class Applying:
         HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
         Withheld.
         """
-        return self.write_all(self._plans(member, tool, hunk_ids), lambda _: member)
+        if not hunk_ids:
+            raise InvalidArgs("hunk_ids", "must not be empty")
+        for index, hunk_id in enumerate(hunk_ids):
+            if hunk_id in hunk_ids[:index]:
+                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
+        plans = tuple(self._drafting.own_plan(member, hunk_id, tool) for hunk_id in hunk_ids)
+        return self.write_all(plans, lambda _: member)
 
     def write_all(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
         """Write plans, each as its owner, all or none."""
@@ -276,27 +301,17 @@ class Applying:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         outcome = self._run(plans, owner, is_group=True)
-        if not outcome.refused and outcome.stopped is None:
-            return outcome.transacted(plans)
-        contexts: dict[str, ContextMatch] = {}
-        for one in outcome.files:
-            contexts |= one.contexts
-        withheld = Withheld.of(plans, contexts, outcome.refused, outcome.stopped)
+        if not outcome.is_refused and outcome.stopped is None:
+            return outcome.transacted
+        verdicts = tuple(one.verdict for one in outcome.items)
+        withheld = Withheld.of(verdicts, outcome.stopped)
         ids = "".join(sorted(plan.id for plan in plans))
         transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
-        for plan in plans:
-            if plan.id in outcome.refused:
-                self.refused(plan, outcome.refused[plan.id])
-            self.await_person(plan, withheld.refusal, transaction)
+        for verdict in verdicts:
+            if verdict.refusal is not None:
+                self.refused(verdict.plan, verdict.refusal)
+            self.await_person(verdict.plan, withheld.refusal, transaction)
         return withheld
-
-    def shown(self, plan: Plan, now: Source) -> Draft | None:
-        """The draft that was shown of the plan, if the file is still the one it was shown on."""
-        return self._shown.of(plan, now)
-
-    def new(self, plan: Plan) -> Draft:
-        """The plan's edit on a missing file."""
-        return self._drafting.of_new(plan.request)
 
     def end(self, plan: Plan) -> None:
         """Mark a plan as applied that had nothing to write."""
@@ -387,11 +402,11 @@ class Applying:
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )
 
-    def _ended(self, plan: Plan, *, is_stored: bool) -> Refusal | None:
+    def _ended(self, item: _Item) -> Refusal | None:
         """Why the plan is not pending any more, which explains why it does not fit."""
         try:
-            if is_stored:
-                self.check_waits(plan)
+            if item.is_stored:
+                self.check_waits(item.plan)
         except Refusal as ended:
             return ended
         return None
@@ -406,25 +421,9 @@ class Applying:
             self.real(plan), (plan.created_ms, plan.id), (plan.owner, plan.tool)
         )
 
-    def _plans(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> tuple[Plan, ...]:
-        if not hunk_ids:
-            raise InvalidArgs("hunk_ids", "must not be empty")
-        for index, hunk_id in enumerate(hunk_ids):
-            if hunk_id in hunk_ids[:index]:
-                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
-        plans: list[Plan] = []
-        for hunk_id in hunk_ids:
-            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-            if plan.owner != member.name:
-                raise WrongOwner(hunk_id)
-            if plan.toolset != member.toolset:
-                raise WrongMode(hunk_id, plan.tool, tool)
-            plans.append(plan)
-        return tuple(plans)
-
     def _run(
         self,
-        plans: tuple[Plan, ...],
+        plans: Sequence[Plan],
         owner: Owner,
         base: Text | None = None,
         *,
@@ -435,225 +434,231 @@ class Applying:
 
         `is_group`: they get the id of a transaction even if there is only one.
         """
+
+        def attempt() -> _Outcome:
+            items = [_Item(plan, owner(plan), is_stored) for plan in plans]
+            return self._attempt(items, base, is_group=is_group)
+
         over = None if len(plans) == 1 else files_move
         if isinstance(plans[0].request, MoveFile) and len(plans) == 1:
             over = partial(directory_moves, "write")
-        work = partial(self._attempt, plans, owner, base, is_stored=is_stored, is_group=is_group)
-        outcome = attempted(work, over)
-        for one in outcome.files:
-            for plan in one.plans:
-                is_written = not outcome.refused and outcome.stopped is None
-                if is_written and one.contexts[plan.id] == "fuzz":
-                    self.note(plan, "fuzz")
+        outcome = attempted(attempt, over)
+        if not outcome.is_refused and outcome.stopped is None:
+            for item in outcome.items:
+                if item.context == "fuzz":
+                    self.note(item.plan, "fuzz")
         return outcome
 
-    def _attempt(
-        self,
-        plans: tuple[Plan, ...],
-        owner: Owner,
-        base: Text | None,
-        *,
-        is_stored: bool,
-        is_group: bool,
-    ) -> _Outcome:
+    def _attempt(self, items: list[_Item], base: Text | None, *, is_group: bool) -> _Outcome:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
-        refused: dict[str, Refusal] = {}
+        first, outcome, age = items[0], _Outcome(items), _age(items[0].plan)
+        files = self._resolved(items)
+        tickets = dict.fromkeys(self._targets(files), age)
+        for item in items:
+            tickets |= dict.fromkeys(item.member.own_turn, age)
+        for real, file in files.items():
+            tickets[real] = _age(file.items[0].plan)
+        caller = first.member.name, first.plan.tool
+        with self._set.turns.of_all(tickets, caller), ExitStack() as held:
+            outcome.files = self._opened(files, first.plan, held)
+            for file in outcome.files:
+                self._draft(file, outcome, base)
+            self._approve(outcome.files)
+            if not outcome.is_refused and not self._check(outcome.files):
+                self._write(outcome, is_group=is_group)
+        return outcome
+
+    def _resolved(self, items: Sequence[_Item]) -> dict[RelPath, _File]:
+        """The files that the members may write, by their real paths."""
         files: dict[RelPath, _File] = {}
-        for plan in sorted(plans, key=_created):
-            path = plan.request.path
+        for item in sorted(items, key=_created):
+            path = item.plan.request.path
             try:
-                real = authorized(self._set.files, owner(plan), path, "write", "read")
-                if isinstance(plan.request, FileOperation):
+                real = authorized(self._set.files, item.member, path, "write", "read")
+                if isinstance(item.plan.request, FileOperation):
                     check_no_link(self._set.files, path, real)
             except Refusal as refusal:
-                refused[plan.id] = refusal
+                item.refusal = refusal
             else:
-                files.setdefault(real, _File(real, [])).plans.append(plan)
+                files.setdefault(real, _File(real, [])).items.append(item)
         for file in files.values():
-            file.check_plans()
-            file.plans.sort(key=_rank)
-        tickets = {real: _age(file.plans[0]) for real, file in files.items()}
-        targets = self._targets(owner, files, refused)
-        targets += (turn for plan in plans for turn in owner(plan).own_turn)
-        tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
-        caller = owner(plans[0]).name, plans[0].tool
-        with self._set.turns.of_all(tickets, caller), ExitStack() as held:
-            opened = self._opened(files, plans[0], held, refused)
-            outcome = _Outcome(opened, refused)
-            for file in opened:
-                self._draft(file, outcome, base, is_stored=is_stored)
-            for file in opened:
-                self._approve(file, owner, opened, refused)
-            if not refused:
-                self._check(opened, owner, refused)
-            if refused:
-                return outcome
-            steps = [step for file in opened for step in file.steps(owner, is_stored=is_stored)]
-            is_group = is_group or any(isinstance(step, Move) for step in steps)
-            try:
-                if steps:
-                    outcome.group = self._set.ids() + self._set.ids() if is_group else ""
-                    outcome.entries = self._writer.write(steps, outcome.group)
-            except Stopped as stopped:
-                ended = {one.id: self._ended(one, is_stored=is_stored) for one in plans}
-                if isinstance(stopped.refusal, HunkNotFound) and any(ended.values()):
-                    refused |= {hunk_id: why for hunk_id, why in ended.items() if why is not None}
-                    return outcome
-                outcome.stopped = stopped.refusal
-                at = [file for file in opened if file.real == stopped.real]
-                refused |= {one.id: stopped.refusal for file in at for one in file.plans}
-                return outcome
-            for plan in plans:
-                if is_stored and plan.id not in {entry.hunk_id for entry in outcome.entries}:
-                    self.end(plan)
-            for file in opened:
-                self._note_changes(file, {one.hunk_id: one.after for one in outcome.entries})
-        return outcome
+            if len(file.items) > 1:
+                file.put_in_order()
+        return files
 
-    def _targets(
-        self, owner: Owner, files: Mapping[RelPath, _File], refused: dict[str, Refusal]
-    ) -> list[RelPath]:
+    def _targets(self, files: Mapping[RelPath, _File]) -> list[RelPath]:
         """The real paths that files are moved to, each free of other writes and moves."""
         found: list[RelPath] = []
         for file in files.values():
-            plan = file.operation
-            if plan is None or not isinstance(plan.request, MoveFile):
+            item = file.items[-1]
+            if not isinstance(item.plan.request, MoveFile):
                 continue
             try:
-                to = authorized(self._set.files, owner(plan), plan.request.to, "write", "read")
+                to = item.plan.request.to
+                to = authorized(self._set.files, item.member, to, "write", "read")
                 if to in found or to in files:
                     raise FileExists(to=str(to))
             except Refusal as refusal:
-                refused[plan.id] = refusal
+                item.refusal = refusal
             else:
                 file.to = to
                 found.append(to)
         return found
 
-    def _opened(
-        self,
-        files: Mapping[RelPath, _File],
-        first: Plan,
-        held: ExitStack,
-        refused: dict[str, Refusal],
-    ) -> list[_File]:
+    def _opened(self, files: Mapping[RelPath, _File], first: Plan, held: ExitStack) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
+        order = sorted(files, key=str) if len(files) > 1 else files
         wanted = {
-            real: partial(self._drafting.opened, real, file.plans[0].request, ())
-            for real, file in sorted(files.items(), key=lambda pair: str(pair[0]))
+            real: partial(self._drafting.opened, real, files[real].items[0].plan.request, ())
+            for real in order
         }  # not a move or change of mode, if there is another plan
         caller = first.owner, first.tool
         found: dict[object, _File] = {}
         for real, one in self._writer.opened(wanted, _age(first), caller, held).items():
             file = files[real]
-            if isinstance(one, Refusal) and not isinstance(one, FileNotFound):
-                refused |= dict.fromkeys((plan.id for plan in file.plans), one)
-                continue
-            if isinstance(one, Refusal):
+            if isinstance(one, FileNotFound):
                 found[real] = file
                 continue
+            if isinstance(one, Refusal):
+                file.refuse(one)
+                continue
             file.opened, stamp = one, one.stamp
-            for plan in file.plans:
-                if file.to is not None and isinstance(plan.request, MoveFile):
-                    check_free(self._set.files, plan.request.to, file.to, real, stamp)
+            if file.to is not None and isinstance(move := file.items[-1].plan.request, MoveFile):
+                check_free(self._set.files, move.to, file.to, real, stamp)
             same = found.setdefault((stamp.dev, stamp.ino), file)
-            if same is not file and (same.operation or file.operation):
+            if same is file:
+                continue
+            if same.operation or file.operation:
                 names = f"{same.real} and {real}"
                 raise InvalidArgs(
                     "hunk_ids", f"{names} are names of one file, which is to be deleted or moved"
                 )
-            if same is not file:
-                same.plans = sorted([*same.plans, *file.plans], key=_created)
+            same.items = sorted([*same.items, *file.items], key=_created)
         return [*found.values()]
 
-    def _draft(
-        self, file: _File, outcome: _Outcome, planned_on: Text | None, *, is_stored: bool
-    ) -> None:
+    def _draft(self, file: _File, outcome: _Outcome, planned_on: Text | None) -> None:
         """Draft all plans for the file, each on the previous result."""
-        now, refused = file.opened.source if file.opened else None, outcome.refused
-        if now is not None and len(file.plans) > 1 + (file.to is not None):
+        now = file.opened.source if file.opened else None
+        is_one = len(file.items) == 1
+        if now is not None and len(file.items) > 1 + (file.to is not None):
             try:
                 now = Whole(now.whole())
             except Refusal as refusal:
-                refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
+                file.refuse(refusal)
                 return
-        read = now.digest if now is not None and len(file.plans) > 1 else ""
+        read = "" if now is None or is_one else now.digest
         base = now.whole() if isinstance(now, Whole) else None
         inverses: list[ChangeSet] = []
-        for plan in file.plans:
+        for item in (item for item in file.items if item.refusal is None):
+            plan = item.plan
             try:
-                if now is None and plan.base_digest is not None:
-                    raise FileNotFound()
-                if now is None:
-                    draft = self._drafting.of_new(plan.request)
-                else:
+                if now is not None:
                     shown = None if inverses else self._shown.of(plan, now)
                     known = base if read and plan.base_digest == read else planned_on
                     ahead = Ahead(read, tuple(inverses)) if inverses else NOTHING_AHEAD
                     draft = shown or self.draft(plan, file.real, now, known, ahead)
+                elif plan.base_digest is not None:
+                    raise FileNotFound()
+                else:
+                    draft = self._drafting.of_new(plan.request)
             except Refusal as refusal:
-                refused[plan.id] = self._ended(plan, is_stored=is_stored) or refusal
-                if now is not None and len(outcome.files) == len(file.plans) == 1:
+                item.refusal = self._ended(item) or refusal
+                if now is not None and is_one and len(outcome.files) == 1:
                     last = now.line_count
                     start, stop = min(plan.place.start, last), min(plan.place.stop, last)
                     outcome.current = now.around(start, stop)
                 continue
-            file.drafts[plan.id] = draft
-            file.contexts[plan.id] = self._context(plan, file, draft, base)
-            if len(file.plans) > 1:
+            item.draft = draft
+            item.context = self._context(item, file, base)
+            if not is_one:
                 inverses.append(draft.change.inverse(draft.base.slice))
                 if isinstance(draft.after, Snapshot):
                     now = Whole(draft.after)
 
-    def _approve(
-        self, file: _File, owner: Owner, files: Sequence[_File], refused: dict[str, Refusal]
-    ) -> None:
-        """Refuse those plans for the file that need a person's approval and have none.
+    def _approve(self, files: Sequence[_File]) -> None:
+        """Refuse those plans that need a person's approval and have none.
 
         A person is shown each plan alone, on the current file; so a plan that is made on the result
         of others passes if it is the same change, moved.
         """
+        drafted = [(file, one) for file in files for one in file.items if one.refusal is None]
+        together = [(file.real, item.draft) for file, item in drafted]
         ahead: ChangeSet | None = None
-        together = [(one.real, draft) for one in files for draft in one.drafts.values()]
-        for plan in (plan for plan in file.plans if plan.id in file.drafts):
-            draft, member = file.drafts[plan.id], owner(plan)
+        last: _File | None = None
+        for file, item in drafted:
+            draft, plan = item.draft, item.plan
+            if file is not last:
+                last, ahead = file, None
             if draft.replaces_nothing:
                 continue
             try:
-                is_alone = ahead is None or member.policy.asks_nobody
+                is_alone = ahead is None or item.member.policy.asks_nobody
                 shown = draft if is_alone else self._alone(file, plan)
-                passed = self._set.approving.check(
-                    *(member, version_of(plan), file.real, shown),
+                item.passed = self._set.approving.check(
+                    *(item.member, version_of(plan), file.real, shown),
                     created=file.opened is None,
                     together=together,
                     to=file.to if isinstance(plan.request, MoveFile) else None,
                     edited_by=plan.edited_by,
                 )
-                file.passed[plan.id] = passed
                 if isinstance(plan.request, FileOperation):
                     continue
-                if passed.why and ahead is not None and shown.change.rebase(ahead) != draft.change:
+                why = item.passed.why
+                if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
                     raise ApprovalRequired("drifted", plan.id)
             except Refusal as refusal:
-                refused[plan.id] = refusal
+                item.refusal = refusal
             ahead = draft.change if ahead is None else ahead.then(draft.change)
 
-    def _check(self, files: Sequence[_File], owner: Owner, refused: dict[str, Refusal]) -> None:
-        """Refuse the plans for files where checks find something new in the resulting text."""
-        found = self._set.checks.judge(*(file.edited for file in files)) or ()
-        for file in files:
-            own = tuple(one for one in found if one.path == str(file.plans[0].request.path))
-            for plan in file.edits:
-                approved = partial(self._is_approved, file, plan)
+    def _check(self, files: Sequence[_File]) -> bool:
+        """Refuse the plans where checks find something new in the resulting text; if there are."""
+        concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
+        found = self._set.checks.judge(*[file.edited for file in concerned]) if concerned else None
+        if not found:
+            return False
+        refused = False
+        for file in concerned:
+            own = tuple(one for one in found if one.path == str(file.items[0].plan.request.path))
+            for item in (item for item in file.items if item.changes_text):
+                approved = partial(self._is_approved, file, item)
                 try:
-                    self._set.checks.gate(own, owner(plan).accept, plan.id, approved)
+                    self._set.checks.gate(own, item.member.accept, item.plan.id, approved)
                 except Refusal as refusal:
-                    refused[plan.id] = refusal
+                    item.refusal, refused = refusal, True
+        return refused
 
-    def _is_approved(self, file: _File, plan: Plan) -> bool:
+    def _is_approved(self, file: _File, item: _Item) -> bool:
         """Whether a person was shown the text as the plan makes it, and approved it."""
-        bound, created = (version_of(plan), file.real, file.drafts[plan.id]), file.opened is None
-        return self._set.approving.is_approved(*bound, created=created)
+        bound = version_of(item.plan), file.real, item.draft
+        return self._set.approving.is_approved(*bound, created=file.opened is None)
+
+    def _write(self, outcome: _Outcome, *, is_group: bool) -> None:
+        """Do the steps of all files, all or none, and record what their members know by it."""
+        steps = [step for file in outcome.files for step in file.steps()]
+        is_group = is_group or any(isinstance(step, Move) for step in steps)
+        written: dict[str, Entry] = {}
+        try:
+            if steps:
+                outcome.group = self._set.ids() + self._set.ids() if is_group else ""
+                entries = self._writer.write(steps, outcome.group)
+                written = {entry.hunk_id: entry for entry in entries}  # of a move, at its new path
+        except Stopped as stopped:
+            ended = [(item, self._ended(item)) for item in outcome.items]
+            if isinstance(stopped.refusal, HunkNotFound) and any(why for _, why in ended):
+                for item, why in ended:
+                    item.refusal = why
+                return
+            outcome.stopped = stopped.refusal
+            for file in outcome.files:
+                if file.real == stopped.real:
+                    file.refuse(stopped.refusal)
+            return
+        for item in outcome.items:
+            item.entry = written.get(item.plan.id)
+            if item.entry is None and item.is_stored:
+                self.end(item.plan)
+        for file in outcome.files:
+            self._note_changes(file)
 
     def _alone(self, file: _File, plan: Plan) -> Draft:
         """The plan on the file as it was read, without the others."""
@@ -661,14 +666,13 @@ class Applying:
             return self._drafting.of_new(plan.request)
         return self.draft(plan, file.real, Whole(file.opened.source.whole()))
 
-    def _context(
-        self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
-    ) -> ContextMatch:
+    def _context(self, item: _Item, file: _File, base: Snapshot | None) -> ContextMatch:
         """The plan's status in the file as read, which is `base` if loaded."""
+        plan, draft = item.plan, item.draft
         is_new = file.opened is None and plan.base_digest is None
-        if isinstance(plan.request, FileOperation):
+        if is_new or isinstance(plan.request, FileOperation):
             return "exact"
-        if is_new or digest_of(draft.diff) == plan.diff_digest:
+        if digest_of(draft.diff) == plan.diff_digest:
             return "exact"
         if base is None or draft.base is base:
             return "fuzz"
@@ -680,35 +684,34 @@ class Applying:
             return "fuzz"
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
 
-    def _note_changes(self, file: _File, digests: Mapping[str, str]) -> None:
-        """Record the lines known to the plans' owners; `digests` are those written."""
+    def _note_changes(self, file: _File) -> None:
+        """Record the lines known to the plans' owners."""
         moved = file.operation
-        plans = [plan for plan in file.plans if plan.id in digests and plan is not moved]
-        if plans:
-            self._note_edits(file, plans, digests[plans[-1].id])
-        if moved is not None and moved.id in digests:
-            base = file.drafts[moved.id].base
-            self._drafting.note_moved(moved.owner, file.real, moved.request, base)
-
-    def _note_edits(self, file: _File, plans: Sequence[Plan], digest: str) -> None:
-        drafts = [file.drafts[plan.id] for plan in plans]
-        base, after = drafts[0].base, drafts[-1].after
-        for name in {plan.owner for plan in plans}:
-            changes = [
-                change_of(draft, own=plan.owner == name and not plan.edited_by)
-                for plan, draft in zip(plans, drafts, strict=True)
-            ]
-            note = note_of_change(name, file.real, base, after, digest, *changes)
-            self._drafting.remember(after, file.real, [note])
+        edits = [item for item in file.items if item.entry is not None and item is not moved]
+        if edits:
+            base, after = edits[0].draft.base, edits[-1].draft.after
+            entry = edits[-1].entry
+            for name in {item.plan.owner for item in edits}:
+                changes = [
+                    change_of(item.draft, own=item.plan.owner == name and not item.plan.edited_by)
+                    for item in edits
+                ]
+                digest = entry.after if entry else ""
+                note = note_of_change(name, file.real, base, after, digest, *changes)
+                self._drafting.remember(after, file.real, [note])
+        if moved is not None and moved.entry is not None:
+            plan = moved.plan
+            self._drafting.note_moved(plan.owner, file.real, plan.request, moved.draft.base)
 
 
 def _nothing() -> None:
     """Do nothing: the plan is not stored."""
 
 
-def _rank(plan: Plan) -> int:
+def _rank(item: _Item) -> int:
     """The order of writes to a file: text, mode, name."""
-    return isinstance(plan.request, FileOperation) + isinstance(plan.request, MoveFile)
+    request = item.plan.request
+    return isinstance(request, FileOperation) + isinstance(request, MoveFile)
 
 
 def _age(plan: Plan) -> Ticket:
@@ -716,5 +719,5 @@ def _age(plan: Plan) -> Ticket:
     return plan.created_ms, plan.id
 
 
-def _created(plan: Plan) -> int:
-    return plan.created_ms
+def _created(item: _Item) -> int:
+    return item.plan.created_ms

@@ -23,7 +23,7 @@ from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, computed_once
 from copydesk.text.source import Source
-from copydesk.text.unified import counts, line_counts, unified, unified_start
+from copydesk.text.unified import FileEdit, counts, line_counts, unified, unified_start
 
 SHOWN_DIFF = 16 << 10
 """Bytes; of a larger diff only the start is made before the answer; the journal gets all."""
@@ -35,20 +35,16 @@ _MARKUP = frozenset([".htm", ".html", ".markdown", ".md", ".svg", ".tex", ".txt"
 """Suffixes of texts where a line that is indented less still means the same."""
 
 
-@dataclass(frozen=True)
-class Rewrite:
+@dataclass(frozen=True, kw_only=True)
+class Rewrite(FileEdit):
     """A whole file as it was and as it is, or would be (`edit_id` 0: nothing was written).
 
     `diff` is the unified diff of all edits, or the start of a long one. `digest` is the SHA-256 of
     the text after, if writing computed it. Make one with `of`.
     """
 
-    path: RelPath
-    base: Snapshot
-    change: ChangeSet
     replacements: int
     no_ops: int
-    created: bool
     edit_id: int = 0
     digest: str = ""
     escapes: Escapes = NO_ESCAPES
@@ -57,16 +53,17 @@ class Rewrite:
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
         """Return the result of the batch on `base`."""
-        made = len(batch.spans) - batch.no_op_count
         no_ops, escapes = batch.no_op_count, batch.escapes
-        return Rewrite(path, base, batch.change, made, no_ops, created, escapes=escapes)
+        made = len(batch.spans) - no_ops
+        edit = path, base, batch.change, created
+        return Rewrite(*edit, replacements=made, no_ops=no_ops, escapes=escapes)
 
     def written(self, edit_id: int, digest: str) -> Rewrite:
         """The same, now written."""
         made = replace(self, edit_id=edit_id, digest=digest)
         made.__dict__["_shown"] = self._shown
-        if "_after" in self.__dict__:
-            made.__dict__["_after"] = replace(self._after, told=lambda: digest)
+        if "after" in self.__dict__:
+            made.__dict__["after"] = replace(self.after, told=lambda: digest)
         return made
 
     @property
@@ -77,12 +74,13 @@ class Rewrite:
     def size(self) -> int:
         return self.change.new_length
 
-    @property
+    @computed_once
     def after(self) -> Snapshot:
         """The text after; a large one takes a while to make."""
-        return self._after
+        after, known = self.base.edited(self.change), self.digest
+        return replace(after, told=lambda: known) if known else after
 
-    @property
+    @computed_once
     def diff(self) -> bytes:
         """The part of the unified diff that is shown."""
         return self._shown[0]
@@ -99,11 +97,6 @@ class Rewrite:
     @property
     def line_counts(self) -> tuple[int, int]:
         return self._shown[2]
-
-    @computed_once
-    def _after(self) -> Snapshot:
-        after, known = self.base.edited(self.change), self.digest
-        return replace(after, told=lambda: known) if known else after
 
     @computed_once
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:

@@ -79,6 +79,8 @@ def after_of(made: Revision, to: RelPath | None) -> str:
 def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
     """Whether a person has to approve the change of the file, if it is written alone."""
     policy = member.policy
+    if policy.asks_nobody:
+        return False
     lines = max(line_counts(made.base, made.change)) if policy.has_limits else 0
     request = made.request if isinstance(made, Draft) else None
     paths = (path, request.to) if isinstance(request, MoveFile) else (path,)
@@ -182,15 +184,13 @@ class Approving:
         undoes: Iterable[int],
     ) -> tuple[Why | None, Decision | None]:
         now = member.now()  # rights and policy may have changed meanwhile
-        now.permission.check("write", real, *others)
-        if not created:
-            now.permission.check("read", real, *others)  # every answer shows content
-        paths = real, *others
-        if to is not None:
-            now.permission.check("write", to)
-            now.permission.check("read", to)  # a refusal reveals what is there
-            paths = *paths, to
-        policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
+        paths = (real, *others) if to is None else (real, *others, to)
+        if len(paths) > 1 or now.permission is not member.permission:  # else it was asked before
+            now.permission.check("write", *paths)
+            # Every answer shows content, and a refusal of the target reveals what is there.
+            now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
+        both = dict.fromkeys((member.policy, now.policy))
+        policies = [policy for policy in both if not policy.asks_nobody]
         try:
             decision = None if plan is None else self._decisions.of(plan)
         except StateFailed:

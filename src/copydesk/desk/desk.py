@@ -34,7 +34,6 @@ from copydesk.desk.outcome import (
     Rejected,
     Transacted,
     Undone,
-    WholeRevision,
     Withheld,
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
@@ -73,7 +72,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Source
-from copydesk.text.unified import unified
+from copydesk.text.unified import FileEdit
 
 if TYPE_CHECKING:
     from copydesk.desk.notes.desk import NotesDesk
@@ -249,14 +248,10 @@ class FileDesk:
         refuses is returned as Rejected.
         """
         try:
-            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+            plan = self._drafting.own_plan(member, hunk_id, tool)
         except HunkNotFound as gone:  # what was written at once was no plan, but has an id
             is_written = gone.reason == "unknown" and self._set.journal.of_hunk(hunk_id)
             raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
-        if plan.owner != member.name:
-            raise WrongOwner(hunk_id)
-        if plan.toolset != member.toolset:
-            raise WrongMode(hunk_id, plan.tool, tool)
         return self._applying.write(member, plan)
 
     def apply_all(
@@ -284,11 +279,7 @@ class FileDesk:
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
-        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        if plan.owner != member.name:
-            raise WrongOwner(hunk_id)
-        if tool is not None and plan.toolset != member.toolset:
-            raise WrongMode(hunk_id, plan.tool, tool)
+        plan = self._drafting.own_plan(member, hunk_id, tool)
         with self._applying.turn(plan):
             plan = self._set.registry.get(plan.id, self._set.clock())
             self._set.registry.end(plan.id, "discarded", self._set.clock())
@@ -347,12 +338,10 @@ class FileDesk:
         crlf = content[: content.rfind("\n") + 1].endswith("\r\n")
         new = nothing.encoding.encode(content + ("\r\n" if crlf else "\n") * added)
         change = ChangeSet.of(0, [Edit(0, 0, new)])
-        after = Snapshot(new, nothing.encoding)
-        diff = unified(nothing, change, str(path), created=True)
-        made = WholeRevision(nothing, change, after, diff)
+        made = FileEdit(path, nothing, change, created=True)
         written = self._writer.create(self._job(member, tool, path), made)
-        note_whole(self._set.bases, member, self._drafting.real(path), after)
-        return Created(path, after, added, written.edit_id, diff)
+        note_whole(self._set.bases, member, self._drafting.real(path), made.after)
+        return Created(path, made.after, added, written.edit_id, made.diff)
 
     def overwrite(
         self,
@@ -374,7 +363,7 @@ class FileDesk:
         added = bool(content) and not content.endswith("\n")
         real = self._drafting.real(path)
 
-        def revise(now: Source) -> WholeRevision:
+        def revise(now: Source) -> FileEdit:
             if (now.line_count, now.size) != known:
                 raise StatsMismatch(*known, now.line_count, now.size, now.version)
             check_shown(self._set.bases, member, real)
@@ -383,8 +372,7 @@ class FileDesk:
             newline = base.dominant_newline
             new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
             change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
-            diff = unified(base, change, str(path))
-            return WholeRevision(base, change, base.edited(change), diff)
+            return FileEdit(path, base, change)
 
         try:
             written = self._writer.edit(self._job(member, tool, path), revise)
@@ -399,13 +387,12 @@ class FileDesk:
     ) -> int:
         """Make this change in the unchanged file; the edit id. ContentChanged, FileExists."""
         old = base if base is not None else Snapshot.of(b"")
-        diff = unified(old, change, str(path), created=base is None)
-        made = WholeRevision(old, change, old.edited(change), diff)
+        made = FileEdit(path, old, change, created=base is None)
         job = self._job(member, tool, path)
         if base is None:
             return self._writer.create(job, made).edit_id
 
-        def same(now: Source) -> WholeRevision:
+        def same(now: Source) -> FileEdit:
             if now.digest != old.digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
             return made

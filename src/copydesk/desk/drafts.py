@@ -7,6 +7,7 @@ nor by what that pointed to when it was opened.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -27,6 +28,7 @@ from copydesk.edit.draft import (
     Place,
     Plan,
     check_expected,
+    checked_id,
     compose,
     end_of,
     locate,
@@ -59,6 +61,8 @@ from copydesk.errors import (
     LineShown,
     Refusal,
     StaleRead,
+    WrongMode,
+    WrongOwner,
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
@@ -74,6 +78,11 @@ from copydesk.text.unified import renamed, unified
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+
+
+def hunk_id() -> str:
+    """A new id of eight hex characters; the first is a letter, so it never looks like a number."""
+    return f"{0xA0000000 + secrets.randbelow(0x60000000):08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +321,15 @@ class Drafting:
         if size <= sizes.COMPARED and line_count <= sizes.LINES:
             with suppress(Refusal):  # it was removed meanwhile
                 self._set.bases.keep_content(digest, self._set.files.content(real), real)
+
+    def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
+        """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""
+        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        if plan.owner != member.name:
+            raise WrongOwner(hunk_id)
+        if tool is not None and plan.toolset != member.toolset:
+            raise WrongMode(hunk_id, plan.tool, tool)
+        return plan
 
     def waiting(self) -> tuple[Plan, ...]:
         """All pending plans, oldest first; those of a dead process are settled before."""

@@ -267,20 +267,8 @@ _SHOWN = 8
 """The most lines read to show the current text at the place of an edit."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TakenBack:
-    """An edit and its inverse in the current file; `step` writes it, None if nothing is left."""
-
-    entry: Entry
-    back: _Back
-    at: RelPath
-    step: Step | None
-
-    @property
-    def created(self) -> bool:
-        """Whether there is no file, as after a deletion."""
-        return self.entry.kind == "remove"
-
+_Back = tuple[Undone, Step | None]
+"""The inverse of an edit in the current file, and what writes it; None if nothing is left."""
 
 _Place = tuple[Text, tuple[int, int]]
 """The current text at the place of an edit, and its lines."""
@@ -362,7 +350,7 @@ class Undoing:
             undo = by.get(entry.edit_id) or max(by.values())
             return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
         paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_turn]
-        made: list[_TakenBack] = []
+        made: list[_Back] = []
         seen: list[_Place] = []
         with (
             self._set.turns.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
@@ -388,81 +376,80 @@ class Undoing:
                     return NotUndone(at_work, refusal)
                 return NotUndone(at_work, refusal, *seen[0])
         written = {one.undoes: one for one in entries if not (one.moved and one.moved.is_source)}
-        for each in made:
-            if isinstance(each.step, Move):
-                source = each.step.parts[0].job.undoes_source
-                written[each.entry.edit_id] = written[source]
-        told = [each for each in made if each.step is not None or len(edits) == 1]
+        for each, step in made:
+            if isinstance(step, Move):
+                written[each.entry.edit_id] = written[step.parts[0].job.undoes_source]
+        told = [each for each, step in made if step is not None or len(edits) == 1]
         return tuple(self._noted(member, each, written.get(each.entry.edit_id)) for each in told)
 
     def _written(
-        self, member: Member, made: Sequence[_TakenBack], by: Mapping[int, int]
+        self, member: Member, made: Sequence[_Back], by: Mapping[int, int]
     ) -> tuple[Entry, ...]:
         """Pass the gate and write; nothing is checked but who may do it: the text was there."""
-        there = [each for each in made if each.step is not None]
-        together = [(each.at, each.back) for each in there]
-        for each in there:
-            self._set.approving.check(
-                *(member, None, each.at, each.back),
-                created=each.created,
-                together=together,
-                to=each.step.to if each.step else None,
-                undoes=by,
-            )
-        steps = tuple(dict.fromkeys(each.step for each in there if each.step is not None))
+        together = [(back.path, back) for back, step in made if step is not None]
+        for back, step in made:
+            if step is not None:
+                self._set.approving.check(
+                    *(member, None, back.path, back),
+                    created=back.entry.kind == "remove",
+                    together=together,
+                    to=step.to,
+                    undoes=by,
+                )
+        steps = tuple(dict.fromkeys(step for _, step in made if step is not None))
         if not steps:
             return ()
-        is_one = len(there) == 1 and not isinstance(steps[0], Move)
+        is_one = len(together) == 1 and not isinstance(steps[0], Move)
         return self._writer.write(steps, "" if is_one else self._set.ids() + self._set.ids())
 
     def _file_back(
         self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack, seen: list[_Place]
-    ) -> list[_TakenBack]:
+    ) -> list[_Back]:
         """The inverses of the edits of one file, newest first, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
         first = texts[-1] if texts else None
 
-        def part(entry: Entry, back: _Back, source: int = 0) -> Part:
-            return Part(replace(job, undoes=entry.edit_id, undoes_source=source), back)
+        def part(back: Undone, source: int = 0) -> Part:
+            return Part(replace(job, undoes=back.entry.edit_id, undoes_source=source), back)
 
         if first is not None and first.kind == "remove":
             self._set.files.check_new(at)
-            back = self.created_again(first)
-            return [_TakenBack(first, back, at, Create(at, [part(first, back)], first.removed))]
+            back = self._created_again(first, at)
+            return [(back, Create(at, [part(back)], first.removed))]
         opened = self._writer.opened_one(at, lambda: self._opening(at, texts), job, held)
         now = opened.source
         if first is not None and first.kind == "create":
-            back = self.removed(replace(first, after=texts[0].after), at, now)
-            return [_TakenBack(first, back, at, Remove(at, [part(first, back)], opened))]
-        backs: list[tuple[Entry, _Back]] = []
+            back = self._removed(first, texts[0].after, at, now)
+            return [(back, Remove(at, [part(back)], opened))]
+        backs: list[Undone] = []
         text = now if len(texts) < 2 else Whole(now.whole())
         for one in texts:
-            back = self._seen_back(one, at, text, seen)
-            backs.append((one, back))
+            backs.append(back := self._seen_back(one, at, text, seen))
             if isinstance(back.after, Snapshot):
                 text = Whole(back.after)
-        left = {one.edit_id for one, back in backs if not back.base.unchanged_by(back.change)}
-        parts = [part(one, back) for one, back in backs if one.edit_id in left]
-        whole = edit(at, parts, opened) if parts else None
-        found = [
-            _TakenBack(one, back, at, whole if one.edit_id in left else None) for one, back in backs
+        left = {
+            back.entry.edit_id: part(back)
+            for back in backs
+            if not back.base.unchanged_by(back.change)
+        }
+        whole = edit(at, [*left.values()], opened) if left else None
+        found: list[_Back] = [
+            (back, whole if back.entry.edit_id in left else None) for back in backs
         ]
         for one in edits:
-            if one.mode_changed is not None:
-                back = self.mode_back(one.mode_changed, at, now)
-                chmod = Chmod(at, part(one, back), opened, one.mode_changed.before)
-                found.append(_TakenBack(one, back, at, chmod))
+            if (change := one.mode_changed) is not None:
+                back = self._mode_back(one, change, at, now)
+                found.append((back, Chmod(at, part(back), opened, change.before)))
         for one in edits:
             if one.moved is not None:
-                back, to = self.moved_back(one, now), one.moved.other
+                back, to = self._moved_back(one, at, now), one.moved.other
                 check_free(self._set.files, to, to, at, opened.stamp)
                 source = next(
                     each.edit_id
                     for each in self._set.journal.of_group(one.group)
                     if each.path == to and each.moved and each.moved.is_source
                 )
-                move = Move(at, part(one, back, source), opened, to)
-                found.append(_TakenBack(one, back, at, move))
+                found.append((back, Move(at, part(back, source), opened, to)))
         return found
 
     def _opening(self, at: RelPath, texts: Sequence[Entry]) -> AbstractContextManager[OpenText]:
@@ -474,11 +461,11 @@ class Undoing:
             return files.any_content(at, named)
         return files.text(at, named)
 
-    def _seen_back(self, entry: Entry, at: RelPath, now: Source, seen: list[_Place]) -> _Back:
-        """Like `back`; if that is refused, `seen` gets the current text at the place."""
+    def _seen_back(self, entry: Entry, at: RelPath, now: Source, seen: list[_Place]) -> Undone:
+        """Like `_back`; if that is refused, `seen` gets the current text at the place."""
         lines: list[tuple[int, int]] = []
         try:
-            return self.back(entry, at, now, lines)
+            return self._back(entry, at, now, lines)
         except (ContentChanged, AmbiguousMatch):
             start, stop = lines[0] if lines else (0, 0)
             first = min(start, now.line_count)
@@ -486,13 +473,15 @@ class Undoing:
             seen[:] = [(now.around(first, last), (first, last))]
             raise
 
-    def _noted(self, member: Member, each: _TakenBack, written: Entry | None) -> Undone:
+    def _noted(self, member: Member, back: Undone, written: Entry | None) -> Undone:
         """Return the undone edit, and record its lines as shown to the member."""
-        entry, back, at, after = each.entry, each.back, each.at, each.back.after
+        entry, at, after = back.entry, back.path, back.after
         digest = written.after if written is not None else ""
         if isinstance(after, Excerpt) and digest:
             after = after.known_as(digest)
-        self._remove_directories(entry, at)
+        if at == entry.path and entry.made_directories:  # empty ones, of a file that is gone again
+            with suppress(Refusal):
+                self._set.files.remove_parents(at, entry.made_directories)
         if entry.moved is not None:
             self._drafting.note_moved(member.name, at, MoveFile(at, entry.moved.other), back.base)
         elif entry.kind == "edit" and not entry.mode_changed:
@@ -500,14 +489,7 @@ class Undoing:
             digest = digest or after.digest
             note = note_of_change(member.name, at, back.base, after, digest, change)
             self._drafting.remember(after, at, [note])
-        told = entry, back.base, back.change, after, back.diff, back.context
-        return Undone(*told, written.edit_id if written is not None else 0, at=at)
-
-    def _remove_directories(self, entry: Entry, at: RelPath) -> None:
-        """Remove empty directories that were made for a file that is gone again."""
-        if at == entry.path and entry.made_directories:
-            with suppress(Refusal):
-                self._set.files.remove_parents(at, entry.made_directories)
+        return replace(back, after=after, edit_id=written.edit_id if written is not None else 0)
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
         """Raise unless the edit is in effect; `at` is its file, whose lock is held."""
@@ -529,12 +511,13 @@ class Undoing:
         if gone and entry.after:
             raise ContentChanged("the file was deleted since", later_edit_ids=(gone,))
 
-    def back(self, entry: Entry, at: RelPath, now: Source, lines: list[tuple[int, int]]) -> _Back:
+    def _back(self, entry: Entry, at: RelPath, now: Source, lines: list[tuple[int, int]]) -> Undone:
         """The inverse on the current text; `lines` gets the place that was searched."""
-        inverse, path = entry.inverse, at
+        inverse = entry.inverse
         if now.digest == entry.after:
             text = now.holding([(e.start, e.stop) for e in inverse.edits])
-            return _Back.of(at, text, inverse, "exact")
+            diff = unified(text, inverse, str(at))
+            return Undone(entry, text, inverse, text.edited(inverse), diff, "exact", 0, at=at)
         writes = between(self._set.journal, entry, now.digest)
         known = None if writes is None else tuple(write.inverse for write in writes)
         text, after = self._texts(entry, now, known)
@@ -547,10 +530,9 @@ class Undoing:
             if writes is not None and drift.met is not None:
                 refusal.later_edit_ids = (writes[drift.met].edit_id,)
             raise
-        context: ContextMatch = "fuzz"
-        if unified(text, change, str(path)) == unified(after, inverse, str(path)):
-            context = "exact"
-        return _Back.of(at, text, change, context)
+        diff = unified(text, change, str(at))
+        context: ContextMatch = "exact" if diff == unified(after, inverse, str(at)) else "fuzz"
+        return Undone(entry, text, change, text.edited(change), diff, context, 0, at=at)
 
     def _texts(
         self, entry: Entry, now: Source, known: Sequence[ChangeSet] | None
@@ -599,25 +581,27 @@ class Undoing:
             last = later
         return None
 
-    def created_again(self, entry: Entry) -> _Back:
+    def _created_again(self, entry: Entry, at: RelPath) -> Undone:
         content = entry.inverse.apply(b"")
         after = _as_text(content, self._set.named(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
-        return _Back(nothing, entry.inverse, after, diff, "exact")
+        return Undone(entry, nothing, entry.inverse, after, diff, "exact", 0, at=at)
 
-    def removed(self, entry: Entry, at: RelPath, now: Source) -> _Back:
-        if now.digest != entry.after or self._set.files.resolve(at) != at:
-            writes = between(self._set.journal, entry, now.digest)
+    def _removed(self, entry: Entry, last: str, at: RelPath, now: Source) -> Undone:
+        """Remove a file that was created, and then edited to the digest `last` at once."""
+        if now.digest != last or self._set.files.resolve(at) != at:
+            writes = between(self._set.journal, replace(entry, after=last), now.digest)
             later = None if writes is None else tuple(write.edit_id for write in writes)
             raise ContentChanged("the file was changed since it was created", later_edit_ids=later)
         base = now.whole()
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         _, stamp = self._set.files.stat(at)
         diff = deleted(base, change, str(at), stamp.mode)
-        return _Back(base, change, Snapshot(b"", base.encoding), diff, "exact")
+        after = Snapshot(b"", base.encoding)
+        return Undone(entry, base, change, after, diff, "exact", 0, at=at)
 
-    def moved_back(self, entry: Entry, now: Source) -> _Back:
+    def _moved_back(self, entry: Entry, at: RelPath, now: Source) -> Undone:
         """Move the file back to its old path, with whatever copydesk wrote to it since."""
         assert entry.moved is not None, "only a move is taken back so"
         since = located(self._set.journal, entry)
@@ -627,19 +611,20 @@ class Undoing:
         is_known = now.digest == entry.after or between(self._set.journal, entry, now.digest, since)
         if not is_known or self._set.files.resolve(entry.path) != entry.path:
             raise ContentChanged("another program changed the file since it was moved")
-        base = now.around(0, 0)
-        change = ChangeSet.of(base.size, [])
-        diff = renamed(str(entry.path), str(entry.moved.other))
-        return _Back(base, change, base, diff, "exact")
+        return _unchanged(entry, at, now, renamed(str(entry.path), str(entry.moved.other)))
 
-    def mode_back(self, change: ModeChanged, at: RelPath, now: Source) -> _Back:
+    def _mode_back(self, entry: Entry, change: ModeChanged, at: RelPath, now: Source) -> Undone:
         """Restore the mode that the file had, if it still has the one that it got."""
         _, stamp = self._set.files.stat(at)
         if stamp.mode & 0o7777 != change.after:
             raise ContentChanged("the mode of the file was changed since")
-        base = now.around(0, 0)
-        diff = mode_changed(str(at), change.after, change.before)
-        return _Back(base, ChangeSet.of(base.size, []), base, diff, "exact")
+        return _unchanged(entry, at, now, mode_changed(str(at), change.after, change.before))
+
+
+def _unchanged(entry: Entry, at: RelPath, now: Source, diff: bytes) -> Undone:
+    """The undo of an edit that did not change the text."""
+    base = now.around(0, 0)
+    return Undone(entry, base, ChangeSet.of(base.size, []), base, diff, "exact", 0, at=at)
 
 
 def _as_text(data: bytes, named: str | None) -> Snapshot:
@@ -647,18 +632,3 @@ def _as_text(data: bytes, named: str | None) -> Snapshot:
         return Snapshot.of(data, named)
     except BinaryFile:
         return Snapshot(data, BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class _Back:
-    base: Text
-    change: ChangeSet
-    after: Text
-    diff: bytes
-    context: ContextMatch
-
-    @staticmethod
-    def of(at: RelPath, base: Text, change: ChangeSet, context: ContextMatch) -> _Back:
-        """Make it from a change of the text at a path."""
-        diff = unified(base, change, str(at))
-        return _Back(base, change, base.edited(change), diff, context)

@@ -57,8 +57,9 @@ class Policy:
     @property
     def asks_nobody(self) -> bool:
         """Whether no edit at all needs a person."""
-        never = self.approval == "self" and all(who == "self" for _, who in self.paths)
-        return never and not self.has_limits
+        if self.approval == "human" or self.has_limits:
+            return False
+        return not self.paths or all(who == "self" for _, who in self.paths)
 
     @property
     def has_limits(self) -> bool:

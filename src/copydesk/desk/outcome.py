@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
@@ -218,24 +218,12 @@ class Withheld:
     verdicts: tuple[Verdict, ...]
 
     @staticmethod
-    def of(
-        plans: Sequence[Plan],
-        contexts: Mapping[str, ContextMatch],
-        refused: Mapping[str, Refusal],
-        why: Refusal | None = None,
-    ) -> Withheld:
-        """What would have happened to each plan; `why` replaces the reason of the first refused."""
-
-        def judged(plan: Plan) -> Verdict:
-            refusal = refused.get(plan.id)
-            context = "rejected" if refusal else contexts.get(plan.id, "rejected")
-            return Verdict(plan, context, refusal)
-
-        verdicts = tuple(map(judged, plans))
-        first = next((each.plan for each in verdicts if each.refusal is not None), None)
-        return Withheld(
-            why or (refused[first.id] if first else Failed("write", "")), first, verdicts
-        )
+    def of(verdicts: tuple[Verdict, ...], why: Refusal | None = None) -> Withheld:
+        """Of what would have happened; `why` replaces the reason of the first that was refused."""
+        first = next((one for one in verdicts if one.refusal is not None), None)
+        reason = first.refusal if first is not None else None
+        refusal = why or reason or Failed("write", "")
+        return Withheld(refusal, first.plan if first is not None else None, verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,16 +310,6 @@ class Revision(Protocol):
     def diff(self) -> bytes:
         """The unified diff."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class WholeRevision:
-    """A revision of a whole file without a request (an overwrite)."""
-
-    base: Snapshot
-    change: ChangeSet
-    after: Snapshot
-    diff: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from threading import local
-from types import TracebackType
 
 from copydesk.desk.backends.api import Entry, Journal, State
 from copydesk.desk.steps import Found, step_of
@@ -190,14 +189,15 @@ class Recovery:
         with suppress(Refusal):
             self._files.sweep_for(entries[0].path, known)
 
-    def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> ExitStack:
+    @contextmanager
+    def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> Generator[None]:
         """Hold the locks of the entries' files, taken in the order of their keys."""
         tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
         with ExitStack() as held:
             for key in sorted(tickets):
                 caller = ("copydesk", "recover")
                 held.enter_context(self._lanes.turn(key, tickets[key], caller, until))
-            return held.pop_all()
+            yield
 
 
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
@@ -245,43 +245,27 @@ class Turns:
         """The lock of one file, by its real path; raises Failed, Busy."""
         return self.of_all({real: ticket}, caller)
 
-    def of_all(
-        self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY
-    ) -> AbstractContextManager[None]:
-        """The locks of several files at once; first recovers transactions that are open there.
+    @contextmanager
+    def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
+        """Hold the locks of several files; first recovers transactions that are open there.
 
         The writer of such a one held all its locks, so it is gone. Raises Failed if it cannot be
         recovered, or Busy.
         """
-        return _Turn(self, {str(real): (real, tickets[real]) for real in tickets}, caller)
-
-    def take(
-        self, tickets: Mapping[str, tuple[RelPath, Ticket]], caller: Caller
-    ) -> list[AbstractContextManager[None]]:
-        """Take the locks of the files; see `of_all`."""
+        keys = sorted((str(real), real) for real in tickets)
         until = self._lanes.deadline()
+        due, self._found.due = self._found.due, ()
         while True:
-            if self._found.due:
-                due, self._found.due = self._found.due, ()
-                for entry in due:
-                    self._settle(entry)
-            held: list[AbstractContextManager[None]] = []
-            left: tuple[int, ...] = ()
-            try:
-                for key in sorted(tickets):
-                    turn = self._lanes.turn(key, tickets[key][1], caller, until)
-                    turn.__enter__()
-                    held.append(turn)
-                left = self._journal.open_at(real for real, _ in tickets.values())
-            except BaseException as error:
-                _end(held, type(error), error, error.__traceback__)
-                raise
-            if not left:
-                return held
-            _end(held)
-            for edit_id in left:
-                if (one := self._journal.get(edit_id)) is not None:
-                    self._settle(one)
+            for entry in due:
+                self._settle(entry)
+            with ExitStack() as held:
+                for key, real in keys:
+                    held.enter_context(self._lanes.turn(key, tickets[real], caller, until))
+                left = self._journal.open_at(tickets)
+                if not left:
+                    yield
+                    return
+            due = tuple(filter(None, map(self._journal.get, left)))
 
     @contextmanager
     def of_inode(
@@ -315,40 +299,3 @@ class Turns:
             if settled.state == "open":
                 where = f"{settled.entry.path}: {settled.reason}"
                 raise Failed("recover an unfinished write", where)
-
-
-class _Turn:
-    """The locks of some files, held in a `with` block."""
-
-    __slots__ = ("_caller", "_held", "_tickets", "_turns")
-
-    def __init__(
-        self, turns: Turns, tickets: Mapping[str, tuple[RelPath, Ticket]], caller: Caller
-    ) -> None:
-        self._turns, self._tickets, self._caller = turns, tickets, caller
-
-    def __enter__(self) -> None:
-        self._held = self._turns.take(self._tickets, self._caller)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _end(self._held, kind, error, trace)
-
-
-def _end(
-    held: list[AbstractContextManager[None]],
-    kind: type[BaseException] | None = None,
-    error: BaseException | None = None,
-    trace: TracebackType | None = None,
-) -> None:
-    """Exit all contexts, last first, whatever is raised."""
-    if held:
-        try:
-            held[-1].__exit__(kind, error, trace)
-        finally:
-            held.pop()
-            _end(held, kind, error, trace)

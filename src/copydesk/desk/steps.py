@@ -7,6 +7,7 @@ taken back. Recovery has only the entries: it asks what became of the file (`loo
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -124,6 +125,7 @@ class Step(ABC):
     Steps are done by their `order`: writes in place are the only ones that can still run out of
     space, so they come when nothing has to be restored yet; modes and moves follow the texts.
     `keeps_text`: only the name or the mode changes. `tells_doubt`: its own errors say so.
+    `is_digested`: the digest after is computed while staging, before there is an entry.
     """
 
     order: ClassVar[int] = 1
@@ -135,7 +137,7 @@ class Step(ABC):
         self.real, self.parts, self.opened = real, parts, opened
         self.entries: tuple[Entry, ...] = ()
         self.staged: StagedWrite | None = None
-        self.is_committed = False
+        self.is_committed = self.is_digested = False
 
     @property
     def path(self) -> RelPath:
@@ -149,11 +151,6 @@ class Step(ABC):
     def to(self) -> RelPath | None:
         """Where the file is moved."""
         return None
-
-    @property
-    def is_digested(self) -> bool:
-        """Whether the digest after is computed while staging, before there is an entry."""
-        return False
 
     @property
     def stamp(self) -> Stamp:
@@ -252,15 +249,16 @@ class Step(ABC):
 class Edit(Step):
     """A file's content is replaced by exchanging it for a new file."""
 
-    @property
-    def _in_parts(self) -> bool:
-        """Whether only some lines are loaded."""
-        return not isinstance(self.parts[0].made.base, Snapshot)
+    beside = sizes.BESIDE
+    """The least size of a text whose digest is computed while it is staged, in bytes."""
 
-    @property
-    def is_digested(self) -> bool:
-        size = self.parts[0].made.base.size
-        return self._in_parts or (size >= sizes.BESIDE and len(self.parts) == 1)
+    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText | None) -> None:
+        super().__init__(real, parts, opened)
+        base = parts[0].made.base
+        if not isinstance(base, Snapshot):  # only some lines are loaded
+            self.is_digested = True
+        elif len(parts) == 1:
+            self.is_digested = base.size >= self.beside
 
     def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
         last = self.parts[-1].made
@@ -329,11 +327,7 @@ class Edit(Step):
 class EditInPlace(Edit):
     """The content of a file with several names is written in place: each name leads to it."""
 
-    order = 0
-
-    @property
-    def is_digested(self) -> bool:
-        return self._in_parts
+    order, beside = 0, sys.maxsize
 
 
 class Create(Step):

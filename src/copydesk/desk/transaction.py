@@ -209,22 +209,23 @@ class Writer:
                 raise work.translated(error) from None
         else:
             self._close(order, "done")
-        if any(part.job.hunk_id for step in steps for part in step.parts):
+        if steps[0].parts[0].job.hunk_id:
             self._ended()
         return tuple(entry for step in steps for entry in step.entries)
 
     def _do(self, work: _Work, at: Bench) -> None:
         """Record the intents and do the steps."""
         several = len(work.steps) > 1
-        texts = [step for step in work.steps if not step.keeps_text]
-        for step in (step for step in texts if step.is_digested):
-            work.now = step
-            step.stage(at, revocable=several)
+        for step in work.steps:
+            if step.is_digested:
+                work.now = step
+                step.stage(at, revocable=several)
         work.now = None
         self._record(work.steps, at)
-        for step in (step for step in texts if not step.is_digested):
-            work.now = step
-            step.stage(at, revocable=several)
+        for step in work.steps:
+            if not step.is_digested and not step.keeps_text:
+                work.now = step
+                step.stage(at, revocable=several)
         for step in work.steps:
             work.now = step
             if step.keeps_text:  # on what the steps before have made of the file

@@ -686,7 +686,7 @@ class LargeFile:
                 self._blocks.clear()
             data = read_at(self._fd, end - begin, begin)
             self._blocks[begin] = lines_of(data, 0, survey.encoding.encode("\n"))
-        return begin + self._blocks[begin].start(nth)
+        return begin + self._blocks[begin][nth]
 
     def line_of(self, byte: int) -> int:
         """The line that contains a byte, as `Text.line_at` numbers it."""

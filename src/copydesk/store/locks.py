@@ -13,55 +13,24 @@ turns at most in 10,000 of eight processes; `flock` alone let 3,300 pass).
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
-import heapq
 import os
 import random
-import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import Condition, Lock, local
-from types import TracebackType
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
 from copydesk.store import _os
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(fd: int) -> bool:
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(fd: int) -> None:
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-else:
-    import fcntl
-
-    def _try_lock(fd: int) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_UN)
-
-
 _KEPT = 32
 """Locks whose two files stay open, for the most recently used keys."""
-
-_KNOWN = 1_024
-"""Cached paths of lock files."""
 
 _NEXT_SECONDS = 0.00005
 """How often the next one in turn tries the lock."""
@@ -87,17 +56,17 @@ DATABASE = "\0database "
 _RECORD_BYTES = 1_024
 
 
-Inode = tuple[int, int]
-"""Device and inode."""
-
-
 @dataclass(slots=True, eq=False)
 class Handle:
-    """An open lock: the descriptors of its file, at `path`, and of the one for the next in turn."""
+    """An open lock: the descriptors of its file, at `path`, and of the one for the next in turn.
+
+    `inode` are device and number of the file.
+    """
 
     lock: int
     gate: int
     path: str
+    inode: tuple[int, int]
     may_keep: bool = True
 
 
@@ -120,26 +89,36 @@ class FileLocks:
     ) -> None:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds
-        self._kept: dict[str, Handle] = {}
-        self._known: dict[str, str] = {}
-        self._open: dict[int, Inode] = {}
-        self._lock = Lock()
-        self._held = _Held()
+        self._lock, self._held = Lock(), _Held()
+        self._open, self._kept = set[Handle](), dict[str, Handle]()
         with _forking:
             _all.add(self)
 
+    @contextmanager
     def hold(
-        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
-    ) -> AbstractContextManager[None]:
-        """Wait until nobody else holds the key, then hold it; raises Busy after `seconds`."""
-        return _Hold(self, key, self._seconds if seconds is None else seconds, caller)
+        self, key: str, until: Deadline | None = None, holder: Holder | None = None
+    ) -> Generator[None]:
+        """Wait until nobody else holds the key, then hold it; raises Busy after `until`.
+
+        A child that is forked within it does not hold it. `holder` is told to who waits.
+        """
+        handle = self._take(key, Deadline(self._seconds) if until is None else until)
+        self._held.locks.append(handle)
+        try:
+            if not key.startswith(DATABASE):
+                record = b"%s\n" % (b"" if holder is None else holder.text.encode()[:_RECORD_BYTES])
+                with suppress(OSError):  # such as a full disk: it is only information
+                    os.pwrite(handle.lock, record, 0)  # the rest is from earlier holders
+            yield
+        finally:
+            self._let_go(key, handle)
 
     def are_held(self) -> bool:
         """Whether all lock files of this thread still have their paths, so nobody locks others.
 
         False in a child that was forked while the lock was held: the parent holds it.
         """
-        return all(self._is_at_path(handle) for handle in self._held.locks)
+        return all(map(self._is_at_path, self._held.locks))
 
     def close(self) -> None:
         """Close the handles that are not in use."""
@@ -148,19 +127,15 @@ class FileLocks:
         for handle in kept.values():
             self._close(handle)
 
-    def take(self, key: str, seconds: float, caller: Caller) -> Handle:
+    def _take(self, key: str, deadline: Deadline) -> Handle:
         """Lock a handle of the key's file that no other thread uses, and return it."""
-        deadline = Deadline(seconds)
         while True:
             with self._lock:
                 handle = self._kept.pop(key, None)
-            handle = handle or self._opened(self._path(key))
+            handle = handle or self._opened(key)
             try:
                 self._wait(key, handle, deadline)
                 if self._is_at_path(handle):
-                    if not key.startswith(DATABASE):
-                        _record(handle.lock, caller)
-                    self._held.locks.append(handle)
                     return handle
             except OSError as error:  # the system refused to lock the file, or to look at it
                 self._close(handle)
@@ -170,33 +145,26 @@ class FileLocks:
                 raise
             self._close(handle)  # somebody removed or replaced the file: others lock a new one
 
-    def release(self, key: str, handle: Handle, *, keep: bool, forked: bool) -> None:
-        """Unlock a handle and keep it open for reuse.
-
-        `forked`: this is a child of the process that took the lock, and the handle is closed here.
-        """
-        try:
-            self._held.locks.remove(handle)
-        finally:
-            if not forked:
-                _unlock(handle.lock)
-        if forked:
+    def _let_go(self, key: str, handle: Handle) -> None:
+        """Unlock a handle and keep it open for reuse."""
+        self._held.locks.remove(handle)
+        if handle not in self._open:  # in a forked child: the lock is the parent's
             return
+        fcntl.flock(handle.lock, fcntl.LOCK_UN)
         gone: Handle | None = handle
-        if keep and handle.may_keep:
-            with self._lock:
-                if key not in self._kept:
-                    self._kept[key], gone = handle, None
-                    if len(self._kept) > _KEPT:
-                        gone = self._kept.pop(next(iter(self._kept)))
+        with self._lock:
+            if handle.may_keep and key not in self._kept:
+                self._kept[key], gone = handle, None
+                if len(self._kept) > _KEPT:
+                    gone = self._kept.pop(next(iter(self._kept)))
         if gone is not None:
             self._close(gone)
 
     def _wait(self, key: str, handle: Handle, deadline: Deadline) -> None:
         """Lock the handle: be the next in turn, then take the lock. Raises Busy."""
-        lock, gate = handle.lock, handle.gate
-        began = time.monotonic()
+        lock, gate, began = handle.lock, handle.gate, 0.0
         while not _try_lock(gate):
+            began = began or time.monotonic()
             waited = time.monotonic() - began
             if waited > min(_STALLED_SECONDS, deadline.seconds / 4) and _try_lock(lock):
                 handle.may_keep = False
@@ -206,13 +174,14 @@ class FileLocks:
             drawn = random.uniform(*_POLL_SECONDS) / (1 + waited / _AGEING_SECONDS)
             _pause(key, lock, deadline, max(drawn, min(_SLOWEST_SECONDS, waited / 2_000)))
         try:
-            began = time.monotonic()
+            began = 0.0
             while not _try_lock(lock):
+                began = began or time.monotonic()
                 waited = time.monotonic() - began
                 seconds = max(_NEXT_SECONDS, min(_SLOWEST_SECONDS, waited / 2_000))
                 _pause(key, lock, deadline, seconds)
         finally:
-            _unlock(gate)
+            fcntl.flock(gate, fcntl.LOCK_UN)
 
     def _is_at_path(self, handle: Handle) -> bool:
         """Whether the handle is open here, and its path still leads to it."""
@@ -220,9 +189,11 @@ class FileLocks:
             found = os.stat(handle.path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return self._open.get(handle.lock) == (found.st_dev, found.st_ino)
+        return handle in self._open and handle.inode == (found.st_dev, found.st_ino)
 
-    def _opened(self, path: str) -> Handle:
+    def _opened(self, key: str) -> Handle:
+        """Open the lock files of a key; raises StateFailed."""
+        path = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
         try:
             if self._made:
                 with suppress(FileNotFoundError, NotADirectoryError):
@@ -234,78 +205,33 @@ class FileLocks:
             raise StateFailed("lock", error.strerror or str(error), path) from None
 
     def _open_both(self, path: str) -> Handle:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        fds = list[int]()
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         with _forking:
+            lock = os.open(path, flags, 0o600)
             try:
-                for name in (path, _next(path)):
-                    fds.append(os.open(name, flags, 0o600))
-                    found = os.fstat(fds[-1])
-                    self._open[fds[-1]] = found.st_dev, found.st_ino
+                gate, found = os.open(_next(path), flags, 0o600), os.fstat(lock)
             except BaseException:
-                for fd in fds:
-                    self._open.pop(fd, None)
-                    os.close(fd)
+                os.close(lock)
                 raise
-        return Handle(fds[0], fds[1], path)
+            handle = Handle(lock, gate, path, (found.st_dev, found.st_ino))
+            self._open.add(handle)
+        return handle
 
     def _close(self, handle: Handle) -> None:
         with _forking:
-            for fd in (handle.lock, handle.gate):
-                self._open.pop(fd, None)
-                _os.close_quietly(fd)  # it is closed, and unlocked, whatever this says
-
-    def _path(self, key: str) -> str:
-        """The key's lock file."""
-        found = self._known.get(key)
-        if found is None:
-            found = f"{self._folder}{os.sep}{hashlib.sha256(key.encode()).hexdigest()[:24]}"
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            self._known[key] = found
-        return found
+            self._open.discard(handle)
+            _os.close_quietly(handle.lock)  # it is closed, and unlocked, whatever this says
+            _os.close_quietly(handle.gate)
 
     def forget(self) -> None:
         """Close all handles in a forked child: their locks are the parent's."""
-        for fd in self._open:
-            with suppress(OSError):
-                os.close(fd)
-        self._open, self._kept, self._lock = {}, {}, Lock()
-
-
-class _Hold:
-    """One key, held within a `with`; a child forked within it does not hold it."""
-
-    __slots__ = ("_caller", "_forks", "_handle", "_key", "_locks", "_seconds")
-
-    def __init__(self, locks: FileLocks, key: str, seconds: float, caller: Caller) -> None:
-        self._locks, self._key, self._seconds, self._caller = locks, key, seconds, caller
-
-    def __enter__(self) -> None:
-        self._handle = self._locks.take(self._key, self._seconds, self._caller)
-        self._forks = _forks
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        forked = self._forks != _forks
-        self._locks.release(self._key, self._handle, keep=kind is None, forked=forked)
+        for handle in self._open:
+            _os.close_quietly(handle.lock)
+            _os.close_quietly(handle.gate)
+        self._open, self._kept, self._lock = set(), {}, Lock()
 
 
 _all: WeakSet[FileLocks] = WeakSet()
-_forking = Lock()
-"""Held while a handle is opened or closed, so that a fork knows all of them."""
-
-
-_forks = 0
-"""The number of forks between the first process and this one."""
-
-
-def _after_fork() -> None:
-    global _forks
-    _forks += 1
-    for locks in list(_all):
-        locks.forget()
-    _forking.release()
-
 
 _FORK_SECONDS = 1.0
 """How long a fork waits for locks that other threads hold."""
@@ -320,45 +246,19 @@ class _Guard(Protocol):
 
 
 _G = TypeVar("_G", bound=_Guard)
+_guarded: WeakSet[_Guard] = WeakSet()
+_forking = Lock()
+"""Held while a handle is opened or closed, so that a fork knows all of them."""
 
 
-class _Guards(local):
+class _Taken(local):
     """The locks that the current thread holds while it forks."""
 
-    all: ClassVar[WeakSet[_Guard]] = WeakSet()
-    adding: ClassVar[Lock] = Lock()
-
     def __init__(self) -> None:
-        self._held: list[_Guard] = []
-
-    def hold(self) -> None:
-        with self.adding:
-            guards = list(self.all)
-        until = time.monotonic() + _FORK_SECONDS
-        while (missed := self._take(guards, until - time.monotonic())) is not None:
-            if time.monotonic() >= until:
-                rest = [guard for guard in guards if guard not in self._held]
-                self._held += [guard for guard in rest if guard.acquire(timeout=0)]
-                return
-            self.release()  # their holder may wait for one of these
-            guards.remove(missed)
-            guards.insert(0, missed)
-
-    def _take(self, guards: Sequence[_Guard], seconds: float) -> _Guard | None:
-        """Acquire all, waiting only for the first; return the first that is not available."""
-        for guard in guards:
-            if not guard.acquire(timeout=max(seconds, 0.0)):
-                return guard
-            self._held.append(guard)
-            seconds = 0.0
-        return None
-
-    def release(self) -> None:
-        while self._held:
-            self._held.pop().release()
+        self.guards: list[_Guard] = []
 
 
-_guards = _Guards()
+_taken = _Taken()
 
 
 def held_at_fork(lock: _G) -> _G:
@@ -367,18 +267,61 @@ def held_at_fork(lock: _G) -> _G:
     A lock that another thread holds at that moment stays locked in the child for ever: this lock
     and those that others take within it, such as SQLite's.
     """
-    with _guards.adding:
-        _guards.all.add(lock)
+    with _forking:
+        _guarded.add(lock)
     return lock
 
 
-if hasattr(os, "register_at_fork"):  # handlers registered last are called first before a fork
-    os.register_at_fork(
-        before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_after_fork
-    )
-    os.register_at_fork(
-        before=_guards.hold, after_in_parent=_guards.release, after_in_child=_guards.release
-    )
+def _before_fork() -> None:
+    with _forking:
+        guards = list(_guarded)
+    until = time.monotonic() + _FORK_SECONDS
+    while (missed := _missed(guards, until - time.monotonic())) is not None:
+        if time.monotonic() >= until:
+            rest = [guard for guard in guards if guard not in _taken.guards]
+            _taken.guards += [guard for guard in rest if guard.acquire(timeout=0)]
+            break
+        _release()  # their holder may wait for one of these
+        guards.remove(missed)
+        guards.insert(0, missed)
+    _forking.acquire()  # last: who holds one of the others may be about to open a handle
+
+
+def _missed(guards: list[_Guard], seconds: float) -> _Guard | None:
+    """Acquire all, waiting only for the first; return the first that is not available."""
+    for guard in guards:
+        if not guard.acquire(timeout=max(seconds, 0.0)):
+            return guard
+        _taken.guards.append(guard)
+        seconds = 0.0
+    return None
+
+
+def _release() -> None:
+    while _taken.guards:
+        _taken.guards.pop().release()
+
+
+def _in_parent() -> None:
+    _forking.release()
+    _release()
+
+
+def _in_child() -> None:
+    for locks in list(_all):
+        locks.forget()
+    _in_parent()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _next(path: str) -> str:
@@ -390,23 +333,12 @@ def _pause(key: str, lock: int, deadline: Deadline, seconds: float) -> None:
     """Wait for a moment; raises Busy after the deadline, Cancelled."""
     left = deadline.left
     if not left:
-        raise Holder.of(_recorded(lock)).busy(key, deadline.seconds)
+        record = b""
+        with suppress(OSError):
+            record = os.pread(lock, _RECORD_BYTES, 0).partition(b"\n")[0]
+        raise Holder.of(record).busy(key, deadline.seconds)
     time.sleep(min(left, seconds))
     check_cancelled()
-
-
-def _record(fd: int, caller: Caller) -> None:
-    """Write the holder to the first line of a lock file; the rest is from earlier holders."""
-    text = Holder.here(caller).text if caller != NOBODY else ""
-    with suppress(OSError):  # such as a full disk: it is only information
-        os.pwrite(fd, text.encode()[:_RECORD_BYTES] + b"\n", 0)
-
-
-def _recorded(fd: int) -> bytes:
-    try:
-        return os.pread(fd, _RECORD_BYTES, 0).partition(b"\n")[0]
-    except OSError:
-        return b""
 
 
 Ticket = tuple[int, str]
@@ -422,9 +354,9 @@ class Exclusion(Protocol):
     """Exclusion across processes, by key."""
 
     def hold(
-        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+        self, key: str, until: Deadline | None = None, holder: Holder | None = None
     ) -> AbstractContextManager[None]:
-        """Wait for the key and hold it for the caller across processes; Busy after `seconds`."""
+        """Wait for the key and hold it across processes; Busy after `until`."""
         ...
 
 
@@ -432,7 +364,7 @@ class NoExclusion:
     """Exclusion for a single process: none."""
 
     def hold(
-        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+        self, key: str, until: Deadline | None = None, holder: Holder | None = None
     ) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -441,7 +373,6 @@ class NoExclusion:
 class _Lane:
     waiting: list[tuple[Ticket, int]] = field(default_factory=list[tuple[Ticket, int]])
     holder: Holder | None = None
-    users: int = 0
 
 
 class Lanes:
@@ -449,8 +380,7 @@ class Lanes:
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
-        self._lock = Lock()
-        self._free = Condition(self._lock)
+        self._free = Condition(Lock())
         self._lanes: dict[str, _Lane] = {}
         self._count = 0
 
@@ -458,84 +388,50 @@ class Lanes:
         """The deadline of a wait that begins now, for several locks."""
         return Deadline(self._seconds)
 
+    @contextmanager
     def turn(
         self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
-    ) -> AbstractContextManager[None]:
-        """Hold the lock of `key` in the order of tickets; after `until`, Busy names its holder."""
-        return _Turn(self, key, ticket, caller, until)
+    ) -> Generator[None]:
+        """Hold the lock of `key`, first in this process in the order of tickets, then across all.
 
-    def take(
-        self, key: str, ticket: Ticket, caller: Caller, until: Deadline | None
-    ) -> AbstractContextManager[None]:
-        """Wait among the threads of this process; return the lock against other processes."""
+        After `until`, Busy names its holder.
+        """
         deadline = self.deadline() if until is None else until
-        with self._lock:
-            lane = self._lanes.get(key)
-            if lane is None:
-                lane = self._lanes[key] = _Lane()
+        lane, holder = self._queue(key, ticket, deadline, caller)
+        try:
+            with self._exclusion.hold(key, deadline, None if caller == NOBODY else holder):
+                yield
+        finally:
+            with self._free:
+                lane.holder = None
+                self._leave(key, lane)
+
+    def _queue(
+        self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller
+    ) -> tuple[_Lane, Holder]:
+        """Wait among the threads of this process, and become the lane's holder."""
+        with self._free:
+            lane = self._lanes.setdefault(key, _Lane())
             self._count += 1
             mine = (ticket, self._count)
-            lane.users += 1
+            lane.waiting.append(mine)
             try:
-                heapq.heappush(lane.waiting, mine)
-                while lane.holder or lane.waiting[0] != mine:
+                while lane.holder or min(lane.waiting) != mine:
                     if not deadline.left:
                         raise (lane.holder or Holder()).busy(key, deadline.seconds)
                     self._free.wait(min(deadline.left, poll_seconds() or deadline.left))
                     check_cancelled()
-                held = self._exclusion.hold(key, deadline.left, caller)
-                holder = Holder.here(caller)
+                lane.holder = holder = Holder.here(caller)
             except BaseException:  # cancelled, Ctrl-C: nobody must wait for one that has gone
-                if mine in lane.waiting:
-                    lane.waiting.remove(mine)
-                    heapq.heapify(lane.waiting)
+                lane.waiting.remove(mine)
                 self._leave(key, lane)
                 raise
-            heapq.heappop(lane.waiting)
-            lane.holder = holder
-        return held
-
-    def give(self, key: str) -> None:
-        """Hand the lock to the waiting thread of this process with the smallest ticket."""
-        with self._lock:
-            lane = self._lanes[key]
-            lane.holder = None
-            self._leave(key, lane)
+            lane.waiting.remove(mine)
+        return lane, holder
 
     def _leave(self, key: str, lane: _Lane) -> None:
-        lane.users -= 1
-        if lane.users:
+        """Wake those who wait; forget a lane that nobody uses."""
+        if lane.waiting:
             self._free.notify_all()
-        else:
+        elif lane.holder is None:
             del self._lanes[key]
-
-
-class _Turn:
-    """One lock, held within a `with`: first in this process, then across processes."""
-
-    __slots__ = ("_caller", "_held", "_key", "_lanes", "_ticket", "_until")
-
-    def __init__(
-        self, lanes: Lanes, key: str, ticket: Ticket, caller: Caller, until: Deadline | None
-    ) -> None:
-        self._lanes, self._key, self._ticket = lanes, key, ticket
-        self._caller, self._until = caller, until
-
-    def __enter__(self) -> None:
-        self._held = self._lanes.take(self._key, self._ticket, self._caller, self._until)
-        try:
-            self._held.__enter__()
-        except BaseException:
-            self._lanes.give(self._key)
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._held.__exit__(kind, error, trace)
-        finally:
-            self._lanes.give(self._key)

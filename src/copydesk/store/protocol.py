@@ -34,6 +34,11 @@ Caller = tuple[str, str]
 NOBODY: Caller = "", ""
 
 
+def now_ms() -> int:
+    """Milliseconds since 1970, by the clock of this machine."""
+    return time.time_ns() // 1_000_000
+
+
 class Deadline:
     """The end of a wait that begins now and takes at most this many seconds."""
 

@@ -142,6 +142,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le", 2),
     (codecs.BOM_UTF16_BE, "utf-16-be", 2),
 )
+_BOM_STARTS = frozenset(bom[:1] for bom, _, _ in _BOMS)
 _WIDE = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
 _ASCII = bytes(range(1, 128))
 _PIECE = 1 << 16
@@ -184,11 +185,11 @@ class Encoding:
     @property
     def escapes(self) -> bool:
         """Whether bytes of the file are shown as `\\xNN`."""
-        return self.damaged or not self.known
+        return self.damaged or self.name == UNKNOWN
 
     def decode(self, data: bytes) -> str:
         """Decode `data` for display: `\\xNN` for what does not decode; a byte order mark stays."""
-        if not self.escapes:
+        if not self.damaged and self.name != UNKNOWN:
             try:
                 return data.decode(self.name)
             except UnicodeDecodeError:
@@ -197,7 +198,7 @@ class Encoding:
 
     def text(self, data: bytes) -> str:
         """Decode `data`; each byte that does not decode becomes a lone surrogate."""
-        name = self.name if self.known else "ascii"
+        name = "ascii" if self.name == UNKNOWN else self.name
         for errors in ("strict", "surrogateescape"):
             try:
                 return data.decode(name, errors)
@@ -207,7 +208,7 @@ class Encoding:
 
     def bytes_of(self, text: str) -> bytes:
         """Return the bytes that decode to `text`; raises EncodingRefused as `encode` does."""
-        if not has_raw(text):
+        if text.isascii() or not has_raw(text):
             return self.encode(text)
         made = split_raw(text)
         made_of = [self.encode(part) for part in made[::2]]
@@ -233,7 +234,7 @@ class Encoding:
         It also refuses text that would decode differently: Shift JIS writes a yen sign as a
         backslash.
         """
-        name = self.name if self.known else "ascii"
+        name = "ascii" if self.name == UNKNOWN else self.name
         try:
             data = text.encode(name)
         except UnicodeEncodeError as error:
@@ -267,10 +268,8 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
     unit is one byte.
     """
     encoding = _detect(data, named)
-    if encoding.unit == 1:
-        nul = data.find(b"\0")
-        if nul >= 0:
-            raise BinaryFile(nul)
+    if encoding.unit == 1 and (nul := data.find(b"\0")) >= 0:
+        raise BinaryFile(nul)
     return encoding
 
 
@@ -364,6 +363,8 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _marked(data: bytes) -> Encoding | None:
+    if data[:1] not in _BOM_STARTS:
+        return None
     for bom, name, unit in _BOMS:
         if data.startswith(bom):
             return Encoding(name, bom, unit)

@@ -143,7 +143,8 @@ class Text(ABC):
     @property
     def ragged(self) -> bool:
         """Whether the last bytes are no whole code unit (a broken UTF-16 or UTF-32 file)."""
-        return (self.size - len(self.encoding.bom)) % self.encoding.unit != 0
+        unit = self.encoding.unit
+        return unit > 1 and (self.size - len(self.encoding.bom)) % unit != 0
 
     def raw(self, start: int, stop: int) -> bytes:
         """The bytes of lines [start, stop), terminators included."""
@@ -154,7 +155,7 @@ class Text(ABC):
         start, stop = self.start(line), self.start(line + 1)
         if stop % self.encoding.unit:
             return b""  # an incomplete last unit ends no line
-        lf, crlf = self._lf, self._crlf
+        lf, crlf = self.lf, self.crlf
         end = self.slice(max(start, stop - len(crlf)), stop)
         return crlf if end == crlf else lf if end.endswith(lf) else b""
 
@@ -173,18 +174,18 @@ class Text(ABC):
     def newline_near(self, start: int, stop: int) -> bytes:
         """The terminator for new lines at [start, stop): as before, after, in most lines, or LF."""
         before = self.terminator(start - 1) if start > 0 else b""
-        after = self.terminator(stop) if stop < self.line_count else b""
+        after = self.terminator(stop) if not before and stop < self.line_count else b""
         return before or after or self.dominant_newline
 
     @property
     def dominant_newline(self) -> bytes:
         """The terminator of most lines; LF if there is none or a tie."""
         every, crlf = self.newline_counts
-        return self._crlf if 2 * crlf > every else self._lf
+        return self.crlf if 2 * crlf > every else self.lf
 
     def newline_name(self, terminator: bytes) -> str:
         """`lf` or `crlf`."""
-        return "crlf" if terminator == self._crlf else "lf"
+        return "crlf" if b"\r" in terminator else "lf"
 
     @property
     def newline_style(self) -> str:
@@ -192,12 +193,14 @@ class Text(ABC):
         return newline_style(*self.newline_counts)
 
     @computed_once
-    def _lf(self) -> bytes:
-        return self.encoding.encode("\n")
+    def lf(self) -> bytes:
+        """A line feed in the file's encoding."""
+        return b"\n" if self.encoding.unit == 1 else self.encoding.encode("\n")
 
     @computed_once
-    def _crlf(self) -> bytes:
-        return self.encoding.encode("\r\n")
+    def crlf(self) -> bytes:
+        """A carriage return and a line feed in the file's encoding."""
+        return b"\r\n" if self.encoding.unit == 1 else self.encoding.encode("\r\n")
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ class Snapshot(Text):
         """Make the snapshot of `data` in encoding `named`; BinaryFile for NUL outside UTF-16/32."""
         return Snapshot(data, detect(data, named), told)
 
-    @property
+    @computed_once
     def size(self) -> int:
         return len(self.data)
 
@@ -227,10 +230,12 @@ class Snapshot(Text):
 
     @computed_once
     def line_count(self) -> int:
-        return self._lines.count
+        return len(self._starts) - 1
 
     @computed_once
     def ends_with_newline(self) -> bool:
+        if self.encoding.unit == 1:
+            return self.data[-1:] == b"\n"
         return self.line_count > 0 and self.terminator(self.line_count - 1) != b""
 
     @computed_once
@@ -239,31 +244,31 @@ class Snapshot(Text):
             every = self.line_count - (self.line_count > 0 and not self.ends_with_newline)
             return every, self.data.count(b"\r\n") if b"\r" in self.data else 0
         found = [self.terminator(line) for line in range(self.line_count)]
-        return len(found) - found.count(b""), found.count(self._crlf)
+        return len(found) - found.count(b""), found.count(self.crlf)
 
     def raw(self, start: int, stop: int) -> bytes:
-        lines = self._lines
-        return self.data[lines.start(start) : lines.start(stop)]
+        return self.data[self._starts[start] : self._starts[stop]]
 
     def terminator(self, line: int) -> bytes:
         if self.encoding.unit > 1:
             return super().terminator(line)
-        stop = self._lines.start(line + 1)
-        end = self.data[max(self._lines.start(line), stop - 2) : stop]
-        return end if end == b"\r\n" else b"\n" if end.endswith(b"\n") else b""
+        stop = self._starts[line + 1]
+        if self.data[stop - 1 : stop] != b"\n":
+            return b""
+        return b"\r\n" if self.data[stop - 2 : stop] == b"\r\n" else b"\n"
 
     def start(self, line: int) -> int:
-        return self._lines.start(line)
+        return self._starts[line]
 
     def line_at(self, byte: int) -> int:
-        if byte < len(self.data):
-            return self._lines.at(byte)
+        if byte < self.size:
+            return line_of(self._starts, byte)
         return self.line_count - (self.line_count > 0 and not self.ends_with_newline)
 
     def key(self, line: int) -> bytes:
         if self.encoding.unit > 1:
             return super().key(line)
-        raw = self.data[self._lines.start(line) : self._lines.start(line + 1)]
+        raw = self.data[self._starts[line] : self._starts[line + 1]]
         if not raw.endswith(b"\n"):
             return raw
         return raw[: -1 - raw.endswith(b"\r\n")]
@@ -271,10 +276,11 @@ class Snapshot(Text):
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
         if self.encoding.name not in _LINE_BY_LINE or start >= stop:
             return super().texts(start, stop)
-        lines = self.encoding.decode(self.raw(start, stop)).split("\n")
-        last = lines.pop()
-        texts = [line[:-1] if line.endswith("\r") else line for line in lines]
-        return (*texts, last) if len(texts) < stop - start else tuple(texts)
+        text = self.encoding.decode(self.raw(start, stop))
+        *lines, last = text.split("\n")
+        if "\r" in text:  # the last line has no terminator
+            lines = [line.removesuffix("\r") for line in lines]
+        return tuple(lines) if text[-1:] == "\n" else (*lines, last)
 
     def line_begin(self, byte: int) -> int:
         if self.encoding.unit > 1:
@@ -310,14 +316,14 @@ class Snapshot(Text):
             return super().back(byte, lines)
         first, count = len(self.encoding.bom), 0
         while count < lines and byte > first:
-            byte = max(self.data.rfind(b"\n", first, byte - 1) + 1, first)
+            byte = self.data.rfind(b"\n", first, byte - 1) + 1 or first
             count += 1
         return byte, count
 
     def on(self, byte: int, lines: int) -> tuple[int, int]:
         if self.encoding.unit > 1:
             return super().on(byte, lines)
-        size, count = len(self.data), 0
+        size, count = self.size, 0
         while count < lines and byte < size:
             byte = self.data.find(b"\n", byte) + 1 or size
             count += 1
@@ -374,8 +380,8 @@ class Snapshot(Text):
             at = end
 
     @computed_once
-    def _lines(self) -> LineIndex:
-        return lines_of(self.data, len(self.encoding.bom), self._lf)
+    def _starts(self) -> LineIndex:
+        return lines_of(self.data, len(self.encoding.bom), self.lf)
 
 
 def newline_style(every: int, crlf: int) -> str:
@@ -406,33 +412,23 @@ _AHEAD = 16
 
 
 def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
-    """Index the lines of `data` from byte `first` on; `lf` is a line feed, one code unit."""
-    if len(lf) > 1:
-        return _Listed([first, *_wide_ends(data, first, lf)], len(data))
-    if len(data) - first > SHORT:
+    """Where the lines of `data` from byte `first` on start, and last where they end.
+
+    `lf` is a line feed, one code unit.
+    """
+    if len(lf) == 1 and len(data) - first > SHORT:
         return _Counted(data, first)
-    return _Listed(_cut(data, first, len(data)), len(data))
+    starts = _cut(data, first, len(data)) if len(lf) == 1 else [first, *_wide_ends(data, first, lf)]
+    return starts if starts[-1] == len(data) else [*starts, len(data)]
 
 
-class _Listed:
-    """All line starts in a list; there are `count` lines, each ending with its LF or the text."""
-
-    def __init__(self, starts: list[int], size: int) -> None:
-        if starts[-1] != size:
-            starts.append(size)
-        self._starts, self.count = starts, len(starts) - 1
-
-    def start(self, line: int) -> int:
-        """The byte where line `line` starts; `count` gives the end of the text."""
-        return self._starts[line]
-
-    def at(self, byte: int) -> int:
-        """The line that contains the byte, `count` for the end; -1 before the first line."""
-        return bisect_right(self._starts, byte) - 1
+def line_of(index: LineIndex, byte: int) -> int:
+    """The line that contains the byte, the number of lines for the end; -1 before the first."""
+    return index.at(byte) if isinstance(index, _Counted) else bisect_right(index, byte) - 1
 
 
 class _Counted:
-    """Like `_Listed`, but counts line feeds block by block, only as far as needed."""
+    """Like a list of starts, but counts line feeds block by block, only as far as needed."""
 
     def __init__(self, data: bytes, first: int) -> None:
         self._data, self._first = data, first
@@ -440,6 +436,9 @@ class _Counted:
         self._used = (-1, list[int]())
         self._before = [0]
         """The line feeds before each block; replaced, not changed, since threads share it."""
+
+    def __len__(self) -> int:
+        return self.count + 1
 
     @computed_once
     def count(self) -> int:
@@ -449,7 +448,7 @@ class _Counted:
             before, known = self._longer(before), len(before)
         return before[-1] + (not self._data.endswith(b"\n"))
 
-    def start(self, line: int) -> int:
+    def __getitem__(self, line: int) -> int:
         if line == 0:
             return self._first
         before = self._before
@@ -490,7 +489,7 @@ class _Counted:
         return longer
 
 
-LineIndex = _Listed | _Counted
+LineIndex = list[int] | _Counted
 
 
 def _cut(data: bytes, first: int, stop: int) -> list[int]:

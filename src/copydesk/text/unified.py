@@ -18,7 +18,7 @@ from typing import NamedTuple
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Run, align, same_after, same_before
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text, whole
+from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
 
 CONTEXT = 3
 """Lines of context around a change."""
@@ -391,7 +391,7 @@ def _marked_wide(old: Text, sign: bytes, raw: bytes) -> bytes:
     return _marked(sign, b"".join(lines))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileEdit:
     """The change of `base` in one file; `created`: the file does not exist yet, `base` is empty."""
 
@@ -400,10 +400,10 @@ class FileEdit:
     change: ChangeSet
     created: bool = False
 
-    @property
+    @computed_once
     def after(self) -> Snapshot:
         return self.base.edited(self.change)
 
-    @property
+    @computed_once
     def diff(self) -> bytes:
         return unified(self.base, self.change, str(self.path), created=self.created)

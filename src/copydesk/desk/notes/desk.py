@@ -13,7 +13,7 @@ from copydesk.desk.checks import Passed
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
-from copydesk.desk.outcome import NotUndone, Undone, WholeRevision
+from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.recovery import Settled
 from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
 from copydesk.desk.transaction import ATTEMPTS, Stopped, Writer
@@ -595,11 +595,10 @@ class NotesDesk:
         opened = self._opened(job, documents, held)
         steps: list[Step] = []
         for real, one in sorted(documents.items(), key=lambda pair: str(pair[0])):
-            revision = WholeRevision(one.base, one.change, one.after, one.diff)
             self._set.bases.keep(one.after, real)
             is_first = not steps  # one plan is tied once
             own = replace(job, path=one.path, is_stored=job.is_stored and is_first)
-            parts = (Part(own, revision, passed.approval, passed.decided_ms),)
+            parts = (Part(own, one, passed.approval, passed.decided_ms),)
             there = opened.get(real)
             steps.append(Create(real, parts) if there is None else edit(real, parts, there))
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())

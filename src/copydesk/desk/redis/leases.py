@@ -27,7 +27,7 @@ from redis.retry import Retry
 from copydesk.desk.backends.api import RecordError
 from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
 from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Holder
+from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Deadline, Holder
 
 PATIENCE_SECONDS = 4.0
 """How long to wait for a reply."""
@@ -272,15 +272,14 @@ class Leases:
 
     @contextmanager
     def hold(
-        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+        self, key: str, until: Deadline | None = None, holder: Holder | None = None
     ) -> Generator[None]:
         """Wait for the key and hold it, again if already held; raises ServerFailed, Busy."""
         name, mine = _shared(key), self._mine.leases
         lease = mine.get(name)
         if lease is None:
-            lease = mine[name] = self._taken(
-                name, self._seconds if seconds is None else seconds, Holder.here(caller)
-            )
+            seconds = self._seconds if until is None else until.left
+            lease = mine[name] = self._taken(name, seconds, holder or Holder.here(NOBODY))
         lease.depth += 1
         try:
             self._watch(lease)
