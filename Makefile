@@ -81,12 +81,13 @@ clean:
 #                   MINUTES=5 BACKEND=sqlite, redis or both; docs/soak.md
 # make sabotage     takes one check after the other out of a copy, and says who finds it: ten minutes
 # make kills        a kill at each system call of each kind of write, by strace: five minutes, printed
+# make foreign      5,000 writes of real programs beside copydesk's own: a minute and a half, printed
 # make bench        the benchmark against peers and limits, at most 25 minutes; bench/RESULTS.md
 # make bench-quick  the same with small sizes, 3 minutes; bench/trial/RESULTS.md
 # make economy      its last section alone, what an agent pays, half a minute; printed
 # make scaling      how far one workspace goes, at most 20 minutes; its section of bench/RESULTS.md
 # make scaling-quick  the same with small sizes, a minute; bench/trial/RESULTS.md
-.PHONY: soak sabotage kills bench bench-quick economy scaling scaling-quick
+.PHONY: soak sabotage kills foreign bench bench-quick economy scaling scaling-quick
 
 MINUTES ?= 1
 BACKEND ?=
@@ -99,6 +100,9 @@ sabotage: $(VENV)/.test
 
 kills: $(VENV)/.run
 	$(BIN)/python -m bench.kills
+
+foreign: $(VENV)/.run
+	$(BIN)/python -m bench.foreign
 
 bench: $(VENV)/.run
 	$(BIN)/python -m bench.run

@@ -56,11 +56,13 @@ class Race:
     overtaken: int
 
 
-def race(folder: Path, kind: Kind, processes: int, hold: float, seconds: float) -> Race:
-    """Let so many processes take turns for a while."""
+def race(
+    folder: Path, kind: Kind, processes: int, hold: float, seconds: float, *, spins: bool
+) -> Race:
+    """Let so many processes take turns for a while; `spins`: who holds the lock needs a core."""
     context = get_context("fork")
     barrier, told = context.Barrier(processes), context.Queue()
-    args = (folder, kind, hold, seconds, barrier, told)
+    args = (folder, kind, hold, seconds, spins, barrier, told)
     children = [context.Process(target=_work, args=args, daemon=True) for _ in range(processes)]
     for child in children:
         child.start()
@@ -77,7 +79,9 @@ def race(folder: Path, kind: Kind, processes: int, hold: float, seconds: float) 
     return Race(len(every), longest, max(overtaken))
 
 
-def _work(folder: Path, kind: Kind, hold: float, seconds: float, barrier: Any, told: Any) -> None:
+def _work(
+    folder: Path, kind: Kind, hold: float, seconds: float, spins: bool, barrier: Any, told: Any
+) -> None:
     """Ask again and again, and hold the lock each time."""
     turn = _turns(folder, kind)
     waits: list[Wait] = []
@@ -86,6 +90,8 @@ def _work(folder: Path, kind: Kind, hold: float, seconds: float, barrier: Any, t
     while (asked := time.monotonic()) < until:
         with turn():
             got = time.monotonic()
+            if not spins:
+                time.sleep(hold)
             while time.monotonic() - got < hold:
                 pass
         waits.append((asked, got))
@@ -98,6 +104,7 @@ def _turns(folder: Path, kind: Kind) -> Callable[[], AbstractContextManager[None
         return lambda: plain
     from copydesk.store.locks import FileLocks, Lanes
 
+    (folder / "locks").mkdir(exist_ok=True)
     lanes = Lanes(FileLocks(str(folder / "locks")))
     return lambda: lanes.turn("file", (0, ""))
 
@@ -108,6 +115,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--hold", type=float, default=0.3, help="milliseconds (0.3)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each race (5)")
     parser.add_argument("--rounds", type=int, default=3, help="of both, in turn (3)")
+    parser.add_argument("--spin", action="store_true", help="who holds it needs a core meanwhile")
     options = parser.parse_args(words)
     hold = options.hold / 1_000
     races: dict[Kind, list[Race]] = {"flock": [], "copydesk": []}
@@ -115,7 +123,8 @@ def main(words: Sequence[str] | None = None) -> int:
         for _ in range(options.rounds):
             for kind, found in races.items():
                 where = Path(name)
-                found.append(race(where, kind, options.processes, hold, options.seconds))
+                given = (options.processes, hold, options.seconds)
+                found.append(race(where, kind, *given, spins=options.spin))
     print("| lock | turns | longest wait | most turns of others within a wait |\n|---|---|---|---|")
     for kind, found in races.items():
         turns = ", ".join(str(one.turns) for one in found)

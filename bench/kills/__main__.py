@@ -34,10 +34,10 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error(reason)
     calls = _CALLS[options.calls or ("room" if options.way in ("ENOSPC", "full") else "changing")]
     backends = ("sqlite", "redis") if options.backend == "both" else (options.backend,)
-    rows: list[str] = []
     found: list[str] = []
     total: Counter[str] = Counter()
     began = time.monotonic()
+    print(_HEAD, flush=True)
     for backend in backends:
         with tempfile.TemporaryDirectory(prefix="kills-") as name, contextlib.ExitStack() as ended:
             folder = Path(name)
@@ -51,11 +51,9 @@ def main(words: Sequence[str] | None = None) -> int:
             for deed in options.deeds:
                 say(f"  {backend}: {deed}")
                 outcomes = run(place, deed, options.way, calls, options.every, whole=options.whole)
-                rows.append(_row(backend, deed, outcomes))
+                print(_row(backend, deed, outcomes), flush=True)
                 found += (_words(backend, one) for one in outcomes if one.verdict.wrong)
                 total.update(one.phase for one in outcomes)
-    print(_HEAD)
-    print("\n".join(rows))
     seconds = time.monotonic() - began
     print(f"\n{options.way}: {_counted(total)}; {len(found)} findings, {seconds:.0f} s.")
     for words_ in found:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +77,12 @@ class Trace:
                 found[-1] = found[-1]._replace(ended="= ?" not in line)
         return found
 
-    def await_stopped(self) -> bool:
-        """Wait until the process stands still at the barrier; False where it ended before."""
+    def await_stopped(self, has_answered: Callable[[], bool]) -> bool:
+        """Wait until the process stands still at the barrier; False where it came by it."""
         until = time.monotonic() + _SECONDS
-        while time.monotonic() < until:
+        while time.monotonic() < until and not has_answered():
             if "--- stopped by SIGSTOP ---" in self.path.read_text("utf-8", "replace"):
                 return True
-            if not _status(self.pid) or _status(self.pid).startswith("Z"):
-                return False
             time.sleep(0.002)
         return False
 
@@ -180,6 +178,10 @@ def _is_traced(pid: int) -> bool:
     return False
 
 
+_NAMING: Final = ("linkat", "renameat2", "renameat", "rename", "fchmod", "fchmodat")
+"""Calls by which a file gets a name or a mode; those of the state folder are made at its start."""
+
+
 class Window(NamedTuple):
     """Where the intent is recorded and where the done mark is complete; from 1, 0 for nowhere."""
 
@@ -192,16 +194,18 @@ def window(calls: Sequence[Call], *, redis: bool) -> Window:
 
     In the state folder the intent is the first flush of the log, and the mark the last write to it;
     on a Redis server the answer to the script that has the entries, and that to the last one that
-    says `done`.
+    says `done`. Should a file be changed after that, it is the end.
     """
+    named = [at for at, call in enumerate(calls, 1) if call.name in _NAMING and call.ended]
     if redis:
         sent = [at for at, call in enumerate(calls, 1) if call.name == "sendto" and call.ended]
         intents = [at for at in sent if "time_ms" in calls[at - 1].arguments]
         done = [at for at in sent if r"\r\ndone\r\n" in calls[at - 1].arguments]
-        return Window(intents[-1] if intents else 0, done[-1] if done and intents else 0)
+        end = max([done[-1], *named]) if done else 0
+        return Window(intents[-1] if intents else 0, end if intents else 0)
     log = [at for at, call in enumerate(calls, 1) if "/state.sqlite-wal>" in call.arguments]
     flushed = [at for at in log if "sync" in calls[at - 1].name and calls[at - 1].ended]
     if not flushed:
         return Window(0, 0)
     written = [at for at in log if at > flushed[0] and calls[at - 1].name.startswith("pwrite")]
-    return Window(flushed[0], written[-1] if written else 0)
+    return Window(flushed[0], max([written[-1], *named]) if written else 0)

@@ -6,10 +6,12 @@ import contextlib
 import importlib
 import json
 import os
+import select
 import shutil
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -145,6 +147,17 @@ class Writer:
                 return json.loads(line)  # type: ignore[no-any-return]
         return None
 
+    def has_told(self) -> bool:
+        """Whether there is a line to be read, or it is gone."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def proceed(self) -> None:
+        """Let it go on; a thread that came to a stop only now has to be told once more."""
+        until = time.monotonic() + _SECONDS
+        while not self.has_told() and time.monotonic() < until:
+            os.kill(self.pid, signal.SIGCONT)
+            select.select([self._socket], [], [], 0.05)
+
     def say(self, word: bytes) -> None:
         """`g`: make the call; anything else: close and end."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -202,9 +215,9 @@ def attempt(
     log.add(deed=name, way=way, at=at, asked=first["step"])
     with traced(writer.pid, place.trace, calls, way, point) as trace:
         writer.say(b"g")
-        if act is not None and trace.await_stopped():
+        if act is not None and trace.await_stopped(writer.has_told):
             act(place)
-            os.kill(writer.pid, signal.SIGCONT)
+            writer.proceed()
         told = writer.line()
     log.add(answered=told)
     if then is not None:
