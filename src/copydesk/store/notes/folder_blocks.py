@@ -176,11 +176,9 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
     """The fingerprints of a block and its descendants, parents first, without ids."""
     order = in_order(top)
     made: list[Fingerprint] = []
-    below: list[list[Fingerprint]] = []  # by depth, the children of the parent that comes next
+    below: dict[int, list[Fingerprint]] = {}  # by depth, the children of the parent that comes next
     for depth, block in reversed(order):
-        while len(below) < depth + 2:
-            below.append([])
-        children = below[depth + 1]
+        children = below.pop(depth + 1, [])
         anchor = block.anchor or ""
         if block.kind == DOCUMENT:
             made.append(Fingerprint(depth, "", block.kind, "", "", anchor))
@@ -193,8 +191,7 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
             text = raw_markdown(tree, block)
             data = text.encode("utf-8", "surrogateescape")
             made.append(Fingerprint(depth, "", block.kind, _hash(data), sketch_of(text), anchor))
-        below[depth + 1] = []
-        below[depth].append(made[-1])
+        below.setdefault(depth, []).append(made[-1])
     made.reverse()
     return made
 
