@@ -25,9 +25,9 @@ from copydesk.store.notes.protocol import (
 from copydesk.store.protocol import Stamp
 from copydesk.text.diff import align
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
-from copydesk.text.markdown.block import HOLDS, decode
+from copydesk.text.markdown.block import HOLDS, decode, encode
 from copydesk.text.markdown.parser import leading_attributes, line_attributes
-from copydesk.text.markdown.tree import line_start
+from copydesk.text.markdown.tree import line_start, parse_new
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
 
@@ -325,7 +325,7 @@ def top(block: Block) -> Block:
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for a text that must not be written."""
     check_characters(markdown, "markdown")
-    tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
+    tree = parse_new(encode(markdown.replace("\r\n", "\n").replace("\r", "\n")), profile)
     spans = (block.attributes for block in tree.root.walk() if block.attributes is not None)
     if not all(tree.data[start:stop].lstrip().startswith(b"^") for start, stop in spans):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")
