@@ -152,14 +152,6 @@ def _nothing_of(path: RelPath) -> FileEdit:
     return FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
 
 
-class _Moved(Exception):
-    """The blocks changed since the changes were prepared; nothing was written."""
-
-    def __init__(self, refusal: ContentChanged) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
-
-
 def texts_digest(texts: Mapping[str, str]) -> str:
     """The digest of the texts of all documents of an entry."""
     return digest_of_texts(_joined(texts))
@@ -501,8 +493,11 @@ class NotesDesk:
                 return self._attempt(job, ready, precondition, after_commit)
             except TargetMoved:
                 changed = None
-            except _Moved as moved:
-                changed = moved.refusal
+            except Stopped as stopped:
+                in_files = self._notes.home(job.member).in_files
+                if in_files or not isinstance(stopped.refusal, ContentChanged):
+                    raise stopped.refusal from None
+                changed = stopped.refusal
         raise changed or Failed("write", "the notes are changed by another program again and again")
 
     def _on_blocks_now(
@@ -557,17 +552,12 @@ class NotesDesk:
             passed = self._approved(job, ready)
             home = self._notes.home(job.member)
             changes_nothing = ready.draft is not None and not ready.draft.plan.operations
-            try:
-                if ready.documents and home.in_files:
-                    made = self._in_files(job, ready, passed, held)
-                elif changes_nothing or home.in_files:
-                    made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
-                else:
-                    made = self._in_store(job, ready, passed)
-            except Stopped as stopped:
-                if isinstance(stopped.refusal, ContentChanged) and not home.in_files:
-                    raise _Moved(stopped.refusal) from None
-                raise stopped.refusal from None
+            if ready.documents and home.in_files:
+                made = self._in_files(job, ready, passed, held)
+            elif changes_nothing or home.in_files:
+                made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
+            else:
+                made = self._in_store(job, ready, passed)
             if not made.edit_ids:
                 after_commit()
             return made

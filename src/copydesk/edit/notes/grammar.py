@@ -23,8 +23,9 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, cast
 
 from copydesk.errors import Refusal
-from copydesk.text.markdown import Block, Profile, is_phantom, parse
+from copydesk.text.markdown import Block, Profile, is_phantom
 from copydesk.text.markdown.block import BLANK, LIST, cut, decode, encode
+from copydesk.text.markdown.tree import parse_new
 
 Kind = Literal[
     "NESTED_SEARCH_REPLACE",
@@ -667,7 +668,7 @@ def split_as(profile: Profile) -> SplitText:
     def split(text: str) -> tuple[NewText, ...]:
         lines, _ = cut(encode(text))
         data = b"\n".join(lines)
-        tops = parse(data, profile, part=True).root.children
+        tops = parse_new(data, profile).root.children
         blocks = [block for block in tops if not is_phantom(block)]
         return tuple(_pieces(data, lines, blocks)) if blocks else ()
 

@@ -42,7 +42,7 @@ from copydesk.store.notes.folder_cache import (
     path_of,
     stem,
 )
-from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
+from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, text_shown
 from copydesk.store.notes.folder_index import (
     IndexedText,
     NotesIndex,
@@ -625,7 +625,7 @@ class FolderStore:
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)
-        return Prepared((), MappingProxyType({}), texts(path, data), (file,), held)
+        return Prepared((), {}, {str(path): text_shown(data)}, (file,), held)
 
 
 def _inside(block: Node) -> Sequence[Node]:

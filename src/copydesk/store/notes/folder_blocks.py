@@ -25,9 +25,9 @@ from copydesk.store.notes.protocol import (
 from copydesk.store.protocol import Stamp
 from copydesk.text.diff import align
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
-from copydesk.text.markdown.block import HOLDS, decode
+from copydesk.text.markdown.block import HOLDS, decode, encode
 from copydesk.text.markdown.parser import leading_attributes, line_attributes
-from copydesk.text.markdown.tree import line_start
+from copydesk.text.markdown.tree import line_start, parse_new
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
 
@@ -176,11 +176,9 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
     """The fingerprints of a block and its descendants, parents first, without ids."""
     order = in_order(top)
     made: list[Fingerprint] = []
-    below: list[list[Fingerprint]] = []  # by depth, the children of the parent that comes next
+    below: dict[int, list[Fingerprint]] = {}  # by depth, the children of the parent that comes next
     for depth, block in reversed(order):
-        while len(below) < depth + 2:
-            below.append([])
-        children = below[depth + 1]
+        children = below.pop(depth + 1, [])
         anchor = block.anchor or ""
         if block.kind == DOCUMENT:
             made.append(Fingerprint(depth, "", block.kind, "", "", anchor))
@@ -193,8 +191,7 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
             text = raw_markdown(tree, block)
             data = text.encode("utf-8", "surrogateescape")
             made.append(Fingerprint(depth, "", block.kind, _hash(data), sketch_of(text), anchor))
-        below[depth + 1] = []
-        below[depth].append(made[-1])
+        below.setdefault(depth, []).append(made[-1])
     made.reverse()
     return made
 
@@ -328,7 +325,7 @@ def top(block: Block) -> Block:
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for a text that must not be written."""
     check_characters(markdown, "markdown")
-    tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
+    tree = parse_new(encode(markdown.replace("\r\n", "\n").replace("\r", "\n")), profile)
     spans = (block.attributes for block in tree.root.walk() if block.attributes is not None)
     if not all(tree.data[start:stop].lstrip().startswith(b"^") for start, stop in spans):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -29,7 +29,6 @@ from copydesk.store.notes.protocol import (
     BlockChanged,
     BlockNotFound,
     Change,
-    Delete,
     InsertText,
     Prepared,
     Restore,
@@ -417,8 +416,8 @@ def dry_run(
         base = Snapshot.of(document.data)
         result = base.edited(change)
         name = str(document.path)
-        before[name] = _text(document.data)
-        after[name] = _text(result.data)
+        before[name] = text_shown(document.data)
+        after[name] = text_shown(result.data)
         if working.fronts(result.data):
             raise InvalidArgs("markdown", _RUNS_ON)
         step = SidecarChange(document.digest, result.digest, working.splices())
@@ -439,12 +438,8 @@ def dry_run(
     )
 
 
-def texts(path: RelPath, data: bytes) -> Mapping[str, str]:
-    """The text of one document for display, by its path."""
-    return MappingProxyType({str(path): _text(data)})
-
-
-def _text(data: bytes) -> str:
+def text_shown(data: bytes) -> str:
+    """The text of a document for display."""
     return shown_text(data.decode("utf-8", "surrogateescape"))
 
 
@@ -456,15 +451,19 @@ class _FolderDryRun:
 
     def take(self, change: Change) -> tuple[str, ...]:
         """Apply one change; return the ids it leaves."""
-        match change:
-            case InsertText():
-                return self._insert(change)
-            case Update():
-                return self._update(change)
-            case Delete():
-                return self._delete(change)
-            case Restore():
-                raise InvalidArgs("image", "is not one of this store")
+        if isinstance(change, InsertText):
+            return self._insert(change)
+        if isinstance(change, Restore):
+            raise InvalidArgs("image", "is not one of this store")
+        update = change if isinstance(change, Update) else None
+        found = pieces(update.markdown, self._documents.profile) if update else ()
+        working, window, block = self._block(change.id, change.over)
+        if update is None:
+            working.delete(window, block)
+            return ()
+        for_update(found, _list_subtype(_parent(block)))
+        working.update(window, block, update.markdown)
+        return (update.id,)
 
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         found = pieces(change.markdown, self._documents.profile)
@@ -487,19 +486,6 @@ class _FolderDryRun:
         if inside and not block.holds_blocks:
             raise WrongBlockKind(anchor_id, block.kind, "container")
         return window, block
-
-    def _update(self, change: Update) -> tuple[str, ...]:
-        found = pieces(change.markdown, self._documents.profile)
-        working, window, block = self._block(change.id, change.over)
-        assert block.parent is not None
-        for_update(found, _list_subtype(block.parent))
-        working.update(window, block, change.markdown)
-        return (change.id,)
-
-    def _delete(self, change: Delete) -> tuple[str, ...]:
-        working, window, block = self._block(change.id, change.over)
-        working.delete(window, block)
-        return ()
 
     def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
         """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""

@@ -403,9 +403,10 @@ class NotesIndex:
 
     def close(self) -> None:
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
 
     def indexed(self) -> dict[str, Indexed]:
         rows = self._rows(
@@ -521,7 +522,7 @@ class NotesIndex:
     def together(self, work: Callable[[], Answer]) -> Answer:
         """Run `work` in one transaction, which is faster."""
         with self._lock:
-            connection = self._open()
+            connection = self._try(lambda opened: opened)
             if connection.in_transaction:
                 return work()
             try:
@@ -552,7 +553,7 @@ class NotesIndex:
                 try:
                     return ask(self._open(remove=remove))
                 except sqlite3.Error:
-                    self._shut()
+                    self.close()
             self._connection = _made(":memory:")
             return ask(self._connection)
 
@@ -562,20 +563,8 @@ class NotesIndex:
                 for end in ("", "-journal"):
                     with suppress(OSError):
                         os.unlink(self._path + end)
-            try:
-                self._connection = _made(self._path)
-            except sqlite3.Error:
-                if remove:
-                    self._connection = _made(":memory:")
-                else:
-                    return self._open(remove=True)
+            self._connection = _made(self._path)
         return self._connection
-
-    def _shut(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
 
 
 _NUMBER = "(SELECT number FROM paths WHERE path = ?)"

@@ -7,10 +7,10 @@ a block never changes once it is made. A line of Markdown ends with LF, CRLF or 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, cast
 
 from copydesk.text.snapshot import computed_once
 
@@ -33,8 +33,11 @@ TEXT = frozenset((PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT, *_FRAMES
 
 BOM = b"\xef\xbb\xbf"
 
-SPACES = re.compile(rb"[ \t]*").match
-"""Match the spaces and tabs from a byte on; always matches."""
+AlwaysMatches = Callable[[bytes, int], re.Match[bytes]]
+"""A pattern that matches from any byte on, if only the empty text."""
+
+SPACES = cast(AlwaysMatches, re.compile(rb"[ \t]*").match)
+"""Match the spaces and tabs from a byte on."""
 
 BLANK = b" \t"
 """The characters of a blank line."""
@@ -51,7 +54,7 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     if not returns or returns == data.count(b"\r\n") == data.count(b"\n"):
         end = b"\r\n" if returns else b"\n"
         lines = data[at:].split(end)
-        starts = list(accumulate((len(line) + len(end) for line in lines), initial=at))
+        starts = list(accumulate([len(line) + len(end) for line in lines], initial=at))
     else:
         found = list(_LINE.finditer(data, at))
         lines = [each[1] for each in found]
@@ -338,9 +341,7 @@ class LineCursor:
     def peek(self) -> None:
         """Find the next character that is not a space, unless it is known already."""
         if self.offset > self.nonspace:
-            found = SPACES(self.line, self.offset)
-            assert found is not None
-            self.nonspace = nonspace = found.end()
+            self.nonspace = nonspace = SPACES(self.line, self.offset).end()
             self.blank = nonspace == len(self.line)
             column = self.column
             if self.tabs:

@@ -37,6 +37,7 @@ from copydesk.text.markdown.tree import (
     lines_of,
     markdown_of,
     parse,
+    parse_new,
     prefix_beside,
     prefix_inside,
     prefix_within,
@@ -150,7 +151,8 @@ def read_new(
     replaces front matter.
     """
     lines = content_lines(markdown)
-    tree = parse(b"\n".join(lines), profile, part=not front)
+    data = b"\n".join(lines)
+    tree = parse(data, profile) if front else parse_new(data, profile)
     blocks = tree.root.children
     if blocks:
         lines += closing(tree, blocks[-1])

@@ -526,9 +526,7 @@ _SUPER = re.compile(rb"\{\{\{[ \t\v\f]*(row|col|)[ \t\v\f]*\Z", re.IGNORECASE).m
 def callout_start(parser: Parser, container: Node) -> int:
     """`> [!NAME]`."""
     line, at = parser.line, parser.nonspace + 1
-    found = SPACES(line, at)
-    assert found is not None
-    start = found.end()
+    start = SPACES(line, at).end()
     if not line.startswith(b"[!", start):
         if start < len(line) and line[start] < 128:
             return NO

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 from copydesk.text.markdown.block import (
     BLANK,
@@ -22,6 +24,7 @@ from copydesk.text.markdown.block import (
     SUPER,
     TABLE,
     TEXT,
+    AlwaysMatches,
     Fence,
     LineCursor,
     Marker,
@@ -44,6 +47,7 @@ _INTERRUPTED = (PARAGRAPH, TABLE)
 
 _PASSES_BLANK = frozenset((LIST, ITEM, NOTE))
 
+Pattern = Callable[[bytes, int], re.Match[bytes] | None]
 Start = Callable[["Parser", Node], int]
 Resume = Callable[["Parser", Node], int]
 Finish = Callable[["Parser", Node], None]
@@ -394,28 +398,24 @@ def same_list(node: Node, marker: Marker) -> bool:
     return first.sign == marker.sign and (first.number < 0) == (marker.number < 0)
 
 
-_HEADING = re.compile(rb"#{1,6}(?![^ \t\v\f])").match
-_STRICT_HEADING = re.compile(rb"#{1,6}(?![^ \t])").match
 _FENCE = re.compile(rb"`{3,}|~{3,}").match
-_BREAKS = {sign: re.compile(rb"[ \t%c]*" % sign).match for sign in b"*-_"}
+_BREAKS = {sign: cast(AlwaysMatches, re.compile(rb"[ \t%c]*" % sign).match) for sign in b"*-_"}
 
 
-def heading_start(parser: Parser, container: Node) -> int:
-    """One to six `#` and a space; Lute counts form feeds as spaces."""
-    return _heading(parser, _HEADING(parser.line, parser.nonspace))
-
-
-def strict_heading_start(parser: Parser, container: Node) -> int:
-    """One to six `#` and a space, as in CommonMark."""
-    return _heading(parser, _STRICT_HEADING(parser.line, parser.nonspace))
-
-
-def _heading(parser: Parser, found: re.Match[bytes] | None) -> int:
+def _heading(pattern: Pattern, parser: Parser, container: Node) -> int:
+    found = pattern(parser.line, parser.nonspace)
     if found is None:
         return NO
     node = parser.add(HEADING)
     node.subtype = f"h{found.end() - found.start()}"
     return _whole_line(parser, node)
+
+
+heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
+"""One to six `#` and a space; Lute counts form feeds as spaces."""
+
+strict_heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t])").match)
+"""One to six `#` and a space, as in CommonMark."""
 
 
 def break_start(parser: Parser, container: Node) -> int:
@@ -424,10 +424,9 @@ def break_start(parser: Parser, container: Node) -> int:
     sign = line[at]
     if parser.no_break[0] == sign and at < parser.no_break[1]:
         return NO
-    found = _BREAKS[sign](line, at)
-    assert found is not None
-    if found.end() < len(line):
-        parser.no_break = (sign, found.end())
+    end = _BREAKS[sign](line, at).end()
+    if end < len(line):
+        parser.no_break = (sign, end)
         return NO
     if line.count(sign, at) < 3:
         return NO
@@ -594,7 +593,7 @@ def _skip_space(text: bytes, at: int) -> int:
 
 
 _LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\.){1,999})\]:", re.DOTALL).match
-_GAP = re.compile(rb"[ \t]*+(?:\n[ \t]*+)?").match
+_GAP = cast(AlwaysMatches, re.compile(rb"[ \t]*+(?:\n[ \t]*+)?").match)
 _ANGLE = re.compile(rb"<(?:[^<>\n\\]|\\.)*+>").match
 _TITLES = {
     34: re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL).match,
@@ -623,12 +622,12 @@ def _definition(text: bytes, at: int) -> int | None:
     label = _LABEL(text, at)
     if label is None or not label[1].strip():
         return None
-    start = _gap(text, label.end())
+    start = _GAP(text, label.end()).end()
     end = _destination(text, start)
     if end is None:
         return None
     bare = _LINE_END(text, end)
-    after = _gap(text, end)
+    after = _GAP(text, end).end()
     if after > end and after < len(text):
         title = _TITLES.get(text[after])
         found = title(text, after) if title is not None else None
@@ -637,12 +636,6 @@ def _definition(text: bytes, at: int) -> int | None:
             if closed is not None:
                 return closed.end()
     return bare.end() if bare is not None else None
-
-
-def _gap(text: bytes, at: int) -> int:
-    found = _GAP(text, at)
-    assert found is not None
-    return found.end()
 
 
 def _destination(text: bytes, at: int) -> int | None:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from copydesk.text.markdown import lute
 from copydesk.text.markdown.block import (
@@ -622,6 +623,7 @@ def _text(value: bytes) -> str | None:
 
 
 _LARGE = 100_000
+_KEPT_BYTES = 1 << 16
 
 
 @contextmanager
@@ -647,6 +649,21 @@ def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) ->
     data = encode(text) if isinstance(text, str) else text
     with undisturbed(len(data)):
         return _parse(data, profile, part)
+
+
+def parse_new(data: bytes, profile: Profile) -> Tree:
+    """Parse a text that will be within another one; the last few short ones are kept.
+
+    Planning, checking and placing a new text each ask for its blocks, which nobody changes.
+    """
+    if len(data) > _KEPT_BYTES:
+        return parse(data, profile, part=True)
+    return _kept(data, profile)
+
+
+@lru_cache(maxsize=8)
+def _kept(data: bytes, profile: Profile) -> Tree:
+    return parse(data, profile, part=True)
 
 
 def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
