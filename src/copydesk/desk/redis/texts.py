@@ -58,7 +58,7 @@ class RedisSnapshots(SnapshotStore):
         return self._server.call("shown", reader) or b""
 
     def _put_record(self, reader: str, record: bytes) -> None:
-        self._server.call("note_shown", reader, record, MOST_SHOWN)
+        self._server.call("note_shown", reader, record, MOST_SHOWN // 4)
 
     def close(self) -> None:
         """Do nothing: it holds no resources."""
