@@ -189,7 +189,7 @@ def test_rights_that_are_taken_away_while_a_call_waits(
         ]
         for thread in threads:
             thread.start()
-        while sum(lane.users for lane in opened.lanes._lanes.values()) < 2 + len(calls):  # pyright: ignore[reportPrivateUsage]
+        while sum(1 + len(lane.waiting) for lane in opened.lanes._lanes.values()) < 2 + len(calls):  # pyright: ignore[reportPrivateUsage]
             threading.Event().wait(0.005)
         file.write_text(text)
     for thread in threads:

@@ -150,9 +150,9 @@ def test_what_may_make_a_missing_file(request_: Request, may: bool) -> None:
     ],
 )
 def test_who_may_read_a_file_may_run_it_or_nobody(mode: int, executable: bool, wanted: int) -> None:
-    assert ChangeMode(PATH, executable, mode).wanted == wanted
-    assert ChangeMode(PATH, executable).bits_after(0o100000 | mode) == wanted
-    assert ChangeMode(PATH, executable).bits_after(0o100000 | wanted) is None
+    assert ChangeMode(PATH, executable, mode).modes == (mode, wanted)
+    assert ChangeMode(PATH, executable).mode_after(0o100000 | mode) == wanted
+    assert ChangeMode(PATH, executable).mode_after(0o100000 | wanted) is None
 
 
 def test_a_list_of_edits_is_kept_as_a_tuple() -> None:
