@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from itertools import count, takewhile
 from pathlib import Path
@@ -365,7 +366,7 @@ class Setup:
             back = self._record.back(path, now)
             if client is not None and not (back is not None and self._only(client, now, back)):
                 self._check_place(path)
-                back = _edited(now, lambda text: self._cut(client, text))
+                back = _edited(now, partial(self._cut, client))
             elif back == b"" and self._record.of(path).get("made"):
                 return "remove", now, None
             if back is None or back == now:
@@ -590,7 +591,9 @@ def _value(client: Client, data: bytes) -> Value:
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
     """The servers that are started as programs, by name; the names of others are taken too."""
     found = dig(value, client.keys)
-    table = cast("Mapping[str, Value]", found) if isinstance(found, Mapping) else {}
+    if not isinstance(found, Mapping):
+        return {}
+    table = cast("Mapping[str, Value]", found)
     return {
         name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
         for name, entry in table.items()
