@@ -177,7 +177,6 @@ def before_the_mode(opened: OpenWorkspace) -> None:
     opened.files.stage_chmod = lambda *_, **named: kill()  # type: ignore[method-assign, assignment]
 
 
-@pytest.mark.xfail(strict=True, reason="the sweep of the mode does not know the texts of the edit")
 def test_of_new_text_and_a_new_mode_nothing_is_told_as_anothers(root: Path) -> None:
     """The old text, which the dead one left under a temporary name, is that of the transaction."""
     with open_workspace(str(root), FAST) as opened:

@@ -42,12 +42,6 @@ def place(
         yield ended.enter_context(placed(folder, server))
 
 
-KNOWN = pytest.mark.xfail(
-    strict=True,
-    reason="recovery takes the old text of a file whose mode was changed too for another program's",
-)
-
-
 def some(of: list[Point], most: int) -> list[Point]:
     """So many of them, evenly spread, the first and the last among them."""
     step = max((len(of) - 1) / (most - 1), 1)
@@ -63,10 +57,7 @@ def found_wrong(outcomes: list[Outcome]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "deed",
-    [pytest.param(d, marks=[KNOWN] if d in ("all kinds", "undo") else []) for d in DEEDS],
-)
+@pytest.mark.parametrize("deed", DEEDS)
 def test_killed_at_a_system_call(place: Place, deed: str, record_property: Told) -> None:
     """Old or new bytes whole, all or none, a true history, one apply, nothing left, undo works."""
     alone = points(place, deed)
@@ -141,7 +132,6 @@ def test_the_server_loses_its_data_or_its_life_at_a_system_call(
     deed: str,
     how: str,
     record_property: Told,
-    request: pytest.FixtureRequest,
 ) -> None:
     """All or none, as it is answered, or told as in doubt."""
 
@@ -159,9 +149,6 @@ def test_the_server_loses_its_data_or_its_life_at_a_system_call(
         kill(place)
         start(place)
 
-    if how == "killed" and deed in ("all kinds", "undo"):
-        reason = "all is written, and the notes of a moved file make the answer a refusal"
-        request.applymarker(pytest.mark.xfail(reason=reason))
     act = {"flushed": flush, "killed": kill, "restarted": restart}[how]
     with placed(tmp_path, own_server) as place:
         became = stopped(place, deed, act, start)

@@ -286,15 +286,19 @@ class Drafting:
             self._set.bases.note_shown(*notes)
 
     def note_moved(self, member: str, real: RelPath, request: Request, base: Text) -> None:
-        """Copy the recorded lines of a moved file to its new path."""
+        """Copy the recorded lines of a moved file to its new path.
+
+        The file is moved already: what is refused here must not be told as the end of the move.
+        """
         if request.target is None:
             return
-        to = self.real(request.target)
-        text = self._set.bases.find(base.digest, self._set.named(to), real)
-        shown = self._set.bases.shown(member, real, base.version)
-        notes = () if shown is None else (Note(member, to, shown),)
-        if text is not None:
-            self._set.bases.keep(text, to, notes)
+        with suppress(Refusal):
+            to = self.real(request.target)
+            text = self._set.bases.find(base.digest, self._set.named(to), real)
+            shown = self._set.bases.shown(member, real, base.version)
+            notes = () if shown is None else (Note(member, to, shown),)
+            if text is not None:
+                self._set.bases.keep(text, to, notes)
 
     def remember_planned(self, text: Text, real: RelPath) -> None:
         """Store the base text of a plan; a large one in the background, from its file."""

@@ -150,12 +150,12 @@ class Recovery:
         found = [self._look(one, now_at.get(one[0].path, one[0].path)) for one in texts] + moves
         if not begun_back and all(each.how == "written" for each in found):
             for each in found:
-                self._sweep(each.entries)
+                self._sweep(each.entries, entries)
             self._close(entries, "done")
             return tuple(Settled(entry, "done") for entry in entries)
         for each in reversed(found):  # moves first: what is restored then is at its old name
             self._put_back(each, inodes)
-            self._sweep(each.entries)
+            self._sweep(each.entries, entries)
             first = each.entries[0]
             self._files.remove_parents(first.path, first.made_directories)
             if each.how == "written" and (each in moves or first.mode_changed):
@@ -181,11 +181,11 @@ class Recovery:
         if entries:
             self._journal.close_all([entry.edit_id for entry in entries], state)
 
-    def _sweep(self, entries: Sequence[Entry]) -> None:
-        """Remove a write's leftovers; data of other programs is kept."""
+    def _sweep(self, entries: Sequence[Entry], every: Sequence[Entry]) -> None:
+        """Remove a write's leftovers, which any entry of it has; data of other programs is kept."""
         if entries[0].moved is not None:  # what is there was left by an earlier write
             return
-        known = {digest for entry in entries for digest in (entry.before, entry.after)}
+        known = {digest for entry in every for digest in (entry.before, entry.after)}
         with suppress(Refusal):
             self._files.sweep_for(entries[0].path, known)
 
