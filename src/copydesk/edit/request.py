@@ -197,8 +197,7 @@ class Request:
 
     def mode_after(self, now: int) -> int | None:
         """The permission bits to set on a file of this mode; None if it has them already."""
-        modes = self.with_mode(now).modes
-        return None if modes is None or modes[1] == now else modes[1] & 0o7777
+        return None
 
     def lines_at(self, place: Place) -> tuple[int, int]:
         """How many lines it removes and adds at its place."""
@@ -591,6 +590,10 @@ class ChangeMode(FileOperation):
     def modes(self) -> tuple[int, int] | None:
         runs = self.mode | (self.mode & 0o444) >> 2
         return self.mode, runs if self.executable else self.mode & ~0o111
+
+    def mode_after(self, now: int) -> int | None:
+        _, wanted = replace(self, mode=now).modes or (now, now)
+        return None if wanted == now else wanted & 0o7777
 
     def with_mode(self, mode: int) -> Request:
         return replace(self, mode=mode)
