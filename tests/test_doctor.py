@@ -222,7 +222,8 @@ def older_state(root: Path, *names: str) -> Path:
             db.execute("CREATE TABLE edits (edit_id INTEGER)")
             db.execute("PRAGMA user_version = 4")
         (state / f"{name}-wal").write_text(f"the log of {name}")
-    for name in ("init.json", "notes-cache.json", "edit-ids"):
+    (state / "notes").mkdir()
+    for name in ("init.json", "notes/cache.json", "edit-ids"):
         (state / name).write_text(name)
     return state
 
@@ -233,7 +234,8 @@ def test_state_of_an_older_build_is_refused_until_it_is_set_aside(
 ) -> None:
     """Its files are not read, nor are new ones begun beside them: that build may still run."""
     state = older_state(tmp_path, *names)
-    contents = {path.name: path.read_bytes() for path in state.iterdir()}
+    files = [path for path in state.rglob("*") if path.is_file()]
+    contents = {str(path.relative_to(state)): path.read_bytes() for path in files}
     with pytest.raises(SchemaMismatch) as refused:
         open_workspace(str(tmp_path), FAST)
     refusal = refused.value
