@@ -23,7 +23,6 @@ from copydesk.edit.draft import Approval
 from copydesk.errors import Failed, FileNotFound, Refusal, TurnLost
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.locks import Ticket
-from copydesk.store.notes.protocol import NotesTorn
 from copydesk.store.protocol import (
     Caller,
     FileChange,
@@ -521,7 +520,7 @@ class InStore(Step):
         self._write(self.entries[0].edit_id)
 
     def after_error(self, at: Bench, error: BaseException) -> How:
-        is_known = isinstance(error, Refusal) and not isinstance(error, NotesTorn)
+        is_known = isinstance(error, Refusal) and error.code != "NOT_ROLLED_BACK"
         return "not written" if is_known else "unknown"
 
     @classmethod

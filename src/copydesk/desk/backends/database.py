@@ -299,7 +299,10 @@ class Database:
     def _look_after(self, connection: Connection) -> None:
         """Take in what this process just wrote to the log; raise if that is not in the file."""
         if self._file is not None and not connection.in_transaction:
-            file, log = self._file.look()
+            try:
+                file, log = self._file.look()
+            except StateFailed:  # it is written: the next transaction finds out where
+                return
             if file != self._known[0]:
                 raise StateFailed(_OPERATION, _MOVED, self.path)
             if log and self._known[1] and log[:2] == self._known[1][:2]:
