@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config
+from copydesk.app.reference import team_mgmt, ws_mod
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import APPLY, team_mgmt, ws_mod
+from copydesk.tools.ws_mod import APPLY
 from support.batch_calls import pairs, put
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from copydesk.app.cli import main
+from copydesk.app.reference import all_tools
 from copydesk.tools.catalog import Tool
-from copydesk.tools.reference import all_tools
 from support.cost import spread
 
 HOSTILE = "a\x1b[31mred\n\u202egpj\t.txt"
@@ -499,7 +499,7 @@ def test_who_only_looks_makes_no_state_folder(shell: Shell, tmp_path: Path) -> N
 @pytest.mark.parametrize("topic", ["index", "principles", "tools", "scenarios", "errors"])
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_manuals(shell: Shell, topic: str, lang: str) -> None:
-    pytest.importorskip("copydesk.tools.manuals")
+    pytest.importorskip("copydesk.app.manuals")
     ran = shell("manual", "ws_mod", topic, "--lang", lang)
     assert ran.status == 0
     assert ran.out.endswith("\n")

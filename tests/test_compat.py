@@ -18,6 +18,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.mcp.messages import tool_result
+from copydesk.app.reference import definitions, ws_mod
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
 from copydesk.text import relpath
@@ -25,9 +26,7 @@ from copydesk.text.relpath import RelPath, matches
 from copydesk.tools import compat_files
 from copydesk.tools.answers import Envelope, Original
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN, compat
-from copydesk.tools.reference import definitions
 from copydesk.tools.report import Fields
-from copydesk.tools.ws_mod import ws_mod
 from support.batch_calls import call, nulls, put, refused
 
 TEXT = "one\ntwo\nthree\ntwo\n"

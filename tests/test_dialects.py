@@ -21,10 +21,10 @@ from jsonschema import Draft202012Validator
 
 from copydesk.app.cli.parser import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
+from copydesk.app.reference import DIALECTS, all_tools, definitions
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.arguments import listed, with_null
 from copydesk.tools.catalog import Tool
-from copydesk.tools.reference import DIALECTS, all_tools, definitions
 from copydesk.tools.report import Lang
 from support.cost import spread
 from test_tool_descriptions import PLAIN

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
+from copydesk.notes.kernel.api import Address, AnswerLost, KernelHttp, KernelRefused
 from support.fake_kernel import FakeKernel
 from support.fake_kernel.kramdown import Node
 

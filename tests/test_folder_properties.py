@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.folder_blocks import (
+from copydesk.notes.folder.blocks import (
     Fingerprint,
     FolderDocument,
     fingerprints,
@@ -19,12 +19,12 @@ from copydesk.store.notes.folder_blocks import (
     know,
     read,
 )
-from copydesk.store.notes.folder_edit import ReparseWindow, WorkingDocument, same_blocks
-from copydesk.store.notes.folder_index import SidecarChange
-from copydesk.store.notes.protocol import BlockNotFound
+from copydesk.notes.folder.edit import ReparseWindow, WorkingDocument, same_blocks
+from copydesk.notes.folder.index import SidecarChange
+from copydesk.notes.markdown import Block, Profile, parse
+from copydesk.notes.protocol import BlockNotFound
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import Edit
-from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath
 from support.markdown_texts import NEWLINES, Choice, Drawn, Rolled, anything, documents
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.notes.protocol import Change, Delete, InsertText, Update
 from copydesk.store.files import Files
-from copydesk.store.notes.protocol import Change, Delete, InsertText, Update
 from support.note_stores import folder_store, write_files
 
 pytestmark = pytest.mark.slow

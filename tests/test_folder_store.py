@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from copydesk.errors import ContentChanged, InvalidArgs
-from copydesk.store.access import Rules
-from copydesk.store.files import Files
-from copydesk.store.notes import folder as folder_module
-from copydesk.store.notes import folder_cache
-from copydesk.store.notes.folder import FolderStore
-from copydesk.store.notes.protocol import (
+from copydesk.notes.folder import cache as folder_cache
+from copydesk.notes.folder import store as folder_module
+from copydesk.notes.folder.store import FolderStore
+from copydesk.notes.markdown import Profile, Tree
+from copydesk.notes.protocol import (
     BlockNotFound,
     Change,
     Coverage,
@@ -31,9 +30,10 @@ from copydesk.store.notes.protocol import (
     UnreadFile,
     Update,
 )
+from copydesk.store.access import Rules
+from copydesk.store.files import Files
 from copydesk.store.state import Soon
 from copydesk.text import sizes
-from copydesk.text.markdown import Profile, Tree
 from copydesk.text.relpath import RelPath
 from support.note_stores import (
     Op,

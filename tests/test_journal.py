@@ -26,7 +26,7 @@ from copydesk.desk.backends.sqlite import SqliteRecords
 from copydesk.desk.redis.records import RedisRecords
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import HunkNotFound
-from copydesk.store.notes.protocol import Delete
+from copydesk.notes.protocol import Delete
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath

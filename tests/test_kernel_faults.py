@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.protocol import (
+from copydesk.notes.kernel.store import KernelStore
+from copydesk.notes.protocol import (
     BlockChanged,
     Change,
     NotesRolledBack,

@@ -11,10 +11,10 @@ from contextlib import suppress
 import pytest
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
-from copydesk.store.notes.kernel_blocks import split_blocks
-from copydesk.store.notes.protocol import NotesUnavailable, Unavailable, Update
+from copydesk.notes.kernel.api import Address, AnswerLost, KernelHttp, KernelRefused
+from copydesk.notes.kernel.blocks import split_blocks
+from copydesk.notes.kernel.store import KernelStore
+from copydesk.notes.protocol import NotesUnavailable, Unavailable, Update
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from copydesk.errors import ContentChanged, InvalidArgs
-from copydesk.store.notes.kernel_blocks import HeldBlocks
-from copydesk.store.notes.protocol import (
+from copydesk.notes.kernel.blocks import HeldBlocks
+from copydesk.notes.protocol import (
     BlockChanged,
     BlockText,
     Delete,

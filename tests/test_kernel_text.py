@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from copydesk.errors import ContentRequired, InvalidArgs, Refusal
-from copydesk.store.notes.kernel_api import literal, search
-from copydesk.store.notes.kernel_blocks import (
+from copydesk.notes.kernel.api import literal, search
+from copydesk.notes.kernel.blocks import (
     KernelNode,
     attributes_of,
     changing,
@@ -23,7 +23,7 @@ from copydesk.store.notes.kernel_blocks import (
     unbroken,
     without_attributes,
 )
-from copydesk.store.notes.protocol import BlockText, for_place, for_update, is_id, new_id
+from copydesk.notes.protocol import BlockText, for_place, for_update, is_id, new_id
 from support.fake_kernel.kramdown import kramdown, parse, restart
 
 SAME = [

@@ -25,18 +25,18 @@ import pytest
 from ruamel.yaml import YAML
 
 from copydesk import errors
+from copydesk.app import manuals
 from copydesk.app.config import Config, MemberConfig
+from copydesk.app.reference import ws_mod
 from copydesk.app.workspace import open_workspace
-from copydesk.edit.notes.grammar import Kind
-from copydesk.store.notes.protocol import BlockChanged
-from copydesk.tools import manuals
+from copydesk.notes.grammar import Kind
+from copydesk.notes.protocol import BlockChanged
+from copydesk.notes.tools import notes
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
 from copydesk.tools.compat_editor import compat
-from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import ws_mod
 from support.cost import spread
 
 LANGS: tuple[Lang, ...] = get_args(Lang)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from copydesk.text.markdown import Block, Tree, heading_of, markdown_of, parse, section
+from copydesk.notes.markdown import Block, Tree, heading_of, markdown_of, parse, section
 from support.markdown_texts import LUTE, name, outline
 
 CASES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, parse, replacement
 from copydesk.text.change import ChangeSet
-from copydesk.text.markdown import Block, Tree, Where, deletion, insertion, parse, replacement
 
 
 def at(tree: Tree, path: str) -> Block:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.text.markdown import (
+from copydesk.notes.markdown import (
     Profile,
     insertion,
     is_phantom,

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from copydesk.text.markdown import Block, Tree, markdown_of, parse
+from copydesk.notes.markdown import Block, Tree, markdown_of, parse
 from support.markdown_texts import LUTE, Rolled, a_text, outline
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.markdown import (
+from copydesk.notes.markdown import (
     Block,
     Profile,
     Tree,
@@ -23,7 +22,8 @@ from copydesk.text.markdown import (
     section,
     text_of,
 )
-from copydesk.text.markdown.tree import line_start
+from copydesk.notes.markdown.tree import line_start
+from copydesk.text.change import ChangeSet, Edit
 from support.markdown_texts import Shape, anything, documents, markdown, outline, shape
 
 NO_PLACE = "block|byte|place"

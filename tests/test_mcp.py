@@ -15,10 +15,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from copydesk.app import manuals
+from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool, ToolCall
-from copydesk.tools.reference import definitions
 from copydesk.tools.report import Report
 from support.cost import first
 from support.mcp_calls import (

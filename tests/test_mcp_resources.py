@@ -14,11 +14,11 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from copydesk.app import manuals
 from copydesk.app.config import TOOLSETS, MemberConfig
 from copydesk.app.mcp.resources import Hunks
 from copydesk.app.mcp.server import question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools import manuals
 from support.mcp_calls import (
     CALLS,
     FILE,

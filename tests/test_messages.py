@@ -37,13 +37,13 @@ from copydesk.errors import (
     Unsettled,
 )
 from copydesk.search.ripgrep import FoundFiles, Warned
+from copydesk.search.tools import remarks, so_far
 from copydesk.text import sizes
 from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
 from copydesk.tools.refusals import check_words, refusal_words
 from copydesk.tools.report import Lang
-from copydesk.tools.searching import remarks, so_far
 from support.code import trees
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import NotesConfig
-from copydesk.store.notes.folder_cache import Folder
-from copydesk.store.notes.folder_index import NotesIndex
+from copydesk.notes.folder.cache import Folder
+from copydesk.notes.folder.index import NotesIndex
 from support.note_workspaces import Stage, edit, stage_at
 
 FILES = {

@@ -15,9 +15,9 @@ from typing import cast
 import pytest
 
 from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
-from copydesk.store.notes.kernel_api import KernelHttp
-from copydesk.store.notes.kernel_blocks import plain
-from copydesk.store.notes.protocol import (
+from copydesk.notes.kernel.api import KernelHttp
+from copydesk.notes.kernel.blocks import plain
+from copydesk.notes.protocol import (
     BlockNotFound,
     Delete,
     InsertText,

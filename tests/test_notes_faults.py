@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.store.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kept_nowhere
+from copydesk.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kept_nowhere
 from copydesk.tools import messages
 from support.cost import spread
 from support.fake_kernel.habits import FAULTS, Fault

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.grammar import (
+from copydesk.notes.grammar import (
     BlockDiffRefused,
     BlockHunk,
     header_of,

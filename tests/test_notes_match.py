@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.plan import find_mismatch, matches
+from copydesk.notes.plan import find_mismatch, matches
 from support.cost import bounded, spread
 
 

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from copydesk.edit.notes.grammar import (
+from copydesk.errors import Refusal
+from copydesk.notes.grammar import (
     BlockDiffRefused,
     InvalidSlice,
     Kind,
@@ -16,8 +17,7 @@ from copydesk.edit.notes.grammar import (
     problem,
     select,
 )
-from copydesk.errors import Refusal
-from copydesk.store.notes.protocol import (
+from copydesk.notes.protocol import (
     BlockChanged,
     BlockNotFound,
     InvalidBlockId,

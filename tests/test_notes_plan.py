@@ -11,14 +11,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.grammar import (
+from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
     BlockHunk,
     Problem,
     parse_block_diff,
 )
-from copydesk.edit.notes.plan import (
+from copydesk.notes.plan import (
     BlockPlan,
     BlockTree,
     DeleteBlock,

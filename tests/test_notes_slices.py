@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.grammar import InvalidSlice, select
+from copydesk.notes.grammar import InvalidSlice, select
 
 SIYUAN = [f"2026010714333{i}-l5eqs5{i}" for i in range(10)]
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
 from copydesk.app.workspace import kernel_home
-from copydesk.edit.notes.grammar import NewText, split_as
-from copydesk.store.notes.kernel_blocks import split_blocks
-from copydesk.text.markdown import Profile, parse
+from copydesk.notes.grammar import NewText, split_as
+from copydesk.notes.kernel.blocks import split_blocks
+from copydesk.notes.markdown import Profile, parse
 from support.fake_kernel.split import split as split_of_the_fake
 from support.markdown_texts import anything
 

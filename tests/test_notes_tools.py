@@ -14,9 +14,9 @@ from urllib.parse import unquote
 import pytest
 
 from copydesk.app.config import MemberConfig
+from copydesk.notes.folder import store as folder_module
+from copydesk.notes.protocol import Update
 from copydesk.store import protocol
-from copydesk.store.notes import folder as folder_module
-from copydesk.store.notes.protocol import Update
 from copydesk.store.state import Soon
 from support.cost import spread
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at

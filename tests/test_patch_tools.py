@@ -20,9 +20,9 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
+from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.catalog import Catalog
-from copydesk.tools.reference import all_tools
 
 START = {
     "a.py": b"class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n",

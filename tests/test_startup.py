@@ -72,9 +72,9 @@ def test_a_start_without_notes_fetches_none_of_theirs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     theirs = (
-        *("copydesk.store.notes.protocol", "copydesk.text.markdown", "copydesk.desk.notes.desk"),
-        *("copydesk.edit.notes.plan", "copydesk.edit.notes.grammar"),
-        "copydesk.desk.notes.notebook_access",
+        *("copydesk.notes.protocol", "copydesk.notes.markdown", "copydesk.notes.desk"),
+        *("copydesk.notes.plan", "copydesk.notes.grammar"),
+        "copydesk.notes.notebook_access",
     )
     assert imported(code, theirs) == []
 

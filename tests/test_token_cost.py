@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app import reference
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools import reference
 from copydesk.tools.report import Lang
 from support.cost import tokens
 

@@ -11,15 +11,15 @@ from typing import Any, get_args
 
 import pytest
 
-from copydesk.tools import reference
+from copydesk.app import reference
+from copydesk.app.reference import team_mgmt, ws_mod
+from copydesk.notes.tools import notes
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool, ToolCall
 from copydesk.tools.compat_editor import compat
 from copydesk.tools.messages import texts
-from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
@@ -145,7 +145,7 @@ def test_a_model_is_told_what_it_cannot_guess() -> None:
 
 
 def test_the_reference_is_what_the_catalog_says() -> None:
-    """When this fails, write it anew as the head of `copydesk.tools.reference` says."""
+    """When this fails, write it anew as the head of `copydesk.app.reference` says."""
     assert PAGE.read_text("utf-8") == reference.page()
 
 

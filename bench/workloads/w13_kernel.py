@@ -19,7 +19,7 @@ from bench.results import Bar, Section, Table, cell_of, ratio_bar, under_bar
 from bench.setting import Setting
 from copydesk.app.config import Config, NotesConfig
 from copydesk.app.workspace import open_workspace
-from copydesk.store.notes.kernel_api import Address, KernelHttp, KernelRefused
+from copydesk.notes.kernel.api import Address, KernelHttp, KernelRefused
 
 BLOCKS, HUNKS, NOTEBOOKS, MOST_REQUESTS = 2_000, 100, 25, 60
 OWN_WRITE, OWN_READ = "limit: updateBlock and flush", "limit: getBlockKramdown"

@@ -95,7 +95,7 @@ def size_of(folder: Path) -> int:
 
 def _sections() -> Iterator[str]:
     """The sections of the project's pages, each from its heading on."""
-    for folder in ("docs", "src/copydesk/tools/manuals"):
+    for folder in ("docs", "src/copydesk/app/manuals"):
         for path in sorted((PROJECT / folder).rglob("*.md")):
             text = path.read_text("utf-8")
             if "````" not in text and "~~~" not in text:

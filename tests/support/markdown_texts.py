@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from copydesk.text.markdown import Block, Tree, markdown_of
+from copydesk.notes.markdown import Block, Tree, markdown_of
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from copydesk.edit.notes.grammar import NewText
-from copydesk.edit.notes.plan import (
+from copydesk.notes.grammar import NewText
+from copydesk.notes.plan import (
     BlockImage,
     BlockOperation,
     BlockPlan,

@@ -12,13 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 from copydesk.errors import ContentChanged
-from copydesk.store.access import Rules
-from copydesk.store.files import Files
-from copydesk.store.notes.folder import FolderStore
-from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.kernel_api import Address, KernelHttp, KernelRefused, Pause
-from copydesk.store.notes.kernel_blocks import split_blocks
-from copydesk.store.notes.protocol import (
+from copydesk.notes.folder.store import FolderStore
+from copydesk.notes.kernel.api import Address, KernelHttp, KernelRefused, Pause
+from copydesk.notes.kernel.blocks import split_blocks
+from copydesk.notes.kernel.store import KernelStore
+from copydesk.notes.protocol import (
     CONTAINERS,
     Change,
     ChangesDone,
@@ -31,6 +29,8 @@ from copydesk.store.notes.protocol import (
     SplitBlocks,
     Update,
 )
+from copydesk.store.access import Rules
+from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 from support.fake_kernel import FakeKernel
 

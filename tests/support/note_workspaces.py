@@ -10,9 +10,9 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, kernel_path, open_workspace
-from copydesk.desk.notes.notebook_access import OpenNotes
-from copydesk.edit.notes.grammar import is_siyuan_id, split_as
-from copydesk.store.notes.kernel_blocks import split_blocks
+from copydesk.notes.grammar import is_siyuan_id, split_as
+from copydesk.notes.kernel.blocks import split_blocks
+from copydesk.notes.notebook_access import OpenNotes
 from copydesk.tools.report import Lang
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of

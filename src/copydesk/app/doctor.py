@@ -318,8 +318,8 @@ def _notes(root: str) -> Iterator[Finding]:
 
 
 def _siyuan(config: Config) -> Finding:
-    from copydesk.store.notes.kernel import KernelStore
-    from copydesk.store.notes.kernel_blocks import split_blocks
+    from copydesk.notes.kernel.blocks import split_blocks
+    from copydesk.notes.kernel.store import KernelStore
     from copydesk.tools.refusals import facts_of
 
     url = config.notes.siyuan_url

@@ -18,6 +18,7 @@ from copydesk.app.backends import (
     words_of_loss,
 )
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
+from copydesk.app.reference import all_tools
 from copydesk.desk.backends.api import Records
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Approving, Checks
@@ -25,7 +26,6 @@ from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
-from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Recovery, Settled, Turns
 from copydesk.desk.transaction import Writer
@@ -38,6 +38,7 @@ from copydesk.errors import (
     StateFailed,
     cancelled_by,
 )
+from copydesk.notes.lazy import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Rule, Trust
@@ -52,13 +53,12 @@ from copydesk.tools import answers, refusals, reports
 from copydesk.tools.answers import Answer, LongTexts
 from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
-from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Fields, Lang, Report, Value
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from copydesk.desk.notes.notebook_access import OpenNotes
+    from copydesk.notes.notebook_access import OpenNotes
     from copydesk.store.access import Rules
     from copydesk.store.files import Files
 
@@ -85,10 +85,10 @@ class NotesOpener:
             self._own.cleanup()
 
     def _folders(self, rules: Rules) -> OpenNotes:
-        from copydesk.desk.notes.notebook_access import OpenNotes
-        from copydesk.edit.notes.grammar import is_address, is_siyuan_id, split_as
-        from copydesk.store.notes.folder import FolderStore
-        from copydesk.store.notes.protocol import several
+        from copydesk.notes.folder.store import FolderStore
+        from copydesk.notes.grammar import is_address, is_siyuan_id, split_as
+        from copydesk.notes.notebook_access import OpenNotes
+        from copydesk.notes.protocol import several
         from copydesk.store.state import Soon
 
         settings = self._config.notes
@@ -136,9 +136,9 @@ class NotesOpener:
 
 def kernel_home(config: Config) -> OpenNotes:
     """The notes in the configured kernel. Sends nothing yet."""
-    from copydesk.desk.notes.notebook_access import OpenNotes
-    from copydesk.edit.notes.grammar import is_siyuan_id, split_as
-    from copydesk.store.notes.kernel import KernelStore
+    from copydesk.notes.grammar import is_siyuan_id, split_as
+    from copydesk.notes.kernel.store import KernelStore
+    from copydesk.notes.notebook_access import OpenNotes
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)
     return OpenNotes(store, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
@@ -511,7 +511,7 @@ class OpenWorkspace(Closing):
 
 
 def _manual(toolset: str, topic: str, lang: Lang) -> str:
-    from copydesk.tools import manuals  # rarely needed
+    from copydesk.app import manuals  # rarely needed
 
     return manuals.part(toolset, topic, lang)
 

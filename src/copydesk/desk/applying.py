@@ -41,7 +41,6 @@ from copydesk.desk.member import (
     check_no_link,
     note_of_change,
 )
-from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
 from copydesk.desk.steps import (
     Chmod,
@@ -64,6 +63,7 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
+from copydesk.notes.lazy import LazyNotes
 from copydesk.store.locks import Ticket
 from copydesk.store.protocol import EXECUTABLE, OpenText
 from copydesk.text.change import ChangeSet
@@ -73,7 +73,7 @@ from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.plan import BlockDraft
+    from copydesk.notes.plan import BlockDraft
 
 
 def _as_it_waits(found: Plan, plan: Plan) -> Plan:

@@ -23,7 +23,6 @@ from copydesk.desk.member import (
     note_whole,
     unshown,
 )
-from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -57,6 +56,7 @@ from copydesk.errors import (
     WrongMode,
     WrongOwner,
 )
+from copydesk.notes.lazy import LazyNotes
 from copydesk.store.protocol import Document
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
@@ -66,7 +66,7 @@ from copydesk.text.source import Source
 from copydesk.text.unified import FileEdit
 
 if TYPE_CHECKING:
-    from copydesk.desk.notes.desk import NotesDesk
+    from copydesk.notes.desk import NotesDesk
 
 ON_NO_TERMS = Terms()
 

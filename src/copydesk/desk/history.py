@@ -23,7 +23,6 @@ from copydesk.desk.member import (
     line_change,
     note_of_change,
 )
-from copydesk.desk.notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
 from copydesk.desk.transaction import Stopped, Writer, attempted, files_move
@@ -39,6 +38,7 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
+from copydesk.notes.lazy import LazyNotes
 from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit

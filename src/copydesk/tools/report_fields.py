@@ -29,7 +29,7 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value, named
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.plan import HunkMade
+    from copydesk.notes.plan import HunkMade
 
 
 AROUND = 3
@@ -344,7 +344,7 @@ def _run(flags: Iterable[bool]) -> int:
 
 def warnings(draft: Draft, lang: Lang) -> Fields:
     """The warnings about the new text of a draft."""
-    from copydesk.edit.notes.plan import BlockDraft
+    from copydesk.notes.plan import BlockDraft
 
     found: list[Value] = [*warned(draft.bad_character, draft.escapes, lang)]
     if isinstance(draft, BlockDraft):
@@ -508,7 +508,7 @@ def numbers(draft: Draft) -> dict[str, object]:
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
     if draft.request.in_notes:
-        from copydesk.edit.notes.plan import BlockDraft
+        from copydesk.notes.plan import BlockDraft
 
         made = draft if isinstance(draft, BlockDraft) else None
         hunks, documents = (made.plan.hunks, made.documents) if made else ((), ())
@@ -536,7 +536,7 @@ def numbers(draft: Draft) -> dict[str, object]:
 
 def _hunks(draft: Draft, *, done: bool) -> Fields:
     """The hunks of a block diff, and the documents that they change."""
-    from copydesk.edit.notes.plan import BlockDraft  # rarely needed
+    from copydesk.notes.plan import BlockDraft  # rarely needed
 
     if not isinstance(draft, BlockDraft):
         return {}

@@ -44,7 +44,6 @@ from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Length, Report, Value, first_rows, listing, named
-from copydesk.tools.searching import SEARCHING
 
 UNDO = "undo_file_modification"
 RESULTS = 50
@@ -742,16 +741,3 @@ EDITING = (
 
 
 MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True)
-
-
-def ws_mod() -> tuple[Tool, ...]:
-    """All tools of ws_mod."""
-    return (*EDITING, *HISTORY, *SEARCHING, MANUAL)
-
-
-def team_mgmt() -> tuple[Tool, ...]:
-    """The mirror toolset: the same tools below `.minds/`."""
-    return tuple(
-        replace(tool, name=f"team_mgmt_{tool.name}", toolset="team_mgmt", also=())
-        for tool in ws_mod()
-    )

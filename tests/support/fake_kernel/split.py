@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copydesk.store.notes.protocol import BlockText
+from copydesk.notes.protocol import BlockText
 from support.fake_kernel.kramdown import Node, markdown, parse
 
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from copydesk.app import terminal
+from copydesk.app import reference, terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
+from copydesk.app.reference import all_tools
 from copydesk.app.terminal import dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
@@ -27,11 +28,9 @@ from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
-from copydesk.tools import reference
 from copydesk.tools.answers import Answer, LongTexts, saved_data
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.reference import all_tools
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
@@ -506,7 +505,7 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _manual(options: argparse.Namespace) -> int:
-    from copydesk.tools import manuals
+    from copydesk.app import manuals
 
     lang = _config(options, _root(options)).lang
     names = {name: list(manuals.topics(name)) for name in manuals.toolsets()}

@@ -137,7 +137,7 @@ def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:
     elif name == "toolsets":
         yield from TOOLSETS
     elif name == "toolset":
-        from copydesk.tools import manuals
+        from copydesk.app import manuals
 
         yield from manuals.toolsets()
     elif name == "tool":
@@ -158,14 +158,14 @@ def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:
 
 
 def _tools() -> Iterator[str]:
-    from copydesk.tools.reference import all_tools
+    from copydesk.app.reference import all_tools
 
     yield from (tool.name for tool in all_tools())
 
 
 def _arguments(name: str, previous: str) -> Iterator[str]:
     """The arguments of a tool after `copydesk call TOOL`, and files if it takes a path."""
-    from copydesk.tools.reference import all_tools
+    from copydesk.app.reference import all_tools
 
     if previous in ("--path", "--source", "--destination"):
         yield FILES

@@ -11,10 +11,10 @@ from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.store.notes.protocol import NoteBlock
+from copydesk.notes.protocol import NoteBlock
+from copydesk.notes.tools import block_fields, coverage_fields, indexed, label, unread_lines
 from copydesk.tools.answers import LongTexts
 from copydesk.tools.messages import say
-from copydesk.tools.notes import block_fields, coverage_fields, indexed, label, unread_lines
 from copydesk.tools.report import Lang
 
 _LINE = 100

@@ -20,10 +20,10 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, Subs
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from copydesk.app import manuals
 from copydesk.app.mcp.messages import capped, sendable
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import Refusal
-from copydesk.tools import manuals
 from copydesk.tools.report import Lang
 
 Ctx = ServerRequestContext[Any, Any]

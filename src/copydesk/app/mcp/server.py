@@ -67,6 +67,7 @@ from copydesk.app.mcp.messages import (
     tool_result,
 )
 from copydesk.app.mcp.resources import Hunks, Manuals
+from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.edit.request import check_why
@@ -75,7 +76,6 @@ from copydesk.tools import refusals
 from copydesk.tools.answers import Answer, Envelope
 from copydesk.tools.catalog import Tool, by_name, crashed
 from copydesk.tools.messages import say
-from copydesk.tools.reference import definitions
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.reports import short_diff
 

@@ -50,7 +50,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
-    from copydesk.store.notes.protocol import Change
+    from copydesk.notes.protocol import Change
 
 
 SCHEMA = 6
@@ -103,7 +103,7 @@ def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
 
 def _know_notes() -> None:
     """Register the changes of notes, which are rarely needed."""
-    from copydesk.store.notes.protocol import Delete, InsertText, Restore, Update
+    from copydesk.notes.protocol import Delete, InsertText, Restore, Update
 
     _know((InsertText, Update, Delete, Restore), "notes.")
 

@@ -52,7 +52,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
-    from copydesk.store.notes.protocol import Change
+    from copydesk.notes.protocol import Change
 
 FORGET_EVERY_MS = 60_000
 """The interval of the cleanup."""

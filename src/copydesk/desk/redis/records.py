@@ -58,7 +58,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
-    from copydesk.store.notes.protocol import Change
+    from copydesk.notes.protocol import Change
 
 _FIELDS = ("fixed", "inverse", "diff", "state", "mark", "undo")
 _FIXED = (

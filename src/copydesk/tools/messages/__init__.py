@@ -18,7 +18,7 @@ from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.grammar import Problem
+    from copydesk.notes.grammar import Problem
 
 Lang = Literal["en", "zh"]
 
@@ -169,7 +169,7 @@ def say_problem(problem: Problem, lang: Lang) -> str:
 
 def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
     """The message of a refused block diff, with all its problems, or of a refused slice."""
-    from copydesk.edit.notes.grammar import BlockDiffRefused, InvalidSlice  # rarely needed
+    from copydesk.notes.grammar import BlockDiffRefused, InvalidSlice  # rarely needed
 
     if isinstance(refusal, InvalidSlice):
         why = say(f"slice.{refusal.reason}", lang, {"part": refusal.part})

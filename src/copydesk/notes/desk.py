@@ -12,14 +12,22 @@ from copydesk.desk.backends.api import Entry
 from copydesk.desk.checks import Passed
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, Operation
-from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.recovery import Settled
 from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
 from copydesk.desk.transaction import ATTEMPTS, Stopped, Writer
 from copydesk.edit.draft import Plan
-from copydesk.edit.notes.grammar import BlockHunk, is_address, parse_block_diff, select
-from copydesk.edit.notes.plan import (
+from copydesk.edit.request import BlockDiff, Request
+from copydesk.errors import (
+    ContentChanged,
+    ContentRequired,
+    Failed,
+    InvalidArgs,
+    Refusal,
+)
+from copydesk.notes.grammar import BlockHunk, is_address, parse_block_diff, select
+from copydesk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
+from copydesk.notes.plan import (
     BlockDraft,
     BlockOperation,
     BlockPlan,
@@ -33,15 +41,7 @@ from copydesk.edit.notes.plan import (
     plan_blocks,
     rewritten,
 )
-from copydesk.edit.request import BlockDiff, Request
-from copydesk.errors import (
-    ContentChanged,
-    ContentRequired,
-    Failed,
-    InvalidArgs,
-    Refusal,
-)
-from copydesk.store.notes.protocol import (
+from copydesk.notes.protocol import (
     CONTAINERS,
     BlockNotFound,
     Change,

@@ -144,7 +144,7 @@ _PARAMETERS = re.compile(r"^\*\*(?:Parameters|参数)\*\*.*", re.MULTILINE)
 
 def with_arguments(page: str, lang: Lang) -> str:
     """The page with each tool's call signature and the arguments it does not mention."""
-    from copydesk.tools.reference import all_tools  # rarely needed
+    from copydesk.app.reference import all_tools  # rarely needed
 
     tools = {tool.name: tool for tool in all_tools()}
     common, *chapters = page.split("\n### ")

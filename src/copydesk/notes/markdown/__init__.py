@@ -19,8 +19,8 @@ Profiles: `gfm` is for plain folders, CommonMark with GitHub's tables and tasks;
 exactly the blocks that SiYuan's kernel makes of the text.
 """
 
-from copydesk.text.markdown.block import Block, Profile, Tree, heading_of, section
-from copydesk.text.markdown.edit import (
+from copydesk.notes.markdown.block import Block, Profile, Tree, heading_of, section
+from copydesk.notes.markdown.edit import (
     Insertion,
     Where,
     deleted_with,
@@ -29,7 +29,7 @@ from copydesk.text.markdown.edit import (
     is_phantom,
     replacement,
 )
-from copydesk.text.markdown.tree import Line, lines_of, markdown_of, parse, text_of
+from copydesk.notes.markdown.tree import Line, lines_of, markdown_of, parse, text_of
 
 __all__ = [
     "Block",

@@ -12,8 +12,8 @@ from copydesk.desk.transaction import Writer
 from copydesk.store.locks import held_at_fork
 
 if TYPE_CHECKING:
-    from copydesk.desk.notes.desk import NotesDesk
-    from copydesk.desk.notes.notebook_access import OpenNotes
+    from copydesk.notes.desk import NotesDesk
+    from copydesk.notes.notebook_access import OpenNotes
 
 
 class LazyNotes:
@@ -30,8 +30,8 @@ class LazyNotes:
     def desk(self) -> NotesDesk:
         with self._lock:
             if self._made is None:
-                from copydesk.desk.notes.desk import NotesDesk
-                from copydesk.desk.notes.notebook_access import Notes
+                from copydesk.notes.desk import NotesDesk
+                from copydesk.notes.notebook_access import Notes
 
                 notes = Notes(self._open, self._setting.files)
                 self._made = NotesDesk(self._setting, self._writer, notes)

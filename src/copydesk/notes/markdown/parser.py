@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from copydesk.text.markdown.block import (
+from copydesk.notes.markdown.block import (
     BLANK,
     BREAK,
     CODE,

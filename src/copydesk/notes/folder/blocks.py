@@ -15,7 +15,11 @@ from itertools import product
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.protocol import (
+from copydesk.notes.markdown import Block, Profile, Tree, is_phantom, parse
+from copydesk.notes.markdown.block import HOLDS, decode, encode
+from copydesk.notes.markdown.parser import leading_attributes, line_attributes
+from copydesk.notes.markdown.tree import line_start, parse_new
+from copydesk.notes.protocol import (
     BlockText,
     check_characters,
     is_id,
@@ -24,10 +28,6 @@ from copydesk.store.notes.protocol import (
 )
 from copydesk.store.protocol import Stamp
 from copydesk.text.diff import align
-from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
-from copydesk.text.markdown.block import HOLDS, decode, encode
-from copydesk.text.markdown.parser import leading_attributes, line_attributes
-from copydesk.text.markdown.tree import line_start, parse_new
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
 

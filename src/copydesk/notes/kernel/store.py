@@ -12,7 +12,7 @@ from functools import cache, partial
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.kernel_api import (
+from copydesk.notes.kernel.api import (
     KINDS,
     LATE_WAITS_S,
     WAITS_S,
@@ -31,7 +31,7 @@ from copydesk.store.notes.kernel_api import (
     settled,
     text,
 )
-from copydesk.store.notes.kernel_blocks import (
+from copydesk.notes.kernel.blocks import (
     VANISHING,
     Child,
     HeldBlocks,
@@ -51,8 +51,8 @@ from copydesk.store.notes.kernel_blocks import (
     split_blocks,
     unbroken,
 )
-from copydesk.store.notes.kernel_write import execute
-from copydesk.store.notes.protocol import (
+from copydesk.notes.kernel.write import execute
+from copydesk.notes.protocol import (
     CONTAINERS,
     Around,
     BlockChanged,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from copydesk.text.change import Edit
-from copydesk.text.markdown.block import (
+from copydesk.notes.markdown.block import (
     BLANK,
     BREAK,
     CONFLICT,
@@ -28,8 +27,8 @@ from copydesk.text.markdown.block import (
     decode,
     encode,
 )
-from copydesk.text.markdown.parser import html_kind
-from copydesk.text.markdown.tree import (
+from copydesk.notes.markdown.parser import html_kind
+from copydesk.notes.markdown.tree import (
     filler_at,
     line_after,
     line_start,
@@ -43,6 +42,7 @@ from copydesk.text.markdown.tree import (
     prefix_within,
     text_of,
 )
+from copydesk.text.change import Edit
 
 _FENCE = re.compile(rb"`+|~+|\$+").match
 _TERMINATOR = re.compile(rb"\r\n|\n|\r").findall

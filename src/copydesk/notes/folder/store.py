@@ -18,10 +18,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.access import Rules
-from copydesk.store.dotfiles import GitIgnore
-from copydesk.store.files import Files
-from copydesk.store.notes.folder_blocks import (
+from copydesk.notes.folder.blocks import (
     DOCUMENT,
     FolderDocument,
     block_attributes,
@@ -33,7 +30,7 @@ from copydesk.store.notes.folder_blocks import (
     shown,
     title_of,
 )
-from copydesk.store.notes.folder_cache import (
+from copydesk.notes.folder.cache import (
     ENDINGS,
     Card,
     DocumentCache,
@@ -42,8 +39,8 @@ from copydesk.store.notes.folder_cache import (
     path_of,
     stem,
 )
-from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, text_shown
-from copydesk.store.notes.folder_index import (
+from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
+from copydesk.notes.folder.index import (
     IndexedText,
     NotesIndex,
     SidecarChange,
@@ -51,7 +48,10 @@ from copydesk.store.notes.folder_index import (
     Splice,
     name_of,
 )
-from copydesk.store.notes.protocol import (
+from copydesk.notes.markdown import Block as Node
+from copydesk.notes.markdown import Profile, Tree, heading_of, section
+from copydesk.notes.markdown.tree import undisturbed
+from copydesk.notes.protocol import (
     ANSWERS,
     MOST_TOLD,
     AnchorLinked,
@@ -80,12 +80,12 @@ from copydesk.store.notes.protocol import (
     new_id,
     valid,
 )
+from copydesk.store.access import Rules
+from copydesk.store.dotfiles import GitIgnore
+from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.store.state import Soon
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.markdown import Block as Node
-from copydesk.text.markdown import Profile, Tree, heading_of, section
-from copydesk.text.markdown.tree import undisturbed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit

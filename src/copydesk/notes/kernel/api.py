@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.kernel_blocks import MEMO, Child, slices_of, with_memos
-from copydesk.store.notes.protocol import (
+from copydesk.notes.kernel.blocks import MEMO, Child, slices_of, with_memos
+from copydesk.notes.protocol import (
     ANSWERS,
     Around,
     Notebook,

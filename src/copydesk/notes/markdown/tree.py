@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from copydesk.text.markdown import lute
-from copydesk.text.markdown.block import (
+from copydesk.notes.markdown import lute
+from copydesk.notes.markdown.block import (
     AGAIN_PARSED,
     ATTRIBUTES,
     BLANK,
@@ -48,7 +48,7 @@ from copydesk.text.markdown.block import (
     encode,
     newline_of,
 )
-from copydesk.text.markdown.parser import (
+from copydesk.notes.markdown.parser import (
     AGAIN,
     INDENTED,
     INTO,

@@ -14,9 +14,9 @@ from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.folder_blocks import fingerprints, in_order, know
-from copydesk.store.notes.protocol import BlockText, check_characters, raw_markdown, split_tree
-from copydesk.text.markdown import Block, Tree, is_phantom, parse
+from copydesk.notes.folder.blocks import fingerprints, in_order, know
+from copydesk.notes.markdown import Block, Tree, is_phantom, parse
+from copydesk.notes.protocol import BlockText, check_characters, raw_markdown, split_tree
 
 VANISHING = ("l", "b", "s")
 """Containers that the kernel removes together with their last block."""

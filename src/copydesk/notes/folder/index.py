@@ -20,9 +20,9 @@ from threading import RLock
 from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import Failed
+from copydesk.notes.folder.blocks import HASH_DIGITS, Fingerprint, Tombstone
+from copydesk.notes.protocol import InvalidBlockId, are_ids, is_id, valid
 from copydesk.store.locks import FileLocks
-from copydesk.store.notes.folder_blocks import HASH_DIGITS, Fingerprint, Tombstone
-from copydesk.store.notes.protocol import InvalidBlockId, are_ids, is_id, valid
 from copydesk.store.protocol import Stamp
 from copydesk.store.state import StateFolder
 

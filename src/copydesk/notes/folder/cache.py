@@ -11,10 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from copydesk.errors import FileNotFound, FileTooLarge, Refusal
-from copydesk.store.access import Rules
-from copydesk.store.dotfiles import GitIgnore
-from copydesk.store.files import Files
-from copydesk.store.notes.folder_blocks import (
+from copydesk.notes.folder.blocks import (
     DOCUMENT,
     MATTER,
     Fingerprint,
@@ -29,7 +26,7 @@ from copydesk.store.notes.folder_blocks import (
     title_of,
     with_past,
 )
-from copydesk.store.notes.folder_index import (
+from copydesk.notes.folder.index import (
     NotesIndex,
     Sidecar,
     SidecarChange,
@@ -37,11 +34,14 @@ from copydesk.store.notes.folder_index import (
     Sidecars,
     splice_of,
 )
-from copydesk.store.notes.protocol import ANSWERS, BlockNotFound, valid
+from copydesk.notes.markdown import Profile, Tree, parse
+from copydesk.notes.markdown.tree import undisturbed
+from copydesk.notes.protocol import ANSWERS, BlockNotFound, valid
+from copydesk.store.access import Rules
+from copydesk.store.dotfiles import GitIgnore
+from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text import sizes
-from copydesk.text.markdown import Profile, Tree, parse
-from copydesk.text.markdown.tree import undisturbed
 from copydesk.text.relpath import RelPath
 
 _STEP_ROWS = 500

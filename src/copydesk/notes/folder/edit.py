@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.folder_blocks import (
+from copydesk.notes.folder.blocks import (
     MATTER,
     Fingerprint,
     FolderDocument,
@@ -23,9 +23,13 @@ from copydesk.store.notes.folder_blocks import (
     shown_text,
     top,
 )
-from copydesk.store.notes.folder_cache import DocumentCache
-from copydesk.store.notes.folder_index import SidecarChange, Splice, splice_of
-from copydesk.store.notes.protocol import (
+from copydesk.notes.folder.cache import DocumentCache
+from copydesk.notes.folder.index import SidecarChange, Splice, splice_of
+from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
+from copydesk.notes.markdown.block import BLANK, newline_of
+from copydesk.notes.markdown.edit import marker_holder
+from copydesk.notes.markdown.tree import line_after, line_start, line_stop
+from copydesk.notes.protocol import (
     BlockChanged,
     BlockNotFound,
     Change,
@@ -43,10 +47,6 @@ from copydesk.store.notes.protocol import (
 )
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.text.markdown.block import BLANK, newline_of
-from copydesk.text.markdown.edit import marker_holder
-from copydesk.text.markdown.tree import line_after, line_start, line_stop
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from threading import Lock
 
 from copydesk.desk.member import Member, Operation, Permission, authorized
-from copydesk.edit.notes.grammar import SplitText
 from copydesk.errors import AccessDenied
-from copydesk.store.files import Files
-from copydesk.store.locks import held_at_fork
-from copydesk.store.notes.protocol import (
+from copydesk.notes.grammar import SplitText
+from copydesk.notes.protocol import (
     Coverage,
     Crumb,
     Heading,
     NoteBlock,
     NoteStore,
 )
+from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
 from copydesk.text.relpath import RelPath
 
 __all__ = ["Coverage", "Crumb", "Heading", "NoteBlock"]

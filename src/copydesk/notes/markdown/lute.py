@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from copydesk.text.markdown.block import (
+from copydesk.notes.markdown.block import (
     AGAIN_PARSED,
     ATTRIBUTES,
     AUDIO,
@@ -29,7 +29,7 @@ from copydesk.text.markdown.block import (
     WIDGET,
     Node,
 )
-from copydesk.text.markdown.parser import (
+from copydesk.notes.markdown.parser import (
     AGAIN,
     INTO,
     LEAF,

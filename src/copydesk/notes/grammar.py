@@ -23,9 +23,9 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, cast
 
 from copydesk.errors import Refusal
-from copydesk.text.markdown import Block, Profile, is_phantom
-from copydesk.text.markdown.block import BLANK, LIST, cut, decode, encode
-from copydesk.text.markdown.tree import parse_new
+from copydesk.notes.markdown import Block, Profile, is_phantom
+from copydesk.notes.markdown.block import BLANK, LIST, cut, decode, encode
+from copydesk.notes.markdown.tree import parse_new
 
 Kind = Literal[
     "NESTED_SEARCH_REPLACE",

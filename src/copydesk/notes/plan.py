@@ -9,7 +9,8 @@ from itertools import groupby, pairwise
 from typing import Literal, Protocol, cast
 
 from copydesk.edit.draft import BlockReads, Draft, Normalized
-from copydesk.edit.notes.grammar import (
+from copydesk.edit.request import BlockDiff, Place
+from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
     BlockHunk,
@@ -21,7 +22,6 @@ from copydesk.edit.notes.grammar import (
     lines_of_hunk,
     problem,
 )
-from copydesk.edit.request import BlockDiff, Place
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align, same_after
 from copydesk.text.encoding import UTF8

@@ -22,8 +22,8 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
 from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
-from copydesk.text.markdown import Block, Tree, is_phantom, markdown_of
-from copydesk.text.markdown.block import LIST
+from copydesk.notes.markdown import Block, Tree, is_phantom, markdown_of
+from copydesk.notes.markdown.block import LIST
 from copydesk.text.unified import FileEdit
 
 Unavailable = Literal[

@@ -30,8 +30,8 @@ from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
     from copydesk.desk.member import Member
-    from copydesk.desk.notes.desk import NoteReader
-    from copydesk.desk.notes.notebook_access import (
+    from copydesk.notes.desk import NoteReader
+    from copydesk.notes.notebook_access import (
         BlockContent,
         Coverage,
         Crumb,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Infos,
         NoteBlock,
     )
-    from copydesk.edit.notes.plan import BlockDraft
+    from copydesk.notes.plan import BlockDraft
 
 _PREVIEW = 10
 _LONGEST = 200

@@ -2,7 +2,7 @@
 
 Texts about a tool are in `copydesk.tools.messages`. To generate the page, `docs/tools.md`, run
 
-    python -c "from copydesk.tools import reference; print(reference.page(), end='')"
+    python -c "from copydesk.app import reference; print(reference.page(), end='')"
 
 Law: an answer to a schema in a provider's dialect, without its nulls at any depth, is valid for the
 original schema, so an incoming call needs no other conversion.
@@ -13,22 +13,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from copydesk.notes.tools import notes
+from copydesk.search.tools import SEARCHING
 from copydesk.tools.arguments import with_null, within
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import MINDS, Tool, by_name
 from copydesk.tools.compat_editor import compat
 from copydesk.tools.messages import say
-from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import team_mgmt, ws_mod
+from copydesk.tools.ws_mod import EDITING, HISTORY, MANUAL
 
 _HEAD = """\
 # Tools
 
-All tools with their arguments, made from the catalog by `copydesk.tools.reference`; do not \
+All tools with their arguments, made from the catalog by `copydesk.app.reference`; do not \
 edit this page. Workflows, examples and errors are in the manuals: `copydesk manual`.
 
 Each tool ends with the hints that clients get: *reads* changes nothing, *may replace* can take \
@@ -42,6 +44,19 @@ _MIRROR = """\
 The tools of `ws_mod` once more, for the files below `{folder}/`: the same arguments, and paths \
 relative to that folder.
 """
+
+
+def ws_mod() -> tuple[Tool, ...]:
+    """All tools of ws_mod."""
+    return (*EDITING, *HISTORY, *SEARCHING, MANUAL)
+
+
+def team_mgmt() -> tuple[Tool, ...]:
+    """The mirror toolset: the same tools below `.minds/`."""
+    return tuple(
+        replace(tool, name=f"team_mgmt_{tool.name}", toolset="team_mgmt", also=())
+        for tool in ws_mod()
+    )
 
 
 def all_tools() -> tuple[Tool, ...]:

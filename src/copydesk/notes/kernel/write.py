@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from copydesk.errors import Refusal
-from copydesk.store.notes.kernel_api import (
+from copydesk.notes.kernel.api import (
     LATE_WAITS_S,
     WAITS_S,
     AnswerLost,
@@ -21,7 +21,7 @@ from copydesk.store.notes.kernel_api import (
     TreeInfo,
     settled,
 )
-from copydesk.store.notes.kernel_blocks import (
+from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
     HeldBlocks,
@@ -34,7 +34,7 @@ from copydesk.store.notes.kernel_blocks import (
     same_blocks,
     to_keep,
 )
-from copydesk.store.notes.protocol import (
+from copydesk.notes.protocol import (
     CONTAINERS,
     Around,
     BlockChanged,

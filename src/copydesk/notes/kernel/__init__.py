@@ -1,0 +1,1 @@
+"""Notes in a SiYuan kernel, by its HTTP API."""

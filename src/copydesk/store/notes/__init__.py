@@ -1,1 +1,0 @@
-"""Where notes live: a folder of Markdown files, or a SiYuan kernel."""
