@@ -43,7 +43,7 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "copydesk"
 RECORDS = ROOT / ".mutants"
-ROOMS = ("text", "edit", "store", "search", "desk", "tools", "app")
+ROOMS = ("text", "edit", "store", "search", "notes", "desk", "tools", "app")
 
 # --- which test reaches which line ---------------------------------------------------------------
 

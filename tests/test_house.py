@@ -23,7 +23,7 @@ PACKAGES = {
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
-        *("store.checks", "store.notes.protocol"),
+        *("store.checks", "notes.protocol"),
     ),
     "search": (),
     "search.options": ("text", "errors"),
@@ -36,10 +36,36 @@ PACKAGES = {
         *("search.options", "search.program", "search.ripgrep", "desk", "text", "errors"),
         *("store.files", "store.protocol"),
     ),
-    "tools": ("search", "desk", "edit", "text", "errors"),
-    "app": ("tools", "search", "desk", "store", "edit", "text", "errors", "__version__"),
+    "search.tools": (
+        *("search.options", "search.ripgrep", "search.listings", "tools", "desk", "text", "errors"),
+    ),
+    "notes": (),
+    "notes.markdown": ("text", "errors"),
+    "notes.protocol": ("notes.markdown", "text", "errors"),
+    "notes.grammar": ("notes.markdown", "text", "errors"),
+    "notes.plan": ("notes.grammar", "edit", "text", "errors"),
+    "notes.folder": ("notes.protocol", "notes.markdown", "store", "text", "errors"),
+    "notes.kernel": ("notes.folder.blocks", "notes.protocol", "notes.markdown", "text", "errors"),
+    "notes.notebook_access": (
+        *("notes.grammar", "notes.protocol", "desk", "text", "errors"),
+        *("store.files", "store.locks"),
+    ),
+    "notes.desk": (
+        *("notes.notebook_access", "notes.plan", "notes.grammar", "notes.protocol"),
+        *("desk", "edit", "text", "errors", "store.protocol"),
+    ),
+    "notes.lazy": ("notes.desk", "notes.notebook_access", "desk", "store.locks"),
+    "notes.tools": (
+        *("notes.lazy", "notes.desk", "notes.notebook_access", "notes.plan", "notes.protocol"),
+        *("tools", "desk", "edit", "text", "errors"),
+    ),
+    "tools": (
+        *("search.options", "search.ripgrep", "search.listings", "notes.grammar", "notes.plan"),
+        *("desk", "edit", "text", "errors"),
+    ),
+    "app": ("tools", "notes", "search", "desk", "store", "edit", "text", "errors", "__version__"),
 }
-"""What each package, and each layer of the room `search`, may import besides itself."""
+"""What each package, and each layer of the rooms `search` and `notes`, may import besides itself."""
 
 CLOCK = ("time", "datetime")
 DISK = ("os", "pathlib", "io", "shutil", "tempfile", "socket", "subprocess")
@@ -54,6 +80,18 @@ FORBIDDEN = {
     "search.program": ("asyncio",),
     "search.ripgrep": ("asyncio",),
     "search.listings": (*CLOCK, *DISK, "json", "asyncio"),
+    "search.tools": (*DISK, "asyncio", "sqlite3", "apsw"),
+    "notes": (),
+    "notes.markdown": PURE,
+    "notes.protocol": ("asyncio",),
+    "notes.grammar": PURE,
+    "notes.plan": PURE,
+    "notes.folder": ("asyncio",),
+    "notes.kernel": ("asyncio",),
+    "notes.notebook_access": (*CLOCK, *DISK, "json", "asyncio"),
+    "notes.desk": (*CLOCK, *DISK, "json", "asyncio"),
+    "notes.lazy": (*CLOCK, *DISK, "json", "asyncio"),
+    "notes.tools": (*DISK, "asyncio", "sqlite3", "apsw"),
     "tools": (*DISK, "asyncio", "sqlite3", "apsw"),
     "app": (),
 }
@@ -66,7 +104,7 @@ def name_of(path: Path) -> str:
 
 
 def layer_of(path: Path) -> str:
-    """The row of the tables above that the file belongs to: as `text`, or `search.options`."""
+    """The row of the tables above that the file belongs to: as `text`, or `notes.plan`."""
     names = name_of(path).removesuffix(".py").split("/")
     layer = ".".join(names[:2])
     return layer if layer in PACKAGES else names[0]
@@ -199,7 +237,7 @@ def test_nothing_is_left_to_do() -> None:
 def test_modules_that_the_docs_name_exist() -> None:
     repository = Path(__file__).parent.parent
     named = re.compile(
-        r"`([\w./-]+/[\w-]+\.(?:py|toml|js)|(?:edit|store|desk|search|tools|app)(?:/\w+)*/)`"
+        r"`([\w./-]+/[\w-]+\.(?:py|toml|js)|(?:edit|store|desk|search|notes|tools|app)(?:/\w+)*/)`"
     )
     pages = [*repository.glob("*.md"), *repository.glob("docs/*.md")]
     found = {(page.name, name) for page in pages for name in named.findall(page.read_text("utf-8"))}

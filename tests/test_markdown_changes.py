@@ -121,6 +121,10 @@ REPLACEMENTS = (
     ("***\na", "0", "---\nb: c\n---", "\n---\nb: c\n---\n\na"),
     ("---\na: b\nc: d\n---\ne", "0", "---\na: x\nc: d\n---", "---\na: x\nc: d\n---\ne"),
     ("a  \n\nb", "0", "x", "x  \n\nb"),
+    # some HTML ends at a blank line only
+    ("<!-- a -->\n# b", "0", "<!-- x -->", "<!-- x -->\n# b"),
+    ("<!-- a -->\n# b", "0", "<div>\nx\n</div>", "<div>\nx\n</div>\n\n# b"),
+    ("> <div>\n# b", "0.0", "<p>", "> <p>\n# b"),
     ("a\nb\nc", "0", "a\nx\nc", "a\nx\nc"),
     ("a\r\nb\r\nc\n\nd", "0", "a\nx\ny\nc", "a\r\nx\r\ny\r\nc\n\nd"),
     ("> a\n>b\n> c", "0.0", "a\nx\nc", "> a\n> x\n> c"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kept_nowhere
 from copydesk.tools import messages
 from support.cost import spread
@@ -177,7 +178,7 @@ def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -
     """What the kernel holds at the moment of the write is what was planned on, or nothing is."""
     document = stage.document("a\n\nb")
     (_, two) = stage.ids(document)
-    home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
+    home = notes_of(stage.opened.desk).reading._notes.home(stage.opened.member("local"))
     execute, turns = home.store.execute, iter([True])
 
     def late(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
@@ -199,7 +200,7 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     document = stage.document("a")
     (one,) = stage.ids(document)
     plan = stage.call("prepareBlockDiff", diff=edit(one, "a", "A")).fields["hunk_id"]
-    home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
+    home = notes_of(stage.opened.desk).reading._notes.home(stage.opened.member("local"))
     execute = home.store.execute
 
     def dying(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
@@ -216,10 +217,10 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     assert stage.texts(document) == ["A"]
     again = stage.call("apply_file_modification", hunk_id=plan)
     assert again.data["error"] == "HUNK_NOT_FOUND"
-    (recovered,) = stage.opened.desk.notes.recover(stage.opened.member("local"))
+    (recovered,) = notes_of(stage.opened.desk).recover(stage.opened.member("local"))
     assert (recovered.entry.edit_id, recovered.state) == (settled.edit_id, "failed")
     assert stage.texts(document) == ["a"]
-    assert stage.opened.desk.notes.recover(stage.opened.member("local")) == ()
+    assert notes_of(stage.opened.desk).recover(stage.opened.member("local")) == ()
 
 
 def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(stage: Stage) -> None:
@@ -232,11 +233,11 @@ def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(stage: Stage) -> N
     answer = stage.call("applyBlockDiff", diff=diff)
     assert answer.is_error
     member = stage.opened.member("local")
-    (left,) = stage.opened.desk.notes.recover(member)
+    (left,) = notes_of(stage.opened.desk).recover(member)
     assert left.state == "unsure"  # it is not back yet
     stage.kernel.gone = False
     stage.kernel.habits.begin()
     assert stage.state() != before
-    (recovered,) = stage.opened.desk.notes.recover(member)
+    (recovered,) = notes_of(stage.opened.desk).recover(member)
     assert recovered.state == "failed"
     assert stage.state() == before

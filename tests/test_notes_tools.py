@@ -15,6 +15,7 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.notes.folder import store as folder_module
+from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import Update
 from copydesk.store import protocol
 from copydesk.store.state import Soon
@@ -385,7 +386,7 @@ def test_the_parent_is_told_by_its_id_4_4(stage: Stage) -> None:
         made = stage.done(
             "createNewDoc", title="Below", anchorDocumentId=anchor, location="children"
         )
-        reading = stage.opened.desk.notes.reading
+        reading = notes_of(stage.opened.desk).reading
         crumbs = reading.infos(stage.opened.member("local"), [made["docId"]]).found[0].breadcrumb
         assert anchor in [crumb.id for crumb in crumbs]
 
@@ -723,7 +724,7 @@ def test_what_a_person_has_to_approve_is_not_written_before(tmp_path: Path, stor
 def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
     """What is read is what is replaced: a block that moves on while a diff is planned is seen."""
     first, second = stage.ids(document := stage.document("a\n\nb"))
-    home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
+    home = notes_of(stage.opened.desk).reading._notes.home(stage.opened.member("local"))
     prepare, turns = home.store.prepare, iter([True])
 
     def meddling(changes: Any) -> Any:

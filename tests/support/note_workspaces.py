@@ -12,6 +12,7 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, kernel_path, open_workspace
 from copydesk.notes.grammar import is_siyuan_id, split_as
 from copydesk.notes.kernel.blocks import split_blocks
+from copydesk.notes.lazy import notes_of
 from copydesk.notes.notebook_access import OpenNotes
 from copydesk.tools.report import Lang
 from support.fake_kernel import FakeKernel
@@ -35,7 +36,7 @@ class Stage:
         if self.kernel is not None:
             return self.kernel.document(self.box, title, markdown)
         (self.root / f"{title}.md").write_text(markdown + "\n", "utf-8")
-        reading = self.opened.desk.notes.reading
+        reading = notes_of(self.opened.desk).reading
         member = self.opened.member("local")
         found = reading.documents(member, self.box, 1_000)
         return next(one.id for one in found if one.hpath == f"/{title}")
@@ -60,7 +61,7 @@ class Stage:
 
     def parts(self, block_id: str) -> list[tuple[str, str]]:
         """The ids and texts of what a block holds."""
-        reading, member = self.opened.desk.notes.reading, self.opened.member("local")
+        reading, member = notes_of(self.opened.desk).reading, self.opened.member("local")
         found = reading.content(member, block_id, parts=True, slice_text=None)
         return [(one.id, one.markdown) for one in found.blocks]
 

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from copydesk.desk.backends.api import (
     Entry,
@@ -21,6 +20,7 @@ from copydesk.desk.backends.api import (
     counts,
     version_of,
 )
+from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited, Passed
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
@@ -63,7 +63,6 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
-from copydesk.notes.lazy import LazyNotes
 from copydesk.store.locks import Ticket
 from copydesk.store.protocol import EXECUTABLE, OpenText
 from copydesk.text.change import ChangeSet
@@ -71,9 +70,6 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
-
-if TYPE_CHECKING:
-    from copydesk.notes.plan import BlockDraft
 
 
 def _as_it_waits(found: Plan, plan: Plan) -> Plan:
@@ -235,10 +231,10 @@ class Applying:
     """Writes the plans of one workspace."""
 
     def __init__(
-        self, setting: Setting, drafting: Drafting, writer: Writer, notes: LazyNotes
+        self, setting: Setting, drafting: Drafting, writer: Writer, blocks: Blocks
     ) -> None:
         self._set, self._drafting, self._writer = setting, drafting, writer
-        self._notes = notes
+        self._blocks = blocks
         self._shown = DraftCache()
         self.show = self._shown.keep
 
@@ -337,14 +333,14 @@ class Applying:
             self._set.registry.put(plan)
         return plan
 
-    def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
+    def blocks(self, plan: Plan, member: Member | None = None) -> Draft:
         """The current result of a block diff's plan, for its owner or a member; may refuse."""
         owner = self._set.members(plan.owner, plan.toolset)
-        return self._notes.desk.planned(member or owner, plan)
+        return self._blocks().planned(member or owner, plan)
 
     def _write_blocks(self, member: Member, plan: Plan, *, is_stored: bool) -> Applied:
         """Like `write`, for a block diff."""
-        draft = self._notes.desk.apply(
+        draft = self._blocks().apply(
             member,
             plan,
             partial(self.check_waits, plan) if is_stored else _nothing,

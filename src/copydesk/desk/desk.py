@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
+from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited, Findings, needs_person
 from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
 from copydesk.desk.history import History, Undoing
@@ -56,7 +56,6 @@ from copydesk.errors import (
     WrongMode,
     WrongOwner,
 )
-from copydesk.notes.lazy import LazyNotes
 from copydesk.store.protocol import Document
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
@@ -64,9 +63,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Source
 from copydesk.text.unified import FileEdit
-
-if TYPE_CHECKING:
-    from copydesk.notes.desk import NotesDesk
 
 ON_NO_TERMS = Terms()
 
@@ -80,19 +76,15 @@ _HOW_ON_DELETING = "read them, or check the plan and apply it"
 class FileDesk:
     """The desk of one workspace, and of its notes. Thread-safe."""
 
-    def __init__(self, setting: Setting, writer: Writer, notes: LazyNotes) -> None:
+    def __init__(self, setting: Setting, writer: Writer, blocks: Blocks) -> None:
         self._set, self._writer = setting, writer
         self._drafting = Drafting(setting)
-        self._notes = notes
-        self._applying = Applying(setting, self._drafting, writer, notes)
+        self.blocks = blocks
+        self._applying = Applying(setting, self._drafting, writer, blocks)
         self.history = History(setting)
         self.foreign = setting.foreign
-        self._undoing = Undoing(setting, self._drafting, self.history, writer, notes)
+        self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
         self.review = Review(setting, self._drafting, self._applying)
-
-    @property
-    def notes(self) -> NotesDesk:
-        return self._notes.desk
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
@@ -294,7 +286,7 @@ class FileDesk:
         plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
         real, *_ = (authorized(self._set.files, member, one, "read") for one in plan.request.paths)
         if plan.request.in_notes:
-            return Planned(plan, self.notes.draft(member, plan.request))
+            return Planned(plan, self.blocks().draft(member, plan.request))
         base = None
         if plan.base_digest is not None:
             base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
@@ -398,7 +390,7 @@ class FileDesk:
 
     def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
         if request.in_notes:
-            draft = self.notes.draft(member, request)
+            draft = self.blocks().draft(member, request)
             return Drafted(draft, request.path, draft.place)
         return self._drafting.of(member, request, terms)
 

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State, linked
+from copydesk.desk.blocks import Blocks
 from copydesk.desk.drafts import Drafting, Setting
 from copydesk.desk.member import (
     Member,
@@ -38,7 +39,6 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
-from copydesk.notes.lazy import LazyNotes
 from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
@@ -283,11 +283,11 @@ class Undoing:
         drafting: Drafting,
         history: History,
         writer: Writer,
-        notes: LazyNotes,
+        blocks: Blocks,
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._history, self._writer = history, writer
-        self._notes = notes
+        self._blocks = blocks
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit, keeping later ones; EditNotFound, AccessDenied, else NotUndone."""
@@ -306,7 +306,7 @@ class Undoing:
             ticket = self._set.clock(), tool
             job = WriteRequest(member, tool, at, ticket, undoes=entry.edit_id)
             stands = partial(self.check_stands, member, entry, at)
-            return self._notes.desk.undo(job, entry, stands)
+            return self._blocks().undo(job, entry, stands)
         outcome = self._run(member, tool, entry, [entry])
         return outcome if isinstance(outcome, NotUndone) else outcome[0]
 

@@ -58,7 +58,16 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.search import Hits, Sought, find_all
 from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
 from copydesk.text.source import Excerpt, Source, Unread, Whole
-from copydesk.text.unified import Region, deleted, mode_changed, regions, renamed, runs_of, unified
+from copydesk.text.unified import (
+    FileEdit,
+    Region,
+    deleted,
+    mode_changed,
+    regions,
+    renamed,
+    runs_of,
+    unified,
+)
 
 _SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
 _TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
@@ -471,7 +480,11 @@ class Normalized:
 
 @dataclass(frozen=True)
 class Draft:
-    """A request applied to `base`; `after_digest` is the SHA-256 of the result if known."""
+    """A request applied to `base`; `after_digest` is the SHA-256 of the result if known.
+
+    `documents` are the notes that a block diff changes; `edit_ids`, once it is written, the entries
+    that it left in the journal.
+    """
 
     request: Request
     base: Text
@@ -482,6 +495,8 @@ class Draft:
     escapes: Escapes = NO_ESCAPES
     created: bool = False
     after_digest: str | None = None
+    documents: tuple[FileEdit, ...] = ()
+    edit_ids: tuple[int, ...] = ()
 
     @computed_once
     def action(self) -> Action:

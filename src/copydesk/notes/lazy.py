@@ -1,11 +1,12 @@
-"""Notes: a lazy proxy for the desk in `desk`."""
+"""The desk of notes, made when it is first asked for: a start without notes loads none of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Permission
 from copydesk.desk.transaction import Writer
@@ -26,8 +27,7 @@ class LazyNotes:
         self._made: NotesDesk | None = None
         self._lock = held_at_fork(RLock())
 
-    @property
-    def desk(self) -> NotesDesk:
+    def __call__(self) -> NotesDesk:
         with self._lock:
             if self._made is None:
                 from copydesk.notes.desk import NotesDesk
@@ -41,3 +41,8 @@ class LazyNotes:
         with self._lock:
             if self._made is not None:
                 self._made.close()
+
+
+def notes_of(desk: FileDesk) -> NotesDesk:
+    """The desk of the notes beside a desk of files."""
+    return cast("NotesDesk", desk.blocks())

@@ -650,16 +650,13 @@ _NO_PLAN = BlockPlan((), (), ())
 class BlockDraft(Draft):
     """The draft of a block diff, made by `block_draft`.
 
-    `documents` are those that change, the first one named first; if there are several, the draft
-    itself is about their texts, one below the other. Once written, `ids` are those that the
-    operations of `plan` left, and `edit_ids` those of the journal. `notices` are its side effects:
-    their kind, the block, and what happened.
+    The document named first is the first of `documents`; if there are several, the draft itself is
+    about their texts, one below the other. Once written, `ids` are those of blocks that the
+    operations of `plan` left. `notices` are its side effects: their kind, the block, what happened.
     """
 
     plan: BlockPlan = _NO_PLAN
-    documents: tuple[FileEdit, ...] = ()
     ids: tuple[tuple[str, ...], ...] = ()
-    edit_ids: tuple[int, ...] = ()
     notices: tuple[tuple[str, str, str], ...] = ()
 
     @computed_once

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
+from copydesk.notes.lazy import notes_of
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools.answers import FOUND, LISTED, Answer, note_answered, note_refused, note_shown
@@ -58,7 +59,7 @@ class BlockInfoCall(ToolCall):
         ids = [part.strip() for part in self.ids.split(",") if part.strip()]
         if not ids:
             raise InvalidArgs("ids", "must name a block")
-        infos = context.desk.notes.reading.infos(context.member, ids)
+        infos = notes_of(context.desk).reading.infos(context.member, ids)
         rows = [info_fields(info, context.lang) for info in infos.found]
         fields: Fields = rows[0]
         if infos.asked > 1:
@@ -85,7 +86,7 @@ class BlockContentCall(ToolCall):
         chosen = self.slice
         parts = chosen is not None or self.showSubStructure
         ids = chosen is not None or (self.showId if "showId" in vars(self) else parts)
-        content = context.desk.notes.reading.content(
+        content = notes_of(context.desk).reading.content(
             context.member, self.blockId, parts=parts, slice_text=chosen
         )
         said = content_text(content, chosen, context.lang, ids=ids)
@@ -103,7 +104,7 @@ class ListNotebooksCall(ToolCall):
     documents: Count = LISTED
 
     def run(self, context: Context, name: str) -> Answer:
-        reading = context.desk.notes.reading
+        reading = notes_of(context.desk).reading
         found = reading.notebooks(context.member)
         lines = [say("notes.notebooks", context.lang, {"count": len(found)})]
         shut = say("notes.closed", context.lang)
@@ -137,7 +138,7 @@ class SearchBlocksCall(ToolCall):
         query = self.query
         if not query.strip():
             raise InvalidArgs("query", "must not be empty")
-        reading = context.desk.notes.reading
+        reading = notes_of(context.desk).reading
         found = reading.search(context.member, query, self.limit)
         said = "notes.found" if found else "notes.found_none"
         lines = [say(said, context.lang, {"count": len(found), "query": query})]
@@ -193,7 +194,7 @@ class AppendContentCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         kind, target = self.targetType, self.target.strip()
-        made = context.desk.notes.append(context.member, name, self.markdown, kind, target)
+        made = notes_of(context.desk).append(context.member, name, self.markdown, kind, target)
         ids = ", ".join(made.new_ids)
         facts = {
             "what": say(f"notes.target.{kind}", context.lang),
@@ -222,7 +223,7 @@ class CreateNewDocCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         location, anchor = self.location, self.anchorDocumentId.strip()
-        made = context.desk.notes.create(
+        made = notes_of(context.desk).create(
             context.member, name, self.title, self.markdown, anchor, location
         )
         where = say(f"notes.location.{location}", context.lang)
@@ -253,8 +254,10 @@ class ApplyBlockDiffCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         request = BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
         if self.dryRun:
-            return _edited(context, context.desk.notes.draft(context.member, request), dry=True)
-        return _edited(context, context.desk.notes.edit(context.member, name, request), dry=False)
+            return _edited(context, notes_of(context.desk).draft(context.member, request), dry=True)
+        return _edited(
+            context, notes_of(context.desk).edit(context.member, name, request), dry=False
+        )
 
 
 class PrepareBlockDiffCall(PrepareCall):

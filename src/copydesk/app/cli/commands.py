@@ -25,6 +25,7 @@ from copydesk.desk.recovery import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
+from copydesk.notes.lazy import notes_of
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
@@ -340,7 +341,7 @@ def _review(options: argparse.Namespace) -> int:
 
 def _recover(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        again = opened.desk.notes.recover(opened.member(opened.config.member))
+        again = notes_of(opened.desk).recover(opened.member(opened.config.member))
         settled = {one.entry.edit_id: one for one in (*opened.recovered, *again)}
         found, lang = tuple(settled.values()), opened.config.lang
         swept, kept = opened.recovery.sweep(time.time_ns() // 1_000_000)

@@ -11,6 +11,7 @@ from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
+from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import NoteBlock
 from copydesk.notes.tools import block_fields, coverage_fields, indexed, label, unread_lines
 from copydesk.tools.answers import LongTexts
@@ -28,7 +29,7 @@ def run(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """List the notebooks with their documents, or the blocks of a document."""
-    lang, reading = opened.config.lang, opened.desk.notes.reading
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
     member = opened.member(opened.config.member)
     if options.block_id is not None:
         content = reading.content(member, options.block_id, parts=True, slice_text=None)
@@ -96,7 +97,7 @@ def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member = opened.member(opened.config.member)
-    kind = opened.desk.notes.reading.block(member, options.block_id).kind
+    kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
     arguments = {
         "markdown": _text(options.file),
         "targetType": "document" if kind == "d" else "block",
@@ -120,7 +121,7 @@ def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member = opened.member(opened.config.member)
     box = options.notebook
     if box is None:
-        boxes = [one for one in opened.desk.notes.reading.notebooks(member) if not one.closed]
+        boxes = [one for one in notes_of(opened.desk).reading.notebooks(member) if not one.closed]
         if len(boxes) != 1:
             raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
         box = boxes[0].id
@@ -133,14 +134,14 @@ def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     if options.json:
         return _call(opened, "searchBlocks", {"query": query, "limit": options.most}, options)
     member = opened.member(opened.config.member)
-    found = opened.desk.notes.reading.search(member, query, options.most)
+    found = notes_of(opened.desk).reading.search(member, query, options.most)
     rows = [(one.id, label(one.kind, opened.config.lang), one.hpath, _short(one)) for one in found]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
     else:
         words = say("notes.found_none", opened.config.lang, {"count": 0, "query": query})
         out(terminal.line(words) + "\n")
-    done, documents = indexed(opened.desk.notes.reading, member)
+    done, documents = indexed(notes_of(opened.desk).reading, member)
     if done < documents:
         facts = {"done": done, "count": documents}
         out(terminal.line(say("notes.indexing", opened.config.lang, facts)) + "\n")

@@ -27,7 +27,7 @@ from copydesk.notes.markdown.block import (
     decode,
     encode,
 )
-from copydesk.notes.markdown.parser import html_kind
+from copydesk.notes.markdown.parser import LAST_CLOSED, html_kind
 from copydesk.notes.markdown.tree import (
     filler_at,
     line_after,
@@ -440,6 +440,9 @@ def _in_place(
         ends = bool(blocks) and blocks[-1].kind == block.kind
     if blocks and last_kind(blocks[-1]) != last_kind(block):
         ends = False
+    if ends and tree.profile == "gfm" and last_kind(block) == HTML:  # it may end at a blank line
+        new, old = _html_kind(b"\n".join(lines), blocks[-1]), _html_kind(tree.data, block)
+        ends = new <= LAST_CLOSED or new == old
     ends = ends or block.end > block.stop or not touches(tree, block)
     behind = b"" if ends else tree.newline + blank_line(beside(block))
     if not begins:
@@ -450,6 +453,14 @@ def _in_place(
             end, text = marker.end(), tree.data[block.attributes[0] : block.attributes[1]]
             lines = [lines[0][:end] + text + lines[0][end:], *lines[1:]]
     return _altered(tree, block, lines, behind)
+
+
+def _html_kind(data: bytes, block: Block) -> int:
+    """How the HTML block that is the innermost last one begins."""
+    while block.children:
+        block = block.children[-1]
+    line = data[block.start :].partition(b"\n")[0]
+    return html_kind(line, 0, in_paragraph=False)
 
 
 def _fronts(tree: Tree, block: Block, lines: list[bytes]) -> bool:
