@@ -20,7 +20,7 @@ from bench.kills.run import Act, Outcome, Place, attempt, placed, points
 
 from support.redis_servers import RedisServer, running
 
-POINTS = 12
+POINTS = 6
 """Of each kind of write and each backend."""
 
 Told = Callable[[str, object], None]

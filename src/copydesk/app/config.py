@@ -216,6 +216,7 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     return replace(config, notes=notes, reload=partial(load, root, environ))
 
 
+_SECOND = 10**9
 _SETTLED_NS = 50_000_000
 """A file whose ctime is older cannot change and keep its stamp: clocks tick some milliseconds."""
 
@@ -254,7 +255,8 @@ class LiveConfig:
 
     def _read(self, stamps: tuple[_Stamp | None, ...]) -> None:
         changed_ns = max((one[4] for one in stamps if one is not None), default=0)
-        self._settled = time.time_ns() - changed_ns > _SETTLED_NS
+        tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND  # some keep whole seconds
+        self._settled = time.time_ns() - changed_ns > tick
         digest = b"".join(map(_digest, self._paths))
         self._stamps = stamps
         if digest == self._digest and not self._error:

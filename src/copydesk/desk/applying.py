@@ -508,7 +508,10 @@ class Applying:
             file.opened, stamp = one, one.stamp
             target = file.items[-1].plan.request.target
             if file.to is not None and target is not None:
-                check_free(self._set.files, target, file.to, real, stamp)
+                try:
+                    check_free(self._set.files, target, file.to, real, stamp)
+                except Refusal as refusal:
+                    file.items[-1].refusal = refusal
             same = found.setdefault((stamp.dev, stamp.ino), file)
             if same is file:
                 continue
@@ -597,15 +600,16 @@ class Applying:
     def _check(self, files: Sequence[_File]) -> bool:
         """Refuse the plans where checks find something new in the resulting text; if there are."""
         concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
-        found = self._set.checks.judge(*[file.edited for file in concerned]) if concerned else None
-        if not found:
+        if not concerned:
             return False
+        found = self._set.checks.judge(*[file.edited for file in concerned]) or ()
         refused = False
         for file in concerned:
             own = tuple(one for one in found if one.path == str(file.items[0].plan.request.path))
             for item in (item for item in file.items if item.changes_text):
                 approved = partial(self._is_approved, file, item)
                 try:
+                    item.member.now().permission.check("write", file.to or file.real)
                     self._set.checks.gate(own, item.member.accept, item.plan.id, approved)
                 except Refusal as refusal:
                     item.refusal, refused = refusal, True

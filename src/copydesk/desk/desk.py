@@ -53,6 +53,7 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
     StatsMismatch,
+    Unsettled,
     WrongMode,
     WrongOwner,
 )
@@ -133,6 +134,8 @@ class FileDesk:
                 if isinstance(outcome, Applied):
                     return outcome
                 refusal = outcome.refusal
+                if isinstance(refusal, Unsettled):
+                    raise refusal
         plan = self._reserved(plan, existing)
         if terms.auto and declined is None and existing is not None:
             outcome = self._applying.write(member, plan, draft.base)

@@ -341,6 +341,8 @@ class Undoing:
             if not by[one.edit_id] and one.path not in gone:
                 at = places[one.edit_id] = located(journal, one).path
                 member.permission.check("read", one.path)
+                if one.moved is not None:
+                    authorized(self._set.files, member, one.moved.other, "write", "read")
                 real = authorized(self._set.files, member, at, "write", "read")
                 if real != at and one.kind == "create":
                     why = "the file was changed since it was created"

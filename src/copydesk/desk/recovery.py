@@ -114,7 +114,7 @@ class Recovery:
         left = tuple(entry for entry in entries if entry.state == "open")
         begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
         reason = _MOVING
-        for _ in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS + len(left)):
             try:
                 return self._settled(left, inodes, begun_back=begun_back)
             except TargetMoved:
@@ -202,20 +202,21 @@ class Recovery:
 
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
     """Group the entries by file, in order; moves and changes of mode on their own."""
-    chains: dict[str, list[Entry]] = {}
+    chains: dict[tuple[str, RelPath], list[Entry]] = {}
     for entry in entries:
         moved = entry.moved
         target = entry.path if moved is None or not moved.is_source else moved.other
-        kind = "move " if moved else "mode " if entry.mode_changed else ""
-        chains.setdefault(f"{kind}{target}", []).append(entry)
+        kind = "move" if moved else "mode" if entry.mode_changed else ""
+        chains.setdefault((kind, target), []).append(entry)
     return [tuple(chain) for chain in chains.values()]
 
 
 class _Found(local):
-    """Open entries that this thread found and must recover."""
+    """Open entries that this thread found and must recover; until when it waits for locks."""
 
     def __init__(self) -> None:
         self.due: tuple[Entry, ...] = ()
+        self.until: Deadline | None = None
 
 
 class Turns:
@@ -254,7 +255,7 @@ class Turns:
         """
         keys = sorted((str(real), real) for real in tickets)
         until = self._lanes.deadline()
-        due, self._found.due = self._found.due, ()
+        due, self._found.due, self._found.until = self._found.due, (), until
         while True:
             for entry in due:
                 self._settle(entry)
@@ -276,7 +277,7 @@ class Turns:
         Raises TargetMoved if an entry is open there under another name; the thread's next
         `of_all` settles it first.
         """
-        with self._lanes.turn(inode_key(*inode), ticket, caller):
+        with self._lanes.turn(inode_key(*inode), ticket, caller, self._found.until):
             doubts = self._journal.in_doubt()
             left = tuple(one for one in doubts if self._is_at(one.path, inode))
             if left:
@@ -295,7 +296,7 @@ class Turns:
     def _settle(self, entry: Entry) -> None:
         for settled in self._recovery.settle(entry):
             if isinstance(settled.refusal, Busy):
-                raise settled.refusal
+                raise Busy(str(entry.path), settled.refusal.waited_seconds)
             if settled.state == "open":
-                where = f"{settled.entry.path}: {settled.reason}"
+                where = f"{entry.path}: {settled.reason}"
                 raise Failed("recover an unfinished write", where)

@@ -139,6 +139,7 @@ class Writer:
             passed = self._approving.check(job.member, job.plan, real, made, created=created)
             if self._checks.concern(real):
                 found = self._checks.judge(Edited.of(job.path, real, made, created=created))
+                job.member.now().permission.check("write", real)  # checks may take long
                 self._checks.gate(found, job.member.accept, None, lambda: False)
             parts = (Part(job, made, passed.approval, passed.decided_ms),)
             step = Create(real, parts) if opened is None else edit(real, parts, opened)

@@ -233,6 +233,7 @@ class FileLocks:
 
 
 _all: WeakSet[FileLocks] = WeakSet()
+_all_lanes: WeakSet[Lanes] = WeakSet()
 
 _FORK_SECONDS = 1.0
 """How long a fork waits for locks that other threads hold."""
@@ -311,6 +312,8 @@ def _in_parent() -> None:
 def _in_child() -> None:
     for locks in list(_all):
         locks.forget()
+    for lanes in list(_all_lanes):
+        lanes.forget()
     _in_parent()
 
 
@@ -381,9 +384,15 @@ class Lanes:
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
-        self._free = Condition(Lock())
+        self._lock = held_at_fork(Lock())  # entered itself: Ctrl-C cannot leave it held, as it
+        self._free = Condition(self._lock)  # could within a Condition's own `__enter__`
         self._lanes: dict[str, _Lane] = {}
         self._count = 0
+        _all_lanes.add(self)
+
+    def forget(self) -> None:
+        """Forget, in a forked child, what threads of the parent hold and wait for."""
+        self._lanes.clear()
 
     def deadline(self) -> Deadline:
         """The deadline of a wait that begins now, for several locks."""
@@ -404,13 +413,13 @@ class Lanes:
             with self._exclusion.hold(key, deadline, holder):
                 yield
         finally:
-            with self._free:
+            with self._lock:
                 lane.holder = None
                 self._leave(key, lane)
 
     def _queue(self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller) -> _Lane:
         """Wait among the threads of this process, and become the lane's holder."""
-        with self._free:
+        with self._lock:
             lane = self._lanes.get(key)
             if lane is None:  # nobody else wants it
                 lane = self._lanes[key] = _Lane(Holder.here(caller))
@@ -437,4 +446,4 @@ class Lanes:
         if lane.waiting:
             self._free.notify_all()
         elif lane.holder is None:
-            del self._lanes[key]
+            self._lanes.pop(key, None)

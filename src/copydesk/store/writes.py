@@ -434,7 +434,11 @@ def rename_free(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -
         raise
     except OSError:  # the system cannot do this, or not now
         _os.link(dir_fd, old, new, to_fd)
-        _os.unlink(old, dir_fd=dir_fd)
+        try:
+            _os.unlink(old, dir_fd=dir_fd)
+        except OSError:  # the file must not keep two names
+            discard(dir_fd if to_fd is None else to_fd, new)
+            raise
 
 
 def taken_aside(place: ResolvedPath, known: Known, hooks: Hooks, *, late: bool = False) -> bytes:

@@ -138,7 +138,7 @@ _INSERT = (
     "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id,"
     " state, group_id, undoes, why, undo, plan)"
     f" SELECT {', '.join(f'?{at}' for at in range(1, 17))} WHERE ?16 IS NULL"
-    " OR EXISTS (SELECT 1 FROM plans WHERE id = ?16 AND created_ms = ?17)"
+    " OR EXISTS (SELECT 1 FROM plans WHERE id = ?16 AND created_ms = ?17 AND expires_ms > ?1)"
     " AND NOT EXISTS (SELECT 1 FROM edits WHERE state = 'open' AND plan = ?16)"
     " AND ?18 = coalesce((SELECT time_ms FROM decisions"
     "  WHERE hunk_id = ?10 AND prepared_ms = ?17), 0) RETURNING edit_id"

@@ -267,8 +267,8 @@ class Leases:
         name, mine = _shared(key), self._mine.leases
         lease = mine.get(name)
         if lease is None:
-            seconds = self._seconds if until is None else until.left
-            lease = mine[name] = self._taken(name, seconds, holder or Holder.here(NOBODY))
+            until = Deadline(self._seconds) if until is None else until
+            lease = mine[name] = self._taken(name, until, holder or Holder.here(NOBODY))
         lease.depth += 1
         try:
             self._watch(lease)
@@ -337,21 +337,21 @@ class Leases:
         if thread is not None:
             thread.join()
 
-    def _taken(self, key: str, seconds: float, holder: Holder) -> _Lease:
-        chance, deadline = secrets.token_hex(8), self._monotonic() + seconds
+    def _taken(self, key: str, until: Deadline, holder: Holder) -> _Lease:
+        chance, deadline = secrets.token_hex(8), self._monotonic() + until.left
         waits = False
         try:
             while True:
-                until = self._until()
+                leased_until = self._until()
                 asked = key, chance, self._lease_ms, holder.text
                 value, left_ms, held_by = self._server.call("take_lease", *asked)
                 if value:
                     waits = False
-                    return _Lease(key, value.decode(), until)
+                    return _Lease(key, value.decode(), leased_until)
                 waits = True
                 left = deadline - self._monotonic()
                 if left <= 0:
-                    raise Holder.of(held_by).busy(key, seconds)
+                    raise Holder.of(held_by).busy(key, until.seconds)
                 most = min(_LONGEST_WAIT_SECONDS, poll_seconds() or _LONGEST_WAIT_SECONDS, left)
                 self._server.wait(
                     f"freed:{key}:{chance}", min(max(left_ms, 0) / 1_000 + 0.002, most)

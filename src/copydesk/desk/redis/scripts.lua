@@ -142,7 +142,9 @@ for at = A + 3, #ARGV, 12 do
   if created ~= '' then
     local decided = redis.call('HGET', p .. 'decision:' .. hunk .. ' ' .. created, 'time') or '0'
     if decided ~= ARGV[at + 10] then return {hunk, ''} end
-    local ended, tx = unpack(redis.call('HMGET', p .. 'plan:' .. hunk, 'ended', 'tx'))
+    local key, time = p .. 'plan:' .. hunk, tonumber(ARGV[at + 7])
+    local ended, tx, expires = unpack(redis.call('HMGET', key, 'ended', 'tx', 'expires'))
+    if not ended and expires and tonumber(expires) <= time then ended = 'expired' end
     if ended or tx or tonumber(redis.call('ZSCORE', p .. 'waiting', hunk) or 0) ~= tonumber(created)
     then
       return {hunk, ended or (tx and 'expired') or 'unknown'}
