@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from copydesk.edit.request import PatchHunk
+from copydesk.edit.kinds.patch import PatchHunk
 from copydesk.errors import PatchInvalid
 
 Kind = Literal["add", "delete", "update"]

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
         Infos,
         NoteBlock,
     )
-    from copydesk.edit.notes.plan import BlockDraft
+    from copydesk.edit.notes.plan import BlockDiff, BlockDraft
 
 _PREVIEW = 10
 _LONGEST = 200
@@ -251,6 +250,8 @@ class ApplyBlockDiffCall(EditingCall):
     dryRun: bool = False
 
     def run(self, context: Context, name: str) -> Answer:
+        from copydesk.edit.notes.plan import BlockDiff  # rarely needed
+
         request = BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
         if self.dryRun:
             return _edited(context, context.desk.notes.draft(context.member, request), dry=True)
@@ -265,6 +266,8 @@ class PrepareBlockDiffCall(PrepareCall):
     dropAnchors: bool = False
 
     def request(self, context: Context) -> BlockDiff:
+        from copydesk.edit.notes.plan import BlockDiff
+
         return BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
 
 

@@ -22,7 +22,6 @@ from copydesk.edit.patch_parse import (
     parse_blocks,
     parse_diff,
 )
-from copydesk.edit.patch_place import check_whole
 from copydesk.edit.request import (
     ChangeMode,
     DeleteFile,
@@ -200,7 +199,7 @@ class _Patching:
         if patch.has_text:
             base = whole(planned.draft.base)
             path = planned.plan.request.path
-            check_whole(base, PatchEdit(path, patch.hunks, base=patch.base), patch.line)
+            PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
 
     def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:
         context = self._context

@@ -18,8 +18,10 @@ from copydesk.desk.recovery import Settled
 from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
 from copydesk.desk.transaction import ATTEMPTS, Stopped, Writer
 from copydesk.edit.draft import Plan
+from copydesk.edit.kinds.base import Request
 from copydesk.edit.notes.grammar import BlockHunk, is_address, parse_block_diff, select
 from copydesk.edit.notes.plan import (
+    BlockDiff,
     BlockDraft,
     BlockOperation,
     BlockPlan,
@@ -33,7 +35,6 @@ from copydesk.edit.notes.plan import (
     plan_blocks,
     rewritten,
 )
-from copydesk.edit.request import BlockDiff, Request
 from copydesk.errors import (
     ContentChanged,
     ContentRequired,
