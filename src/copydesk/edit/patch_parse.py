@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -74,6 +74,13 @@ class PatchLines:
         self.at += 1
         return self._lines[self.at - 1]
 
+    def take_while(self, is_wanted: Callable[[str], bool]) -> list[str]:
+        """Take lines up to the first that is not wanted."""
+        first = self.at
+        while self.at < len(self._lines) and is_wanted(self._lines[self.at]):
+            self.at += 1
+        return self._lines[first : self.at]
+
     def before(self, count: int) -> Iterator[str]:
         """Yield up to `count` lines before the next one, last one first."""
         yield from reversed(self._lines[max(self.at - count, 0) : self.at])
@@ -114,16 +121,16 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
-_ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
-_MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
+_FILE = re.compile(r"\*\*\* (Add|Delete|Update) File:(?: (.+))?")
+_MARK, _MOVE, _END_OF_FILE = "*** ", "*** Move to: ", "*** End of File"
 _MOST_HEADERS = 100
 _HERE = ("<<EOF", "<<'EOF'", '<<"EOF"')
 
 
 def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
-    lines = PatchLines(_closed(text), "*** ")
-    _skip_blank(lines)
+    lines = PatchLines(_closed(text), _MARK)
+    lines.take_while(_is_blank)
     is_here = (lines.peek() or "").strip() in _HERE
     if is_here:
         lines.take()
@@ -131,17 +138,14 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
         raise invalid("no_begin", lines.number, first)
     lines.take()
     found: list[FilePatch] = []
-    while True:
-        head = lines.peek()
-        if head is None:
-            raise invalid("no_end", lines.number)
-        if head.strip() == _END:
-            break
+    while (head := lines.peek()) is not None and head.strip() != _END:
         found.append(_file(lines))
+    if head is None:
+        raise invalid("no_end", lines.number)
     lines.take()
     if is_here and (lines.peek() or "").strip() == "EOF":
         lines.take()
-    _skip_blank(lines)
+    lines.take_while(_is_blank)
     if (rest := lines.peek()) is not None:
         raise invalid("after_end", lines.number, rest)
     if not found:
@@ -160,104 +164,97 @@ def _closed(text: str) -> str:
     return head + newline + last.lstrip() + text[len(body) :]
 
 
-def _skip_blank(lines: PatchLines) -> None:
-    while (line := lines.peek()) is not None and not line.strip():
-        lines.take()
+def _is_blank(line: str) -> bool:
+    return not line.strip()
+
+
+def _is_marked(line: str) -> bool:
+    return line.strip().startswith(_MARK)
 
 
 def _file(lines: PatchLines) -> FilePatch:
     number, head = lines.number, lines.take().strip()
-    for mark in (_ADD, _DELETE, _UPDATE):
-        path = head.removeprefix(mark).strip() if head.startswith(mark) else ""
-        if path and mark == _DELETE:
-            if _ends_file(lines):
-                _skip_blank(lines)
-            return FilePatch("delete", (path,), number, has_text=False)
-        if path:
-            return (_added if mark == _ADD else _updated)(lines, path, number)
-    if head in {mark.strip() for mark in (_ADD, _DELETE, _UPDATE)}:
+    found = _FILE.fullmatch(head)
+    if found is None:
+        raise invalid("no_file_header", number, head)
+    what, path = found[1], (found[2] or "").strip()
+    if not path:
         raise invalid("no_path", number, head)
-    raise invalid("no_file_header", number, head)
-
-
-def _added(lines: PatchLines, path: str, number: int) -> FilePatch:
-    text: list[str] = []
-    while (line := lines.peek()) is not None and not line.strip().startswith("*** "):
-        if not line.startswith("+"):
-            if not line.strip() and _ends_file(lines):
-                _skip_blank(lines)
-                continue
-            raise invalid("no_plus", lines.number, line)
-        text.append(lines.take()[1:] + "\n")
-    return FilePatch("add", (path,), number, (PatchHunk("", "".join(text), at=number),))
-
-
-def _ends_file(lines: PatchLines) -> bool:
-    """Whether only blank lines come before the next marker."""
-    ahead = 0
-    while (line := lines.peek(ahead)) is not None and not line.strip():
-        ahead += 1
-    return line is None or line.strip().startswith("*** ")
-
-
-def _updated(lines: PatchLines, path: str, number: int) -> FilePatch:
+    if what == "Delete":
+        _skip_to_marker(lines)
+        return FilePatch("delete", (path,), number, has_text=False)
+    if what == "Add":
+        return FilePatch("add", (path,), number, (PatchHunk("", _added(lines), at=number),))
     to = ""
     if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
         to = lines.take().strip().removeprefix(_MOVE).strip()
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and not _is_file_marker(line):
-        if not line.strip() and _ends_file(lines):
-            _skip_blank(lines)
-            continue
-        hunks.append(_context_hunk(lines, is_first=not hunks))
+        if not _skip_to_marker(lines):
+            hunks.append(_context_hunk(lines, is_first=not hunks))
     if not hunks and not to:
         raise invalid("no_hunks", number, path)
     return FilePatch("update", (path,), number, tuple(hunks), to)
 
 
+def _skip_to_marker(lines: PatchLines) -> bool:
+    """Take blank lines if nothing else comes before the next marker; whether there were any."""
+    first = lines.at
+    lines.take_while(_is_blank)
+    if (line := lines.peek()) is not None and not _is_marked(line):
+        lines.at = first
+    return lines.at > first
+
+
+def _added(lines: PatchLines) -> str:
+    """Take the text of a new file."""
+    text: list[str] = []
+    while (line := lines.peek()) is not None and not _is_marked(line):
+        if line.startswith("+"):
+            text.append(lines.take()[1:] + "\n")
+        elif not _skip_to_marker(lines):
+            raise invalid("no_plus", lines.number, line)
+    return "".join(text)
+
+
 def _is_file_marker(line: str) -> bool:
-    return line.startswith("*** ") and line.rstrip() != _END_OF_FILE
+    return line.startswith(_MARK) and line.rstrip() != _END_OF_FILE
 
 
 def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
     """Parse one hunk: @@ headers that narrow its place, then context, removed and added lines."""
     number = lines.number
-    headers: list[str] = []
-    marked = False
-    while (line := lines.peek()) is not None and _is_hunk_header(line):
-        marked = True
-        header = lines.take().strip()[2:].strip().removesuffix("@@").strip()
-        if header:
-            headers.append(header)
+    marks = lines.take_while(_is_hunk_header)
+    named = (mark.strip()[2:].strip().removesuffix("@@").strip() for mark in marks)
+    headers = tuple(filter(None, named))
     if len(headers) > _MOST_HEADERS:
         raise invalid("many_headers", number)
-    if not marked and not is_first:
-        raise invalid("no_hunk_header", number, line)
-    body: list[str] = []
-    at_end = False
-    while (line := lines.peek()) is not None and not _is_hunk_header(line):
-        if line.rstrip() == _END_OF_FILE:
-            lines.take()
-            at_end = True
-            break
-        if _is_file_marker(line):
-            break
-        if line not in _BLANK and line[0] not in " +-":
-            raise invalid("no_sign", lines.number, line)
-        body.append(lines.take())
+    if not marks and not is_first:
+        raise invalid("no_hunk_header", number, lines.peek())
+    body = lines.take_while(_is_signed)
+    end = lines.peek()
+    at_end = end is not None and end.rstrip() == _END_OF_FILE
+    if at_end:
+        lines.take()
+    elif end is not None and not _is_hunk_header(end) and not _is_file_marker(end):
+        raise invalid("no_sign", lines.number, end)
     while body and body[-1] in _BLANK:  # between two parts of the patch
         body.pop()
-    body = [f" {line}" if line in _BLANK else line for line in body]
     if not body:
         raise invalid("empty_hunk", number)
-    old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
-    new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
+    body = [f" {line}" if line in _BLANK else line for line in body]
+    old = "".join(line[1:] + "\n" for line in body if line[0] != "+")
+    new = "".join(line[1:] + "\n" for line in body if line[0] != "-")
     signs = "".join(line[0] for line in body)
-    return PatchHunk(old, new, tuple(headers), at_end or not old, at=number, signs=signs)
+    return PatchHunk(old, new, headers, at_end or not old, at=number, signs=signs)
 
 
 _BLANK = ("", "\r")
 """An empty context line whose leading space was stripped."""
+
+
+def _is_signed(line: str) -> bool:
+    return line in _BLANK or line[0] in " +-"
 
 
 def _is_hunk_header(line: str) -> bool:
@@ -290,21 +287,22 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
         if _SEARCH.fullmatch(line.strip()):
             found.append(_block(lines, names))
             names = found[-1].names
-        elif _REPLACE.fullmatch(line.strip()):
+            continue
+        if _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
-        elif _SHELL.match(line.strip()) and not any(
+        if _SHELL.match(line.strip()) and not any(
             _SEARCH.fullmatch((lines.peek(ahead) or "").strip()) for ahead in (1, 2)
         ):
             lines.take()
-            while (line := lines.peek()) is not None and not line.strip().startswith(_FENCE):
-                lines.take()
-            if line is not None:
-                lines.take()
-        else:
-            lines.take()
+            lines.take_while(_is_unfenced)
+        lines.at += 1
     if not found:
         raise invalid("no_blocks")
     return joined(found)
+
+
+def _is_unfenced(line: str) -> bool:
+    return not line.strip().startswith(_FENCE)
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
@@ -355,18 +353,19 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
     """Take the lines up to the one that ends them, and that one too."""
-    text: list[str] = []
-    while (line := lines.peek()) is not None:
-        mark = line.strip()
-        if end.fullmatch(mark):
-            lines.take()
-            return "".join(text)
-        if _DIVIDER.fullmatch(mark):
-            raise invalid("two_dividers", lines.number, line)
-        if _SEARCH.fullmatch(mark) or _REPLACE.fullmatch(mark):
-            break
-        text.append(lines.take() + "\n")
-    raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, lines.peek())
+    text = lines.take_while(_is_text)
+    mark = lines.peek()
+    if mark is not None and end.fullmatch(mark.strip()):
+        lines.take()
+        return "".join(f"{line}\n" for line in text)
+    if mark is not None and _DIVIDER.fullmatch(mark.strip()):
+        raise invalid("two_dividers", lines.number, mark)
+    raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, mark)
+
+
+def _is_text(line: str) -> bool:
+    mark = line.strip()
+    return not any(shape.fullmatch(mark) for shape in (_SEARCH, _DIVIDER, _REPLACE))
 
 
 _NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
@@ -635,42 +634,31 @@ def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
     """Take the lines that the header's counts give; None if the counts are wrong."""
     old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
     body: list[str] = []
-    ahead = 0
-    while old or new or (lines.peek(ahead) or "").startswith(_NO_NEWLINE):
-        line = lines.peek(ahead)
-        sign = (line or "")[:1]
-        if line is None or (sign and sign not in " +-\\" and line != "\r"):
-            return None
-        if not sign.strip():
-            old, new = old - 1, new - 1
-        else:
-            old, new = old - (sign == "-"), new - (sign == "+")
-        if old < 0 or new < 0:
+    line = lines.peek()
+    while old or new or (line or "").startswith(_NO_NEWLINE):
+        sign = " " if line in _BLANK else (line or "")[:1]
+        old, new = old - (sign in " -"), new - (sign in " +")
+        if line is None or sign not in " +-\\" or old < 0 or new < 0:
             return None
         body.append(line)
-        ahead += 1
-    after = lines.peek(ahead)
-    signs = " +-"
-    end = ahead
-    while after is not None and not after.strip():
+        line = lines.peek(len(body))
+    end, signs = len(body), " +-"
+    while line is not None and not line.strip():
         signs, end = "+-", end + 1
-        after = lines.peek(end)
-    is_more = after is not None and after[0] in signs
+        line = lines.peek(end)
+    is_more = line is not None and line[0] in signs
     if is_more and not _is_header(lines, end) and not _is_signature(lines, end):
         return None
-    lines.at += ahead
+    lines.at += len(body)
     return body
 
 
 def _greedy(lines: PatchLines) -> list[str]:
     """Take all lines with a sign up to the next header, and blank lines between them."""
     body: list[str] = []
-    while (line := lines.peek()) is not None:
-        if line not in _BLANK and line[0] not in " +-\\":
-            break
-        if _is_header(lines) and (lines.peek(2) or "@@").startswith("@@"):
-            break
-        if _is_signature(lines):
+    while (line := lines.peek()) is not None and (line in _BLANK or line[0] in " +-\\"):
+        is_next = _is_header(lines) and (lines.peek(2) or "@@").startswith("@@")
+        if is_next or _is_signature(lines):
             break
         body.append(lines.take())
     while body and not body[-1].strip("\r"):
@@ -684,17 +672,14 @@ def _sides(body: list[str], number: int) -> tuple[str, str, str]:
     new: list[str] = []
     signs = ""
     for line in body:
-        sign = line[:1] if line not in _BLANK else " "
+        sign, text = (" ", line) if line in _BLANK else (line[0], line[1:])
         if sign == _NO_NEWLINE:
             for side, own in ((old, " -"), (new, " +")):
                 if signs and signs[-1] in own:
                     side[-1] = side[-1].removesuffix("\n")
             continue
-        text = (line[1:] if line not in _BLANK else line) + "\n"
-        if sign in " -":
-            old.append(text)
-        if sign in " +":
-            new.append(text)
+        old += [f"{text}\n"] * (sign in " -")
+        new += [f"{text}\n"] * (sign in " +")
         signs += sign
     for side in (old, new):
         if any(not text.endswith("\n") for text in side[:-1]):
