@@ -365,7 +365,9 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
     if len(steps) == 1:
         return first.diff
     path, last = str(first.request.path), steps[-1].request
-    change = reduce(ChangeSet.then, (step.change for step in steps))
+    # Those of a move and a mode are empty, and perhaps made for the text before the edits.
+    edits = (step.change for step in steps if step.change)
+    change = reduce(ChangeSet.then, edits, ChangeSet.of(first.base.size, ()))
     if last.target is not None:
         diff = renamed(path, str(last.target), (first.base, change))
     else:

@@ -18,6 +18,7 @@ Where users could expect either of two behaviours:
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -399,9 +400,9 @@ class _Replacement(NamedTuple):
         old = self.old[self.head : self.tail].split("\n")[:-1]
         first = base.line_at(start)
         there = [base.terminator(first + index) for index in range(len(old))]
-        if len(set(there)) < 2:
-            return [newline] * len(lines)
         ends = [newline] * len(lines)
+        if len(set(there)) < 2:
+            return ends
         alignment = align(old, lines)
         pairs = [(run.base_start, run.now_start, run.length) for run in alignment.runs]
         for gap in alignment.gaps():
@@ -505,8 +506,8 @@ def _collision(
 
 
 def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash:
-    (a, b), (c, d) = part_lines(base, (spans[one], spans[other]))
-    return Clash(one, other, f"{a + 1}~{b}", f"{c + 1}~{d}")
+    lines = (f"{start + 1}~{stop}" for start, stop in part_lines(base, (spans[one], spans[other])))
+    return Clash(one, other, *lines)
 
 
 def _failure(
@@ -580,9 +581,7 @@ def lines_of(text: str) -> list[str]:
 
 def raw_lines(text: str) -> list[str]:
     """The lines of a text with their ends."""
-    parts = text.split("\n")
-    last = parts.pop()
-    return [*(f"{part}\n" for part in parts), *([last] if last else [])]
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def bare(line: str) -> str:
