@@ -20,6 +20,7 @@ PACKAGES = {
     "errors": (),
     "text": ("errors",),
     "edit": ("text", "errors"),
+    "edit.kinds": ("edit.batch", "edit.draft", "text", "errors"),
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
@@ -39,7 +40,7 @@ PACKAGES = {
     "tools": ("search", "desk", "edit", "text", "errors"),
     "app": ("tools", "search", "desk", "store", "edit", "text", "errors", "__version__"),
 }
-"""What each package, and each layer of the room `search`, may import besides itself."""
+"""What each package may import besides itself; so for the kinds, and each layer of `search`."""
 
 CLOCK = ("time", "datetime")
 DISK = ("os", "pathlib", "io", "shutil", "tempfile", "socket", "subprocess")
@@ -48,6 +49,7 @@ FORBIDDEN = {
     "errors": PURE,
     "text": PURE,
     "edit": PURE,
+    "edit.kinds": PURE,
     "store": ("asyncio",),
     "desk": (*CLOCK, *DISK, "json", "asyncio"),
     "search.options": PURE,

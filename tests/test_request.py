@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
+from copydesk.edit import kinds
 from copydesk.edit.request import (
+    KINDS,
     LONGEST_WHY,
     Anchor,
     Append,
@@ -48,6 +52,16 @@ def check(call: Callable[[], object], argument: str | None) -> None:
     with pytest.raises(InvalidArgs) as refused:
         call()
     assert refused.value.argument == argument
+
+
+def test_the_table_has_all_kinds() -> None:
+    modules = [
+        import_module(f"{kinds.__name__}.{one.name}") for one in iter_modules(kinds.__path__)
+    ]
+    named = [value for module in modules for value in vars(module).values()]
+    types = [value for value in named if isinstance(value, type) and issubclass(value, Request)]
+    assert {one for one in types if "__dataclass_fields__" in vars(one)} - {Request} == set(KINDS)
+    assert len(KINDS) == len(set(KINDS))
 
 
 @pytest.mark.parametrize("bad", ["a\0", "\ud800", None])

@@ -517,21 +517,23 @@ def _plain(lines: PatchLines) -> FilePatch:
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
     """Take the two lines that name the file before and after."""
-    for attribute, absent in (("old", "was_absent"), ("new", "is_absent")):
-        number, line = lines.number, lines.take().rstrip("\r")
-        name, gone = line[4:], _EPOCH.search(line) is not None
-        if not name.startswith('"'):
-            name = name.partition("\t")[0].rstrip(" ")
-        name = _unquoted(name, number)
-        if not name:
-            raise invalid("no_path", number, line)
-        if name == _NULL:
-            gone = True
-        setattr(head, attribute, name)
-        if gone:
-            setattr(head, absent, True)
+    head.old, was_absent = _name_taken(lines)
+    head.new, is_absent = _name_taken(lines)
+    head.was_absent, head.is_absent = head.was_absent or was_absent, head.is_absent or is_absent
     if head.old == _NULL and head.new == _NULL:
         raise invalid("no_path", head.number)
+
+
+def _name_taken(lines: PatchLines) -> tuple[str, bool]:
+    """Take a line that names a file; whether that does not exist on this side."""
+    number, line = lines.number, lines.take().rstrip("\r")
+    name = line[4:]
+    if not name.startswith('"'):
+        name = name.partition("\t")[0].rstrip(" ")
+    name = _unquoted(name, number)
+    if not name:
+        raise invalid("no_path", number, line)
+    return name, name == _NULL or _EPOCH.search(line) is not None
 
 
 def _stripped(old: str, new: str) -> tuple[str, str]:
@@ -599,8 +601,8 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     if (line := lines.peek()) is not None and line.startswith(_BINARY[:2]):
         raise invalid("binary", lines.number, line)
     mode = "" if head.mode == head.old_mode else head.mode
-    made = FilePatch("update", names, head.number, tuple(hunks), mode=mode)
-    made = replace(made, base=head.base, after=head.after)
+    blobs = head.base, head.after
+    made = FilePatch("update", names, head.number, tuple(hunks), "", *blobs, mode)
     if head.was_absent:
         if len(hunks) > 1 or any(hunk.old for hunk in hunks):
             raise invalid("add_with_context", head.number)
