@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 import pytest
 
 from copydesk.edit import kinds
+from copydesk.edit.notes.plan import BlockDiff
 from copydesk.edit.request import (
     KINDS,
     LONGEST_WHY,
@@ -52,6 +53,12 @@ def check(call: Callable[[], object], argument: str | None) -> None:
     with pytest.raises(InvalidArgs) as refused:
         call()
     assert refused.value.argument == argument
+
+
+def test_only_an_edit_of_the_lines_of_a_file_is_checked_and_planned_anew_as_one() -> None:
+    assert [kind for kind in (*KINDS, BlockDiff) if not kind.of_lines] == [
+        *(DeleteFile, MoveFile, ChangeMode, BlockDiff)
+    ]
 
 
 def test_the_table_has_all_kinds() -> None:

@@ -171,7 +171,7 @@ class Request:
 
     `is_operation`: it is about a whole file, text or not, and applies to the unchanged file alone;
     then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
-    `rank` orders what is done to one file: its text, its mode or removal, its name.
+    `rank` orders what is done to one file: its text, its mode, its name.
     `in_notes`: it is of blocks; `of_lines`: it is of neither. `quotes`: why it takes no
     `expected_old`. `is_several`: its place has parts. `by_text`: they are found by their old text.
     `voices` are of the wording of its refusals. `reads` is what has to be read of the file: the

@@ -42,7 +42,7 @@ class FileOperation(Request):
 class DeleteFile(FileOperation):
     """Remove the file. `mode` is its mode with the type bits, for the diff alone."""
 
-    deletes, rank, reads = True, 1, "bytes"
+    deletes, reads = True, "bytes"
     _tool, _action = "prepare_file_delete", "file_delete"
 
     mode: int = 0o100644
