@@ -3,7 +3,7 @@
     python scripts/count_kinds.py           how many, by module
     python scripts/count_kinds.py --all     each place
 
-The kinds are the classes that `Request` in edit/request.py unites (or itself, if it is a class),
+The kinds are the classes that `Request` in edit/kinds/base.py unites (or itself, if it is a class),
 and their subclasses, wherever those are defined; the modules that define one are left out. A place
 asks by
 
@@ -31,9 +31,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "copydesk"
-REQUEST = "edit/request.py"
+REQUEST = "edit/kinds/base.py"
 Trees = Mapping[str, ast.Module]
-"""The modules, by their paths below the package, as `edit/request.py`."""
+"""The modules, by their paths below the package, as `edit/kinds/base.py`."""
 
 
 @dataclass(frozen=True, order=True)

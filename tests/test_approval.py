@@ -18,7 +18,8 @@ from copydesk.desk.backends.api import Decision, Records, Verdict, Version
 from copydesk.desk.checks import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
-from copydesk.edit.draft import Approval, Draft, Normalized
+from copydesk.edit.draft import Approval, Draft
+from copydesk.edit.kinds.base import Normalized
 from copydesk.edit.request import ChangeMode, MoveFile, Place
 from copydesk.errors import (
     AccessDenied,

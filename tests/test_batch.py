@@ -17,11 +17,10 @@ from copydesk.edit.batch import (
     Batch,
     compile_batch,
     compile_in_order,
-    compile_parts,
     part_lines,
-    place_parts,
     replace_everywhere,
 )
+from copydesk.edit.draft import locate
 from copydesk.edit.request import BatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     CollisionDetected,
@@ -108,9 +107,9 @@ def test_what_comes_of_it(data: bytes, pairs: list[Pair], after: bytes) -> None:
     """Also of each edit in its own lines alone."""
     assert made(data, *pairs) == after
     base, request = Snapshot.of(data), BatchEdit(PATH, tuple(edits_of(pairs)))
-    parts, count = place_parts(base, request)
-    assert count == len(pairs)
-    assert compile_parts(base, request, parts).change.apply(data) == after
+    parts = locate(request, base).parts
+    assert len(parts) == len(pairs)
+    assert request.batch(base, parts).change.apply(data) == after
 
 
 @pytest.mark.parametrize(
@@ -249,10 +248,11 @@ def test_everywhere(text: str | bytes, pair: Pair, after: str | bytes) -> None:
     found = replace_everywhere(base, StringEdit(*pair))
     assert found.change.apply(base.data) == (after if isinstance(after, bytes) else after.encode())
     request = ReplaceText(PATH, (StringEdit(*pair),), everywhere=True)
-    parts, count = place_parts(base, request)
-    assert count == len(found.spans)
+    place = locate(request, base)
+    parts = place.parts
+    assert place.candidates == len(found.spans)
     assert all(one[1] <= other[0] for one, other in pairwise(parts))
-    assert compile_parts(base, request, parts).change == found.change
+    assert request.batch(base, parts).change == found.change
 
 
 def test_everywhere_is_nowhere() -> None:
@@ -390,7 +390,7 @@ def test_each_edit_in_its_own_lines_comes_to_the_same(case: tuple[str, list[Pair
     if isinstance(found, Batch):
         request = BatchEdit(PATH, tuple(edits_of(pairs)))
         parts = part_lines(base, found.spans)
-        assert compile_parts(base, request, parts).change == found.change
+        assert request.batch(base, parts).change == found.change
 
 
 @given(st.text(st.sampled_from("ab\n"), max_size=30), st.text(st.sampled_from("ab\n"), min_size=1, max_size=3), st.text(st.sampled_from("ab\n"), max_size=3))  # fmt: skip

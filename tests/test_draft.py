@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from copydesk.edit.draft import (
     Draft,
-    Normalized,
     check_expected,
     compose,
-    end_of,
     locate,
-    range_edit_of,
     standing,
 )
+from copydesk.edit.kinds.base import Normalized, end_of
+from copydesk.edit.kinds.lines import range_edit_of
 from copydesk.edit.request import (
     Anchor,
     Append,

@@ -20,10 +20,11 @@ PACKAGES = {
     "errors": (),
     "text": ("errors",),
     "edit": ("text", "errors"),
+    "edit.kinds": ("edit.batch", "edit.draft", "text", "errors"),
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
-        *("store.checks", "notes.protocol"),
+        *("store.checks", "notes.protocol", "notes.plan"),
     ),
     "search": (),
     "search.options": ("text", "errors"),
@@ -65,7 +66,7 @@ PACKAGES = {
     ),
     "app": ("tools", "notes", "search", "desk", "store", "edit", "text", "errors", "__version__"),
 }
-"""What each package, and each layer of the rooms `search` and `notes`, may import besides itself."""
+"""What each package may import besides itself; so for the kinds, and each layer of a room."""
 
 CLOCK = ("time", "datetime")
 DISK = ("os", "pathlib", "io", "shutil", "tempfile", "socket", "subprocess")
@@ -74,6 +75,7 @@ FORBIDDEN = {
     "errors": PURE,
     "text": PURE,
     "edit": PURE,
+    "edit.kinds": PURE,
     "store": ("asyncio",),
     "desk": (*CLOCK, *DISK, "json", "asyncio"),
     "search.options": PURE,

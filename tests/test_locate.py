@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import cut, end_of, foot_span, locate, span_of
+from copydesk.edit.draft import cut, foot_span, locate, span_of
+from copydesk.edit.kinds.base import end_of
 from copydesk.edit.request import (
     Anchor,
     Append,

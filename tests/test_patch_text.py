@@ -12,10 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.desk.backends.api import decode, encode
-from copydesk.edit import patch_place
+from copydesk.edit.batch import occurrences
 from copydesk.edit.draft import compose, locate
-from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
-from copydesk.edit.patch_place import _Sought, check_whole, occurrences, patch_of, place_hunks
+from copydesk.edit.kinds import patch as patch_kind
+from copydesk.edit.kinds.patch import _Sought, patch_of
+from copydesk.edit.patch_diff import parse_diff
+from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit
@@ -483,10 +485,10 @@ def test_bytes_that_a_hunk_means_are_told() -> None:
 def test_a_file_that_a_patch_deletes_holds_what_the_patch_takes(data: bytes) -> None:
     request = PatchEdit(RelPath.parse("x"), (PatchHunk("a\nb\n", ""),))
     if b"c" not in data:
-        check_whole(Snapshot.of(data), request, 7)
+        request.check_whole(Snapshot.of(data), 7)
         return
     with pytest.raises(PatchRejected) as found:
-        check_whole(Snapshot.of(data), request, 7)
+        request.check_whole(Snapshot.of(data), 7)
     assert found.value.rejected == (RejectedHunk("x", 1, "not_whole", 7),)
 
 
@@ -698,7 +700,7 @@ def test_equal_lines_are_not_compared_with_each_other_all() -> None:
     hunks = (hunk,) * 50
     Counted.compared = 0
     with pytest.raises(PatchRejected) as found:
-        place_hunks(base, PatchEdit(RelPath.parse("x"), hunks))
+        PatchEdit(RelPath.parse("x"), hunks).places(base)
     told = found.value.rejected
     assert [(one.reason, one.lines) for one in told] == [("several_places", (*range(1, 11),))] * 50
     assert Counted.compared < 20_000
@@ -872,17 +874,17 @@ def test_lines_of_bytes_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_a_header_is_sought_once_in_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"def f{at}(a):\n    return a\n\n" for at in range(60))
     asked: list[object] = []
-    names = patch_place._names
+    names = patch_kind._names
 
     def counted(header: str, line: str) -> bool:
         asked.append(header)
         return names(header, line)
 
-    monkeypatch.setattr(patch_place, "_names", counted)
+    monkeypatch.setattr(patch_kind, "_names", counted)
     hunks = "".join(f"@@ def f{at}(a):\n-    return a\n+    return b\n" for at in range(50, 60))
     patch = f"*** Begin Patch\n*** Update File: x\n{hunks}*** End Patch\n"
     (one,) = parse_apply_patch(patch)
-    places = place_hunks(Snapshot.of(text.encode()), PatchEdit(RelPath.parse("x"), one.hunks))
+    places = PatchEdit(RelPath.parse("x"), one.hunks).places(Snapshot.of(text.encode()))
     assert places == tuple((3 * at + 1, 3 * at + 2) for at in range(50, 60))
     assert len(asked) == 10
     many = patch.replace("@@ def f50", "@@ a\n" * 100 + "@@ def f50")

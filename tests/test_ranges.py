@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import resolve_range, tail_count
+from copydesk.edit.kinds.lines import resolve_range, tail_count
 from copydesk.errors import InvalidRange, RangeOutOfBounds, Refusal
 
 

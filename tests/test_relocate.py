@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import pytest
 
 from copydesk.edit.draft import Plan, locate, span_of
+from copydesk.edit.kinds.base import end_of
 from copydesk.edit.relocate import Drift, carried, drift_of, place_of, stale
-from copydesk.edit.request import RangeEdit, RangeEdits
+from copydesk.edit.request import Append, DeleteFile, Place, RangeEdit, RangeEdits, Request
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
@@ -217,3 +218,21 @@ def test_a_plan_goes_to_its_lines_or_is_refused(
     except (ContentChanged, AmbiguousMatch) as refusal:
         placed = shown(refusal)
     assert placed == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (DeleteFile(RelPath.parse("a")), Place(0, 2, None)),
+        (Append(RelPath.parse("a"), "x\n"), Place(2, 2, None)),
+        (RangeEdit(RelPath.parse("a"), "2~", "x\n"), Place(2, 2, None)),
+    ],
+)
+def test_what_relies_on_no_lines_goes_to_the_whole_file_or_its_end(
+    request_: Request, expected: Place
+) -> None:
+    """Also where its numbers are none of the text now."""
+    base, now = Snapshot.of(b"a\n"), Snapshot.of(b"a\nb\n")
+    names = ("1", "me", "ws_mod", "tool")
+    plan = Plan(*names, request_, end_of(base), "append", base.digest, "0" * 64, 1, 2)
+    assert place_of(plan, Whole(now)) == expected

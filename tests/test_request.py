@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
+from copydesk.edit import kinds
 from copydesk.edit.request import (
+    KINDS,
     LONGEST_WHY,
     Anchor,
     Append,
@@ -26,6 +30,7 @@ from copydesk.edit.request import (
     check_why,
 )
 from copydesk.errors import InvalidArgs
+from copydesk.notes.plan import BlockDiff
 from copydesk.text.relpath import RelPath
 from support.texts import PATH
 
@@ -48,6 +53,22 @@ def check(call: Callable[[], object], argument: str | None) -> None:
     with pytest.raises(InvalidArgs) as refused:
         call()
     assert refused.value.argument == argument
+
+
+def test_only_an_edit_of_the_lines_of_a_file_is_checked_and_planned_anew_as_one() -> None:
+    assert [kind for kind in (*KINDS, BlockDiff) if not kind.of_lines] == [
+        *(DeleteFile, MoveFile, ChangeMode, BlockDiff)
+    ]
+
+
+def test_the_table_has_all_kinds() -> None:
+    modules = [
+        import_module(f"{kinds.__name__}.{one.name}") for one in iter_modules(kinds.__path__)
+    ]
+    named = [value for module in modules for value in vars(module).values()]
+    types = [value for value in named if isinstance(value, type) and issubclass(value, Request)]
+    assert {one for one in types if "__dataclass_fields__" in vars(one)} - {Request} == set(KINDS)
+    assert len(KINDS) == len(set(KINDS))
 
 
 @pytest.mark.parametrize("bad", ["a\0", "\ud800", None])

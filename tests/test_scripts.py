@@ -12,7 +12,8 @@ from types import CodeType
 import pytest
 from scripts import count_hops, count_kinds, mutate, size
 
-from copydesk.edit import patch_parse, request
+from copydesk.edit import patch_parse
+from copydesk.edit.kinds import base
 from support.code import ROOT, trees
 
 
@@ -31,10 +32,10 @@ def mutants_of(module: object) -> list[mutate.Mutant]:
 def test_mutants_reach_functions_that_the_collector_does_not_see(
     functions: mutate.Functions,
 ) -> None:
-    function = request.content_lines
-    code, place = function.__code__, "edit/request.py:content_lines"
+    function = base.content_lines
+    code, place = function.__code__, "edit/kinds/base.py:content_lines"
     try:
-        for mutant in mutants_of(request):
+        for mutant in mutants_of(base):
             if mutant.function == place:
                 assert functions.mutate(mutant), mutant
                 assert function.__code__ != code, mutant
@@ -88,7 +89,7 @@ ASKED = {
 @pytest.mark.parametrize("code", ASKED)
 def test_places_that_ask_for_a_kind_are_found(code: str) -> None:
     planted = {
-        "edit/request.py": REQUESTS,
+        "edit/kinds/base.py": REQUESTS,
         "edit/kinds/narrow.py": "class Narrow(Append): isinstance(x, Narrow)",
         "desk/it.py": (
             "from other import Append as Foreign\n"
@@ -104,7 +105,7 @@ def test_places_that_ask_for_a_kind_are_found(code: str) -> None:
 @pytest.mark.parametrize("case", ["Insert()", "Append() | int()", "Both"])
 def test_patterns_that_ask_for_a_kind_are_found(case: str) -> None:
     planted = {
-        "edit/request.py": REQUESTS,
+        "edit/kinds/base.py": REQUESTS,
         "desk/it.py": f"match x:\n    case int(): pass\n    case {case}: pass\n",
     }
     found = count_kinds.places({name: ast.parse(text) for name, text in planted.items()})
@@ -169,11 +170,11 @@ def test_calls_are_recorded_in_threads_too() -> None:
     before = threading.getprofile()
     profile = count_hops.Profile()
     try:
-        thread = threading.Thread(target=request.check_text, args=("a", "b"))
-        _, events = profile.of(lambda: (thread.start(), request.content_lines("a"), thread.join()))
+        thread = threading.Thread(target=base.check_text, args=("a", "b"))
+        _, events = profile.of(lambda: (thread.start(), base.content_lines("a"), thread.join()))
     finally:
         threading.setprofile(before)
     called = {(thread == threading.get_ident(), code) for thread, code, _ in events}
-    assert (True, request.content_lines.__code__) in called
-    assert (False, request.check_text.__code__) in called
+    assert (True, base.content_lines.__code__) in called
+    assert (False, base.check_text.__code__) in called
     assert all("/copydesk/" in code.co_filename for _, code in called)

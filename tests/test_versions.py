@@ -24,7 +24,8 @@ from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
 from copydesk.desk.backends.sqlite import SqliteRecords
 from copydesk.desk.redis.records import RedisRecords
 from copydesk.desk.redis.texts import RedisSnapshots
-from copydesk.edit.draft import compose, locate, of_parts
+from copydesk.edit.draft import compose, locate
+from copydesk.edit.kinds.base import of_parts
 from copydesk.edit.relocate import relocate
 from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged

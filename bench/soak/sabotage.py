@@ -93,10 +93,10 @@ SABOTAGES: Final = (
     Sabotage(
         "insertion",
         "what is inserted at every seventh line is inserted twice",
-        "edit/draft.py",
+        "edit/kinds/content.py",
         "    first, last = part\n    if not first:",
         "    first, last = part\n"
-        "    if not deletes and first % 7 == 6:\n"
+        "    if not may_delete and first % 7 == 6:\n"
         '        content = f"{content}\\n{content}"\n'
         "    if not first:",
         ("tests/test_drifted_plans.py",),

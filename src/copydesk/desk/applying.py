@@ -31,7 +31,6 @@ from copydesk.desk.drafts import (
     diff_of,
     digest_of,
     made,
-    made_as_planned,
 )
 from copydesk.desk.member import (
     Member,
@@ -362,11 +361,11 @@ class Applying:
     ) -> Draft:
         """The plan's edit on the current text; may refuse. `base`: its base text, if loaded."""
         digest = plan.base_digest
-        if plan.request.is_operation:
-            return made_as_planned(plan, ahead.digest or now.digest, now)
+        read = ahead.digest or now.digest
+        if plan.request.is_operation and digest != read:
+            raise ContentChanged("the file changed since it was planned", version=now.version)
         if digest in (None, now.digest) or plan.place.foot is None:
             return made(plan, now)
-        read = ahead.digest or now.digest
         since = () if digest == read else self._set.journal.chain(real, digest, read)
         since = None if since is None else (*since, *ahead.inverses)
 
@@ -697,9 +696,7 @@ def _nothing() -> None:
 
 
 def _rank(item: _Item) -> int:
-    """The order of writes to a file: text, mode, name."""
-    request = item.plan.request
-    return request.is_operation + (request.target is not None)
+    return item.plan.request.rank
 
 
 def _age(plan: Plan) -> Ticket:

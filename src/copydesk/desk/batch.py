@@ -13,9 +13,16 @@ from copydesk.desk.member import Member, authorized, check_shown, line_change, n
 from copydesk.desk.outcome import Saved
 from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
-from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_everywhere
+from copydesk.edit.batch import (
+    Batch,
+    StringEdit,
+    compile_batch,
+    compile_in_order,
+    replace_everywhere,
+)
 from copydesk.edit.draft import whole_text
-from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
+from copydesk.edit.kinds.base import Preconditions
+from copydesk.edit.kinds.replace import BatchEdit
 from copydesk.errors import EncodingRefused, FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.store.checks import suffix_of
 from copydesk.text.change import ChangeSet, Edit

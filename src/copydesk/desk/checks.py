@@ -270,7 +270,7 @@ class Edited:
     def of_plan(real: RelPath, draft: Draft) -> list[Edited | None]:
         """Like `of`, for a plan's draft; empty for blocks and operations on a whole file."""
         request = draft.request
-        if request.is_operation or request.in_notes or draft.replaces_nothing:
+        if not request.of_lines or draft.replaces_nothing:
             return []
         return [Edited.of(request.path, real, draft, created=draft.created)]
 

@@ -29,18 +29,11 @@ from copydesk.edit.draft import (
     check_expected,
     checked_id,
     compose,
-    end_of,
     locate,
-    sought_by,
     standing,
-    text_for,
 )
+from copydesk.edit.kinds.base import Place, Request, Terms, end_of
 from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
-from copydesk.edit.request import (
-    Place,
-    Request,
-    Terms,
-)
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -153,7 +146,7 @@ class Drafting:
                 _, stamp = self._set.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             named, place = self._places(request, now, real, terms.version)
-            text = text_for(request, now, place)
+            text = request.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
                     check_expected(old, text, Place(*part, part))
@@ -240,7 +233,7 @@ class Drafting:
             return files.unread(path)
         if request.reads == "bytes":
             return files.any_content(path, named)
-        return files.text(path, named, sought_by(request) if sought is None else sought)
+        return files.text(path, named, request.sought if sought is None else sought)
 
     def nothing_at(self, path: RelPath) -> Snapshot:
         """The empty text of a file that does not exist yet."""
@@ -338,7 +331,7 @@ class Drafting:
 def made_at(request: Request, now: Source) -> Draft:
     """Draft the request on the text, at the place it names."""
     place = locate(request, now)
-    return compose(request, text_for(request, now, place), place)
+    return compose(request, request.load(now, place), place)
 
 
 def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
@@ -357,17 +350,8 @@ def made(
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Draft:
     """Draft the plan's edit on the current text; `find` and `known` as in `place_of`."""
-    if plan.request.is_operation:
-        return made_at(plan.request, now)
     place = place_of(plan, now, find, known)
-    return compose(plan.request, text_for(plan.request, now, place), place)
-
-
-def made_as_planned(plan: Plan, digest: str, now: Source) -> Draft:
-    """Draft a file operation, if the file has the digest it had when that was planned."""
-    if plan.base_digest != digest:
-        raise ContentChanged("the file changed since it was planned", version=now.version)
-    return made_at(plan.request, now)
+    return compose(plan.request, plan.request.load(now, place), place)
 
 
 def digest_of(diff: bytes) -> str:
@@ -381,12 +365,12 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
     if len(steps) == 1:
         return first.diff
     path, last = str(first.request.path), steps[-1].request
-    edits = [step.change for step in steps if not step.request.is_operation]
-    change = reduce(ChangeSet.then, edits) if edits else None
-    diff = b""
+    # Those of a move and a mode are empty, and perhaps made for the text before the edits.
+    edits = (step.change for step in steps if step.change)
+    change = reduce(ChangeSet.then, edits, ChangeSet.of(first.base.size, ()))
     if last.target is not None:
-        diff = renamed(path, str(last.target), None if change is None else (first.base, change))
-    elif change is not None:
+        diff = renamed(path, str(last.target), (first.base, change))
+    else:
         diff = unified(first.base, change, path, created=first.created)
     for step in steps:
         if step.request.modes:

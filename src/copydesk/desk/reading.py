@@ -6,7 +6,7 @@ Invariant: no more is shown than requested, and an answer says what was cut.
 from __future__ import annotations
 
 from copydesk.desk.outcome import Reading
-from copydesk.edit.draft import first_line_of, resolve_range, tail_count
+from copydesk.edit.kinds.lines import first_line_of, resolve_range, tail_count
 from copydesk.errors import (
     Failed,
     RangeOutOfBounds,

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, TypeVar
 from copydesk.desk.applying import Applying
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
 from copydesk.desk.checks import Edited, after_of, before_of, lapse, needs_person
-from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of
+from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at
 from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.edit.draft import (
@@ -27,15 +27,9 @@ from copydesk.edit.draft import (
     checked_id,
     compose,
     foot_span,
-    locate,
-    range_edit_of,
-    text_for,
 )
-from copydesk.edit.request import (
-    RangeEdit,
-    Request,
-    check_text,
-)
+from copydesk.edit.kinds.base import Request, check_text
+from copydesk.edit.kinds.lines import RangeEdit, range_edit_of
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -217,15 +211,14 @@ class Amending:
         Raises ContentChanged, or InvalidArgs for a plan of a whole file or blocks, or a bad text.
         """
         check_text("content", edit.content)
-        if plan.request.in_notes or plan.request.is_operation:
+        if not plan.request.of_lines:
             raise InvalidArgs("hunk_id", "is not of lines of a file")
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
             base = self._drafting.on_file(edit, lambda now: now.whole())
             if base.digest != digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
-            place = locate(edit, Whole(base))
-            draft = compose(edit, text_for(edit, Whole(base), place), place)
+            draft = made_at(edit, Whole(base))
             made = self._planned(plan, plan.id, edit, draft, by)
             made = replace(made, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT))
             decide()
@@ -252,8 +245,7 @@ class Amending:
             edits: list[Edit] = []
             for region in apart:
                 request = range_edit_of(plan.request.path, base, region)
-                place = locate(request, Whole(base))
-                part = compose(request, text_for(request, Whole(base), place), place)
+                part = made_at(request, Whole(base))
                 one = self._planned(plan, self._set.ids(), request, part, by)
                 made.append(replace(one, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT)))
                 edits += part.change.edits

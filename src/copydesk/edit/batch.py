@@ -18,15 +18,14 @@ Where users could expect either of two behaviours:
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from operator import add, itemgetter
 from typing import NamedTuple
 
-from copydesk.edit.patch_place import compile_hunks, lines_of, occurrences, place_hunks
-from copydesk.edit.request import BatchEdit, PatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     Clash,
     CollisionDetected,
@@ -67,6 +66,22 @@ SHOWN_CORRECTIONS = 6_000
 
 SHOWN_COLLISIONS = 5_000
 """Pairs shown; nested texts make millions."""
+
+
+@dataclass(frozen=True, slots=True)
+class StringEdit:
+    """Replace `old`, which is not empty, by `new`; LF in both matches any line end."""
+
+    old: str
+    new: str
+
+    def __post_init__(self) -> None:
+        if not self.old:
+            raise InvalidArgs("old_string", "must not be empty")
+
+    def with_new(self, text: str) -> StringEdit:
+        """The edit with another new text."""
+        return replace(self, new=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,29 +263,6 @@ def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     return _everywhere(base, edit, _places_apart(base, edit))
 
 
-def place_parts(base: Snapshot, request: BatchEdit) -> tuple[tuple[Span, ...], int]:
-    """The lines [start, stop), 0-based, of each edit, and how many places; may refuse."""
-    if isinstance(request, PatchEdit):
-        parts = place_hunks(base, request)
-        return parts, len(parts)
-    if not is_everywhere(request):
-        spans = compile_batch(base, request.edits).spans
-        return part_lines(base, spans), len(spans)
-    spans = replace_everywhere(base, request.edits[0]).spans
-    runs: list[Span] = []
-    for start, stop in part_lines(base, spans):
-        if runs and start < runs[-1][1]:
-            runs[-1] = runs[-1][0], max(stop, runs[-1][1])
-        else:
-            runs.append((start, stop))
-    return tuple(runs), len(spans)
-
-
-def is_everywhere(request: BatchEdit) -> bool:
-    """Whether its one edit is made at every match of the old text."""
-    return isinstance(request, ReplaceText) and request.everywhere
-
-
 def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
     """The lines [start, stop), 0-based, that each span touches."""
     return tuple(
@@ -279,24 +271,12 @@ def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
     )
 
 
-def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> Batch:
-    """Return the batch where each edit is searched for in its own lines only."""
-    if isinstance(request, PatchEdit):
-        change, escapes = compile_hunks(base, request, parts)
-        lines = ((base.start(first), base.start(last)) for first, last in parts)
-        return Batch(change, tuple(lines), 0, escapes)
-    if is_everywhere(request):
-        (edit,) = request.edits
-        places = [
-            ((span[0] + low, span[1] + low), old)
-            for piece, low in (_piece(base, part) for part in parts)
-            for span, old in _places_apart(piece, edit)
-        ]
-        return _everywhere(base, edit, places)
-    replacements = [_Replacement.of(base.encoding, edit) for edit in request.edits]
+def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span]) -> Batch:
+    """Return the change that makes all edits, each searched for in its own lines only."""
+    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
     spans: list[Span] = []
     olds: dict[int, str] = {}
-    for index, (edit, part) in enumerate(zip(request.edits, parts, strict=True)):
+    for index, (edit, part) in enumerate(zip(edits, parts, strict=True)):
         piece, low = _piece(base, part)
         (matches,), shown = _found(piece, [edit])
         if matches.count != 1:
@@ -304,7 +284,17 @@ def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> 
         spans.append((matches.spans[0][0] + low, matches.spans[0][1] + low))
         if shown:
             olds[index] = shown[0]
-    return _batch(base, request.edits, replacements, tuple(spans), olds)
+    return _batch(base, edits, replacements, tuple(spans), olds)
+
+
+def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch:
+    """Like `replace_everywhere`, in these lines only."""
+    places = [
+        ((span[0] + low, span[1] + low), old)
+        for piece, low in (_piece(base, part) for part in parts)
+        for span, old in _places_apart(piece, edit)
+    ]
+    return _everywhere(base, edit, places)
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
@@ -410,9 +400,9 @@ class _Replacement(NamedTuple):
         old = self.old[self.head : self.tail].split("\n")[:-1]
         first = base.line_at(start)
         there = [base.terminator(first + index) for index in range(len(old))]
-        if len(set(there)) < 2:
-            return [newline] * len(lines)
         ends = [newline] * len(lines)
+        if len(set(there)) < 2:
+            return ends
         alignment = align(old, lines)
         pairs = [(run.base_start, run.now_start, run.length) for run in alignment.runs]
         for gap in alignment.gaps():
@@ -516,8 +506,8 @@ def _collision(
 
 
 def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash:
-    (a, b), (c, d) = part_lines(base, (spans[one], spans[other]))
-    return Clash(one, other, f"{a + 1}~{b}", f"{c + 1}~{d}")
+    lines = (f"{start + 1}~{stop}" for start, stop in part_lines(base, (spans[one], spans[other])))
+    return Clash(one, other, *lines)
 
 
 def _failure(
@@ -562,3 +552,38 @@ def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
         tuple(line + 1 for line in near.alike) or None,
         corrected,
     )
+
+
+def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
+    """Return every place of the wanted lines, at least one, with overlaps, in linear time (KMP)."""
+    border = [0]
+    for one in wanted[1:]:
+        length = border[-1]
+        while length and wanted[length] != one:
+            length = border[length - 1]
+        border.append(length + (wanted[length] == one))
+    found: list[int] = []
+    length = 0
+    for at, text in enumerate(texts, 1):
+        while length and wanted[length] != text:
+            length = border[length - 1]
+        length += wanted[length] == text
+        if length == len(wanted):
+            found.append(at - length)
+            length = border[-1]
+    return found
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, without their ends."""
+    return [bare(line) for line in raw_lines(text)]
+
+
+def raw_lines(text: str) -> list[str]:
+    """The lines of a text with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def bare(line: str) -> str:
+    """The line without its end."""
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line

@@ -8,191 +8,33 @@ except that a newline may be added at the end of the file, which is then reporte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from copydesk.edit.batch import compile_parts, is_everywhere, place_parts
-from copydesk.edit.request import (
+from copydesk.edit.kinds.base import (
     Action,
-    Anchor,
-    Append,
-    BatchEdit,
-    BlockDiff,
-    BlockReplace,
-    ChangeMode,
-    DeleteFile,
-    Insert,
-    MoveFile,
-    Occurrence,
-    PatchEdit,
+    Normalized,
     Place,
-    RangeEdit,
-    RangeEdits,
-    ReplaceText,
     Request,
     content_lines,
+    line_count_of,
 )
-from copydesk.errors import (
-    AnchorAmbiguous,
-    AnchorNotFound,
-    Clash,
-    CollisionDetected,
-    ContentChanged,
-    ContentRequired,
-    EncodingRefused,
-    FileExists,
-    InvalidArgs,
-    InvalidHunkId,
-    InvalidRange,
-    LineShown,
-    OccurrenceOutOfRange,
-    RangeOutOfBounds,
-)
-from copydesk.text.change import ChangeSet, Edit
+from copydesk.errors import ContentChanged, EncodingRefused, InvalidHunkId, LineShown
+from copydesk.text.change import ChangeSet
 from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.folding import explain
-from copydesk.text.relpath import RelPath
-from copydesk.text.search import Hits, Sought, find_all
-from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
-from copydesk.text.source import Excerpt, Source, Unread, Whole
-from copydesk.text.unified import (
-    FileEdit,
-    Region,
-    deleted,
-    mode_changed,
-    regions,
-    renamed,
-    runs_of,
-    unified,
-)
-
-_SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
-_TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
-
-
-def resolve_range(text: str, total: int) -> tuple[int, int]:
-    """Return the lines [start, stop), 0-based, that `text` names among `total` lines.
-
-    `start == stop == total` is the place after the last line (`N~` with N one more than the number
-    of lines), and all of an empty text. Raises InvalidRange and RangeOutOfBounds, both with the
-    line count.
-    """
-    found = _SHAPE.fullmatch(text)
-    if not found or not text:
-        raise InvalidRange(text, "not one of N, N~M, N~, ~M, ~", total)
-    first = int(found["first"]) if found["first"] else None
-    last = int(found["last"]) if found["last"] else None
-    if not found["tilde"]:
-        last = first
-    if first == 0 or last == 0:
-        raise InvalidRange(text, "lines are counted from 1", total)
-    if first is not None and last is not None and first > last:
-        raise InvalidRange(text, "the first line is after the last", total)
-    if total == 0 and text in ("~", "1", "1~"):
-        return 0, 0
-    beyond = first == total + 1 and last is None
-    if not beyond and ((first or 1) > total or (last or 1) > total):
-        raise RangeOutOfBounds(text, total)
-    return (first or 1) - 1, total if last is None else last
-
-
-def first_line_of(text: str) -> int:
-    """The first line, 0-based, that a range names; 0 if it names none."""
-    found = _SHAPE.fullmatch(text)
-    return max(int(found["first"]) - 1, 0) if found and found["first"] else 0
-
-
-def tail_count(text: str) -> int | None:
-    """N of `-N~`, the last N lines; None for any other text."""
-    found = _TAIL.fullmatch(text)
-    return int(found[1]) if found and int(found[1]) else None
-
+from copydesk.text.search import find_all
+from copydesk.text.snapshot import Snapshot, Text, computed_once
+from copydesk.text.source import Excerpt, Source, Whole
+from copydesk.text.unified import FileEdit, Region, regions, runs_of
 
 SHOWN_CANDIDATES = 10
 SHOWN_LENGTH = 200
 SHOWN_STANDING = 40
 AROUND = 3
 """Lines shown before and after those that an edit affects."""
-
-
-def locate(request: Request, text: Snapshot | Source) -> Place:
-    """Return the place of the request in the text; raises the refusals of its kind."""
-    base = Whole(text) if isinstance(text, Snapshot) else text
-    if isinstance(request, RangeEdit):
-        start, stop = resolve_range(request.range, base.line_count)
-        if start < stop:
-            return Place(start, stop, (start, stop))
-        return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
-    if isinstance(request, Append) or (isinstance(request, PatchEdit) and request.creates):
-        return end_of(base)
-    if isinstance(request, BatchEdit):
-        parts, count = place_parts(base.whole(), request)
-        place = of_parts(parts)
-        return replace(place, candidates=count) if is_everywhere(request) else place
-    if isinstance(request, RangeEdits):
-        return of_parts(_ranges(request, base.line_count))
-    if isinstance(request, Insert):
-        return _insertion(request, base)
-    if isinstance(request, BlockReplace):
-        return _block(request, base)
-    if request.in_notes:
-        raise TypeError("a block diff goes to blocks, not to lines")
-    return Place(0, base.line_count, None)
-
-
-def _ranges(request: RangeEdits, total: int) -> tuple[tuple[int, int], ...]:
-    """Return the lines of each range; raises CollisionDetected if two share a line or a place."""
-    parts = tuple(resolve_range(edit.range, total) for edit in request.edits)
-    clashes: list[Clash] = []
-    widest: int | None = None
-    for index in sorted(range(len(parts)), key=lambda each: (parts[each], each)):
-        start, stop = parts[index]
-        if widest is not None and (start < parts[widest][1] or parts[index] == parts[widest]):
-            one, other = sorted((widest, index))
-            clashes.append(Clash(one, other, _told(parts[one]), _told(parts[other])))
-        if widest is None or stop > parts[widest][1] or start == stop:
-            widest = index
-    if clashes:
-        raise CollisionDetected(tuple(sorted(clashes, key=lambda each: (each.first, each.second))))
-    return parts
-
-
-def _told(part: tuple[int, int]) -> str:
-    start, stop = part
-    return f"{start + 1}~{stop}" if start < stop else f"{start + 1}~"
-
-
-def sought_by(request: Request) -> tuple[Sought, ...]:
-    """The texts that `locate` searches for, so that a source can find them in one pass."""
-    if isinstance(request, Insert):
-        return (_sought(request.anchor),)
-    if isinstance(request, BlockReplace):
-        end = _sought(request.end_anchor)
-        return _sought(request.start_anchor), replace(end, ends=True)
-    return ()
-
-
-def text_for(request: Request, base: Source, place: Place) -> Text:
-    """Return the text with the lines loaded that `compose` needs for the request at its place."""
-    if request.reads in ("whole", "bytes"):
-        return base.whole()
-    if request.reads == "nothing":
-        return Unread(base.size, base.digest).around(0, 0)
-    return base.around(place.start, place.stop)
-
-
-def of_parts(parts: tuple[tuple[int, int], ...]) -> Place:
-    """The place of several edits in these lines; a part without lines is the end of the text."""
-    span = (min(start for start, _ in parts), max(stop for _, stop in parts))
-    return Place(*span, span, parts=parts)
-
-
-def end_of(base: Text | Source) -> Place:
-    """The end of the text, resolved when it is written."""
-    return Place(base.line_count, base.line_count, None)
 
 
 def span_of(base: Text, first: int, last: int) -> tuple[int, int]:
@@ -260,116 +102,6 @@ def cut(text: str, length: int = SHOWN_LENGTH, at: int = 0) -> str:
     after = len(text) - length - start
     head = f"(+{start} characters) …" if start else ""
     return head + text[start : start + length] + (f"… (+{after} characters)" if after else "")
-
-
-def _sought(anchor: Anchor) -> Sought:
-    return Sought(anchor.text, anchor.match == "equals")
-
-
-def _seek(request: Request, base: Source) -> tuple[Hits, ...]:
-    """Find the lines of the anchors; if no line has `\\xNN` as text, it stands for a byte."""
-    sought = sought_by(request)
-    found = base.seek(sought)
-    again = tuple(
-        replace(each, escaped=not hits.count and "\\x" in each.text)
-        for each, hits in zip(sought, found, strict=True)
-    )
-    return found if again == sought else base.seek(again)
-
-
-def _insertion(request: Insert, base: Source) -> Place:
-    (hits,) = _seek(request, base)
-    _require(hits, request.anchor, base)
-    lines, count = hits.lines, hits.count
-    index = _chosen(request.occurrence, lines, count, request.anchor, lambda: shown(base, lines))
-    line = hits.last if index == count - 1 else lines[index]
-    at = line + (request.position == "after")
-    return Place(at, at, (line, line + 1), count, index + 1)
-
-
-def _require(hits: Hits, anchor: Anchor, base: Source) -> None:
-    if not hits.count:
-        raise _missing(anchor, base)
-
-
-def _missing(anchor: Anchor, base: Source) -> AnchorNotFound:
-    """The refusal for an anchor that no line matches, with the lines most similar to it."""
-    near = base.close_to(anchor.text)
-    close = shown(base, near.lines, 3)
-    causes, corrected = tuple[str, ...](near.causes), near.corrected
-    if anchor.match == "equals" and close:
-        line = base.around(near.lines[0], near.lines[0] + 1).text(near.lines[0])
-        causes = explain(anchor.text, line)
-        corrected = line if causes and len(line) <= SHOWN_LENGTH else None
-        if any(anchor.text in one.text for one in close):
-            causes = ("part_of_line",)
-    return AnchorNotFound(
-        anchor.argument,
-        anchor.text,
-        anchor.match,
-        close or None,
-        cause=causes or None,
-        corrected_anchor=corrected,
-    )
-
-
-def _chosen(
-    occurrence: Occurrence | None,
-    lines: Sequence[int],
-    count: int,
-    anchor: Anchor,
-    told: Callable[[], tuple[LineShown, ...]],
-) -> int:
-    """The index of the candidate asked for, or of the only one; `told` shows the first `lines`."""
-    if occurrence == "last":
-        return count - 1
-    if occurrence is not None and occurrence > count:
-        raise OccurrenceOutOfRange(str(occurrence), count, told())
-    index = (occurrence or count) - 1
-    if (occurrence is None and count > 1) or len(lines) <= index < count - 1:
-        raise AnchorAmbiguous(anchor.argument, anchor.text, count, told())
-    return index
-
-
-def _block(request: BlockReplace, base: Source) -> Place:
-    """Pair each start with the first end after it; a start nested in the block is ambiguous."""
-    first, second = _seek(request, base)
-    _require(first, request.start_anchor, base)
-    _require(second, request.end_anchor, base)
-    starts, ends = first.lines, second.lines
-    if first.count > len(starts):
-        anchor = request.start_anchor
-        raise AnchorAmbiguous(anchor.argument, anchor.text, first.count, shown(base, starts))
-    pairs: list[tuple[int, int]] = []
-    at = 0
-    for start in starts:
-        while at < len(ends) and ends[at] <= start:
-            at += 1
-        if at < len(ends):
-            pairs.append((start, ends[at]))
-    if not pairs:
-        anchor = request.end_anchor
-        found = shown(base, sorted({*starts[:2], *ends[:2]}))
-        raise AnchorNotFound(anchor.argument, anchor.text, anchor.match, found, before_start=True)
-    heads = [start for start, _ in pairs]
-    loose = not (request.strict and request.require_unique)
-    first_taken = loose and request.occurrence is None and len(pairs) > 1
-    wanted = 1 if first_taken else request.occurrence
-    index = _chosen(
-        wanted, heads, len(heads), request.start_anchor, lambda: shown_blocks(base, pairs)
-    )
-    start, end = pairs[index]
-    nested = [line for line in starts if start < line < end]
-    if nested and not loose:
-        raise AnchorAmbiguous(
-            request.start_anchor.argument,
-            request.start_anchor.text,
-            1 + len(nested),
-            shown_blocks(base, [pair for pair in pairs if start <= pair[0] < end]),
-            nested=True,
-        )
-    inner = (start + 1, end) if request.include_anchors else (start, end + 1)
-    return Place(*inner, (start, end + 1), len(pairs), index + 1, first_taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,22 +194,6 @@ _SHOWN_EXPECTED = 2_000
 """Characters shown, around the first difference, of the expected lines and of those found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Normalized:
-    """How line endings were normalized.
-
-    `newline_style`: `lf`, `crlf` or `mixed`, the terminators that the new lines took;
-    `content_newlines_converted`: how many terminators of the content were converted to them.
-    """
-
-    file_eof_has_newline: bool
-    content_eof_has_newline: bool
-    file_eof_newline_added: bool
-    content_eof_newline_added: bool
-    newline_style: str
-    content_newlines_converted: int
-
-
 @dataclass(frozen=True)
 class Draft:
     """A request applied to `base`; `after_digest` is the SHA-256 of the result if known.
@@ -501,19 +217,14 @@ class Draft:
     @computed_once
     def action(self) -> Action:
         """The kind of edit, for reports."""
-        return action_of(self.request, self.place)
+        return self.request.action(self.place)
 
     @computed_once
     def old_count(self) -> int:
         """How many lines are replaced; for a batch those that then differ, for a move none."""
-        if self.request.target is not None:
-            return 0
         if self.request.by_text:
             return sum(region.stop - region.start for region in self.regions)
-        place = self.place
-        if not place.parts:
-            return place.stop - place.start
-        return sum(stop - start for start, stop in place.parts)
+        return line_count_of(self.place.runs)
 
     @computed_once
     def new_count(self) -> int:
@@ -550,17 +261,7 @@ class Draft:
 
     @computed_once
     def diff(self) -> bytes:
-        request, path = self.request, str(self.request.path)
-        if request.target is not None:
-            return renamed(path, str(request.target))
-        if request.modes:
-            return mode_changed(path, *request.modes)
-        if isinstance(request, DeleteFile):
-            return deleted(self.base, self.change, path, request.mode)
-        diff = unified(self.base, self.change, path, created=self.created)
-        if self.created and request.is_executable:
-            return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
-        return diff
+        return self.request.diff(self.base, self.change, created=self.created)
 
     @property
     def reads(self) -> BlockReads | None:
@@ -570,177 +271,28 @@ class Draft:
     @computed_once
     def replaces_nothing(self) -> bool:
         """Whether the file stays as it is."""
-        if modes := self.request.modes:
-            return modes[0] == modes[1]
-        if self.created or self.request.is_operation:
-            return False
-        return self.base.unchanged_by(self.change)
+        return not self.created and self.request.leaves(self.base, self.change)
 
     @computed_once
     def bad_character(self) -> bool:
         """Whether the new text contains U+FFFD and the replaced text does not."""
-        if isinstance(self.request, BatchEdit):
-            return self.request.bad_character
+        if (is_bad := self.request.bad_character) is not None:
+            return is_bad
         if "\ufffd" not in "".join(self.new_lines):
             return False
-        parts = self.place.parts or ((self.place.start, self.place.stop),)
-        return not any("\ufffd" in line for part in parts for line in self.base.texts(*part))
+        runs = self.place.runs
+        return not any("\ufffd" in line for run in runs for line in self.base.texts(*run))
 
 
-def action_of(request: Request, place: Place) -> Action:
-    """The action of a request at its place."""
-    if action := _ACTIONS.get(type(request)):
-        return action
-    if place.foot is None:
-        return "append"
-    return "delete" if request.is_deletion else "replace"
-
-
-_ACTIONS: dict[type[Request], Action] = {
-    Insert: "insert",
-    BlockReplace: "block_replace",
-    BlockDiff: "block_diff",
-    ChangeMode: "file_mode",
-    DeleteFile: "file_delete",
-    MoveFile: "file_move",
-}
+def locate(request: Request, text: Snapshot | Source) -> Place:
+    """Return the place of the request in the text; raises the refusals of its kind."""
+    return request.locate(Whole(text) if isinstance(text, Snapshot) else text)
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
-    if request.is_operation:  # a deletion removes all bytes, others none
-        edits = [Edit(0, base.size, b"")] if request.deletes else []
-        normalized = Normalized(True, True, False, False, "lf", 0)
-        return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
-    if isinstance(request, BatchEdit):
-        return _compose_batch(request, base, place, created=created)
-    if isinstance(request, RangeEdits):
-        parts = zip(request.edits, place.parts, strict=True)
-        pieces = [_piece(edit.content, base, part, deletes=True) for edit, part in parts]
-    else:
-        deletes = isinstance(request, RangeEdit | BlockReplace)
-        part = place.start, place.stop
-        pieces = [_piece(request.text or "", base, part, deletes=deletes)]
-    unclosed = _is_unclosed(base)
-    change, added = _joined(pieces, base, unclosed=unclosed)
-    lines, newlines, converted, closed = list[str](), set[bytes](), 0, True
-    escapes = NO_ESCAPES
-    for piece in pieces:
-        if piece.escapes is not NO_ESCAPES:
-            escapes = Escapes.of((escapes, piece.escapes))
-        lines += piece.lines
-        newlines |= {piece.newline}
-        converted += piece.converted
-        closed = closed and piece.closed
-    normalized = Normalized(
-        file_eof_has_newline=not unclosed,
-        content_eof_has_newline=closed,
-        file_eof_newline_added=added,
-        content_eof_newline_added=not closed,
-        newline_style="mixed" if len(newlines) > 1 else base.newline_name(newlines.pop()),
-        content_newlines_converted=converted,
-    )
-    return Draft(request, base, place, change, tuple(lines), normalized, escapes, created)
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """New lines for some lines of the text: one edit's result, except for the end of the file."""
-
-    part: tuple[int, int]
-    edit: Edit
-    lines: list[str]
-    newline: bytes
-    converted: int
-    closed: bool
-    escapes: Escapes
-
-
-def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) -> _Piece:
-    """The content for lines [start, stop), or before `start`; empty only if it `deletes` lines."""
-    first, last = part
-    if not first:  # a lone byte order mark is kept as a character
-        content = base.encoding.unmarked(content) or content
-    if not content and not deletes:
-        raise ContentRequired()
-    if not content and first == last == base.line_count > 0:
-        raise ContentRequired(total_lines=base.line_count)
-    if content.endswith("\r"):
-        raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
-    newline = base.newline_near(first, last)
-    written = lines = content_lines(content)
-    crlf = content.count("\r\n")
-    converted = content.count("\n") - crlf if b"\r" in newline else crlf
-    closed = not content or content.endswith("\n")
-    escapes = NO_ESCAPES
-    if "\\x" in content:
-        meant, escapes = base.encoding.meant(content, base.raw(first, last))
-        written = lines if meant is content else content_lines(meant)
-    edit = Edit(base.start(first), base.start(last), _encoded(written, newline, base))
-    return _Piece(part, edit, lines, newline, converted, closed, escapes)
-
-
-def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:
-    """The bytes of the lines, each with this terminator."""
-    end = "\r\n" if b"\r" in newline else "\n"
-    with suppress(EncodingRefused):
-        return base.encoding.bytes_of(end.join((*lines, "")))
-    # the refusal names the place of the character in its line
-    return b"".join([base.encoding.bytes_of(line) + newline for line in lines])
-
-
-def _joined(pieces: list[_Piece], base: Text, *, unclosed: bool) -> tuple[ChangeSet, bool]:
-    """The change of all pieces, and whether the last line, if `unclosed`, got a newline."""
-    last = base.line_count
-    at_end = [piece for piece in pieces if piece.part[1] == last]
-    replaces_last = bool(at_end) and any(piece.part[0] < last for piece in at_end)
-    if base.ragged and not replaces_last:
-        raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
-    edits = [piece.edit for piece in pieces]
-    if unclosed and at_end and not replaces_last:
-        edits.insert(0, Edit(base.size, base.size, at_end[0].newline))
-    if unclosed and not at_end:
-        edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
-    added = unclosed and (not replaces_last or any(piece.edit.new for piece in at_end))
-    return ChangeSet.of(base.size, edits), added
-
-
-def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: bool = False) -> Draft:
-    """Compose a batch, which leaves the end of the file as it is unless it replaces one text."""
-    parts = place.parts
-    if isinstance(request, PatchEdit) and request.creates:
-        if not created:
-            raise FileExists(base.size)
-        parts = tuple((0, 0) for _ in request.edits)
-    batch = compile_parts(whole(base), request, parts)
-    unclosed = _is_unclosed(base)
-    style = base.newline_name(base.dominant_newline)
-    change, added = batch.change, False
-    if isinstance(request, ReplaceText) and change:
-        added = _is_unclosed(base.edited(change))
-    if added:
-        newline = base.newline_near(base.line_count - 1, base.line_count)
-        change = ChangeSet.of(base.size, [*change.edits, Edit(base.size, base.size, newline)])
-    lost = added and not unclosed
-    normalized = Normalized(not unclosed, not lost, added and unclosed, lost, style, 0)
-    return Draft(request, base, place, change, (), normalized, batch.escapes, created)
-
-
-def _is_unclosed(text: Text) -> bool:
-    """Whether the last line has no newline."""
-    return text.line_count > 0 and not text.ends_with_newline
-
-
-def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
-    """The request for one changed region; an insertion includes an adjacent line to rely on."""
-    new = [base.encoding.decode(line) for line in region.new]
-    start, stop = region.start, region.stop
-    if start == stop and start == base.line_count:
-        return RangeEdit(path, f"{start + 1}~", "".join(new))
-    if start == stop:
-        stop += 1
-        new.append(base.encoding.decode(base.raw(start, stop)))
-    return RangeEdit(path, f"{start + 1}~{stop}", "".join(new))
+    composed = request.compose(base, place, created=created)
+    return Draft(request, base, place, *composed, created)
 
 
 def whole_text(base: Text, content: str) -> str:

@@ -1,19 +1,19 @@
-"""Parse patches into hunks: apply_patch, SEARCH/REPLACE blocks and unified diffs."""
+"""Parse patches into hunks: those of apply_patch, and SEARCH/REPLACE blocks.
+
+Unified diffs are parsed by `edit/patch_diff.py`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from copydesk.edit.request import PatchHunk
+from copydesk.edit.kinds.patch import PatchHunk
 from copydesk.errors import PatchInvalid
 
 Kind = Literal["add", "delete", "update"]
-
-REGULAR, EXECUTABLE = "100644", "100755"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PatchLines:
     """
 
     def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
-        self._lines = text.split("\n")
+        self._lines: list[str] = text.split("\n")
         if self._lines[-1] == "":
             self._lines.pop()
         marks = [line for line in self._lines[:-1] if line.lstrip().startswith(is_marker)]
@@ -73,6 +73,13 @@ class PatchLines:
     def take(self) -> str:
         self.at += 1
         return self._lines[self.at - 1]
+
+    def take_while(self, is_wanted: Callable[[str], bool]) -> list[str]:
+        """Take lines up to the first that is not wanted."""
+        first = self.at
+        while self.at < len(self._lines) and is_wanted(self._lines[self.at]):
+            self.at += 1
+        return self._lines[first : self.at]
 
     def before(self, count: int) -> Iterator[str]:
         """Yield up to `count` lines before the next one, last one first."""
@@ -114,16 +121,16 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
-_ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
-_MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
+_FILE = re.compile(r"\*\*\* (Add|Delete|Update) File:(?: (.+))?")
+_MARK, _MOVE, _END_OF_FILE = "*** ", "*** Move to: ", "*** End of File"
 _MOST_HEADERS = 100
 _HERE = ("<<EOF", "<<'EOF'", '<<"EOF"')
 
 
 def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
-    lines = PatchLines(_closed(text), "*** ")
-    _skip_blank(lines)
+    lines = PatchLines(_closed(text), _MARK)
+    lines.take_while(_is_blank)
     is_here = (lines.peek() or "").strip() in _HERE
     if is_here:
         lines.take()
@@ -131,17 +138,14 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
         raise invalid("no_begin", lines.number, first)
     lines.take()
     found: list[FilePatch] = []
-    while True:
-        head = lines.peek()
-        if head is None:
-            raise invalid("no_end", lines.number)
-        if head.strip() == _END:
-            break
+    while (head := lines.peek()) is not None and head.strip() != _END:
         found.append(_file(lines))
+    if head is None:
+        raise invalid("no_end", lines.number)
     lines.take()
     if is_here and (lines.peek() or "").strip() == "EOF":
         lines.take()
-    _skip_blank(lines)
+    lines.take_while(_is_blank)
     if (rest := lines.peek()) is not None:
         raise invalid("after_end", lines.number, rest)
     if not found:
@@ -160,104 +164,97 @@ def _closed(text: str) -> str:
     return head + newline + last.lstrip() + text[len(body) :]
 
 
-def _skip_blank(lines: PatchLines) -> None:
-    while (line := lines.peek()) is not None and not line.strip():
-        lines.take()
+def _is_blank(line: str) -> bool:
+    return not line.strip()
+
+
+def _is_marked(line: str) -> bool:
+    return line.strip().startswith(_MARK)
 
 
 def _file(lines: PatchLines) -> FilePatch:
     number, head = lines.number, lines.take().strip()
-    for mark in (_ADD, _DELETE, _UPDATE):
-        path = head.removeprefix(mark).strip() if head.startswith(mark) else ""
-        if path and mark == _DELETE:
-            if _ends_file(lines):
-                _skip_blank(lines)
-            return FilePatch("delete", (path,), number, has_text=False)
-        if path:
-            return (_added if mark == _ADD else _updated)(lines, path, number)
-    if head in {mark.strip() for mark in (_ADD, _DELETE, _UPDATE)}:
+    found = _FILE.fullmatch(head)
+    if found is None:
+        raise invalid("no_file_header", number, head)
+    what, path = found[1], (found[2] or "").strip()
+    if not path:
         raise invalid("no_path", number, head)
-    raise invalid("no_file_header", number, head)
-
-
-def _added(lines: PatchLines, path: str, number: int) -> FilePatch:
-    text: list[str] = []
-    while (line := lines.peek()) is not None and not line.strip().startswith("*** "):
-        if not line.startswith("+"):
-            if not line.strip() and _ends_file(lines):
-                _skip_blank(lines)
-                continue
-            raise invalid("no_plus", lines.number, line)
-        text.append(lines.take()[1:] + "\n")
-    return FilePatch("add", (path,), number, (PatchHunk("", "".join(text), at=number),))
-
-
-def _ends_file(lines: PatchLines) -> bool:
-    """Whether only blank lines come before the next marker."""
-    ahead = 0
-    while (line := lines.peek(ahead)) is not None and not line.strip():
-        ahead += 1
-    return line is None or line.strip().startswith("*** ")
-
-
-def _updated(lines: PatchLines, path: str, number: int) -> FilePatch:
+    if what == "Delete":
+        _skip_to_marker(lines)
+        return FilePatch("delete", (path,), number, has_text=False)
+    if what == "Add":
+        return FilePatch("add", (path,), number, (PatchHunk("", _added(lines), at=number),))
     to = ""
     if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
         to = lines.take().strip().removeprefix(_MOVE).strip()
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and not _is_file_marker(line):
-        if not line.strip() and _ends_file(lines):
-            _skip_blank(lines)
-            continue
-        hunks.append(_context_hunk(lines, is_first=not hunks))
+        if not _skip_to_marker(lines):
+            hunks.append(_context_hunk(lines, is_first=not hunks))
     if not hunks and not to:
         raise invalid("no_hunks", number, path)
     return FilePatch("update", (path,), number, tuple(hunks), to)
 
 
+def _skip_to_marker(lines: PatchLines) -> bool:
+    """Take blank lines if nothing else comes before the next marker; whether there were any."""
+    first = lines.at
+    lines.take_while(_is_blank)
+    if (line := lines.peek()) is not None and not _is_marked(line):
+        lines.at = first
+    return lines.at > first
+
+
+def _added(lines: PatchLines) -> str:
+    """Take the text of a new file."""
+    text: list[str] = []
+    while (line := lines.peek()) is not None and not _is_marked(line):
+        if line.startswith("+"):
+            text.append(lines.take()[1:] + "\n")
+        elif not _skip_to_marker(lines):
+            raise invalid("no_plus", lines.number, line)
+    return "".join(text)
+
+
 def _is_file_marker(line: str) -> bool:
-    return line.startswith("*** ") and line.rstrip() != _END_OF_FILE
+    return line.startswith(_MARK) and line.rstrip() != _END_OF_FILE
 
 
 def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
     """Parse one hunk: @@ headers that narrow its place, then context, removed and added lines."""
     number = lines.number
-    headers: list[str] = []
-    marked = False
-    while (line := lines.peek()) is not None and _is_hunk_header(line):
-        marked = True
-        header = lines.take().strip()[2:].strip().removesuffix("@@").strip()
-        if header:
-            headers.append(header)
+    marks = lines.take_while(_is_hunk_header)
+    named = (mark.strip()[2:].strip().removesuffix("@@").strip() for mark in marks)
+    headers = tuple(filter(None, named))
     if len(headers) > _MOST_HEADERS:
         raise invalid("many_headers", number)
-    if not marked and not is_first:
-        raise invalid("no_hunk_header", number, line)
-    body: list[str] = []
-    at_end = False
-    while (line := lines.peek()) is not None and not _is_hunk_header(line):
-        if line.rstrip() == _END_OF_FILE:
-            lines.take()
-            at_end = True
-            break
-        if _is_file_marker(line):
-            break
-        if line not in _BLANK and line[0] not in " +-":
-            raise invalid("no_sign", lines.number, line)
-        body.append(lines.take())
-    while body and body[-1] in _BLANK:  # between two parts of the patch
+    if not marks and not is_first:
+        raise invalid("no_hunk_header", number, lines.peek())
+    body = lines.take_while(_is_signed)
+    end = lines.peek()
+    at_end = end is not None and end.rstrip() == _END_OF_FILE
+    if at_end:
+        lines.take()
+    elif end is not None and not _is_hunk_header(end) and not _is_file_marker(end):
+        raise invalid("no_sign", lines.number, end)
+    while body and body[-1] in BLANK:  # between two parts of the patch
         body.pop()
-    body = [f" {line}" if line in _BLANK else line for line in body]
     if not body:
         raise invalid("empty_hunk", number)
-    old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
-    new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
+    body = [f" {line}" if line in BLANK else line for line in body]
+    old = "".join(line[1:] + "\n" for line in body if line[0] != "+")
+    new = "".join(line[1:] + "\n" for line in body if line[0] != "-")
     signs = "".join(line[0] for line in body)
-    return PatchHunk(old, new, tuple(headers), at_end or not old, at=number, signs=signs)
+    return PatchHunk(old, new, headers, at_end or not old, at=number, signs=signs)
 
 
-_BLANK = ("", "\r")
+BLANK = ("", "\r")
 """An empty context line whose leading space was stripped."""
+
+
+def _is_signed(line: str) -> bool:
+    return line in BLANK or line[0] in " +-"
 
 
 def _is_hunk_header(line: str) -> bool:
@@ -290,21 +287,22 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
         if _SEARCH.fullmatch(line.strip()):
             found.append(_block(lines, names))
             names = found[-1].names
-        elif _REPLACE.fullmatch(line.strip()):
+            continue
+        if _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
-        elif _SHELL.match(line.strip()) and not any(
+        if _SHELL.match(line.strip()) and not any(
             _SEARCH.fullmatch((lines.peek(ahead) or "").strip()) for ahead in (1, 2)
         ):
             lines.take()
-            while (line := lines.peek()) is not None and not line.strip().startswith(_FENCE):
-                lines.take()
-            if line is not None:
-                lines.take()
-        else:
-            lines.take()
+            lines.take_while(_is_unfenced)
+        lines.at += 1
     if not found:
         raise invalid("no_blocks")
     return joined(found)
+
+
+def _is_unfenced(line: str) -> bool:
+    return not line.strip().startswith(_FENCE)
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
@@ -355,348 +353,16 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
     """Take the lines up to the one that ends them, and that one too."""
-    text: list[str] = []
-    while (line := lines.peek()) is not None:
-        mark = line.strip()
-        if end.fullmatch(mark):
-            lines.take()
-            return "".join(text)
-        if _DIVIDER.fullmatch(mark):
-            raise invalid("two_dividers", lines.number, line)
-        if _SEARCH.fullmatch(mark) or _REPLACE.fullmatch(mark):
-            break
-        text.append(lines.take() + "\n")
-    raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, lines.peek())
-
-
-_NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
-_INDEX = re.compile(r"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?")
-_EPOCH = re.compile(r"\t(?:1970-01-01 \d\d:\d\d:00|1969-12-31 \d\d:\d\d:00)(?:\.0+)?(?: |$)")
-_COMBINED = ("diff --cc ", "diff --combined ", "@@@ ")
-_BINARY = ("GIT binary patch", "Binary files ", "Files ")
-_NO_NEWLINE = "\\"
-_NULL = "/dev/null"
-_LONGEST_NAME = 5_000
-_ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
-_NAMED = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
-_KINDS = {"120000": "symlink", "160000": "submodule"}
-
-
-def parse_diff(text: str) -> tuple[FilePatch, ...]:
-    """Return the files of a `git` or `diff -u` unified diff; raises PatchInvalid. Skips other text.
-
-    The counts in `@@` are used if they are right, so that a removed line that looks like a header
-    counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
-    """
-    lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
-    found: list[FilePatch] = []
-    while (line := lines.peek()) is not None:
-        if line.startswith(_COMBINED):
-            raise invalid("combined", lines.number, line)
-        if line.startswith("diff --git "):
-            found.append(_git(lines))
-        elif _is_header(lines) and _has_hunk(lines):
-            found.append(_plain(lines))
-        elif line.startswith("@@ ") or (
-            found  # a changed line outside hunks, unless it starts a signature
-            and line.startswith(("+", "-"))
-            and line.rstrip() != "---"
-            and not _is_signature(lines)
-        ):
-            raise invalid("stray_line", lines.number, line)
-        elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
-            raise invalid("binary", lines.number, line)
-        else:
-            lines.take()
-    if not found:
-        raise invalid("no_diff")
-    return once_each(found)
-
-
-def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
-    old, new = lines.peek(ahead), lines.peek(ahead + 1)
-    return (old or "").startswith("--- ") and (new or "").startswith("+++ ")
-
-
-def _has_hunk(lines: PatchLines) -> bool:
-    """Whether a hunk follows the file names; PatchInvalid for hunk lines without a header."""
-    after = lines.peek(2) or ""
-    if after[:1] in ("+", "-", " ") and after.strip() not in ("", "---"):
-        raise invalid("no_hunk_header", lines.number + 2, after)
-    return after.startswith("@@")
-
-
-def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:
-    """Whether the next lines are a mail signature: `-- ` and what follows."""
-    if (lines.peek(ahead) or "").rstrip("\r") not in ("-- ", "--"):
-        return False
-    after = lines.peek(ahead + 1)
-    return after is None or not after.startswith(("+", "-", " ", "@@"))
-
-
-@dataclass(slots=True)
-class _Head:
-    number: int
-    old: str = ""
-    new: str = ""
-    was_absent: bool = False
-    is_absent: bool = False
-    renamed_from: str = ""
-    renamed_to: str = ""
-    base: str = ""
-    after: str = ""
-    mode: str = ""
-    old_mode: str = ""
-
-
-def _git(lines: PatchLines) -> FilePatch:
-    head = _Head(lines.number)
-    names = lines.take().removeprefix("diff --git ")
-    while (line := lines.peek()) is not None:
-        key, number = line.rstrip("\r"), lines.number
-        if key.startswith(("rename from ", "rename to ")):
-            _, which, name = key.split(" ", 2)
-            setattr(head, f"renamed_{which}", _unquoted(name, number))
-        elif key.startswith(("copy from ", "copy to ")):
-            raise invalid("copy", number, key)
-        elif key.startswith("old mode "):
-            head.old_mode = key[9:].strip()
-        elif key.startswith(("new mode ", "new file mode ", "deleted file mode ")):
-            head.mode = _mode(key, number)
-            head.was_absent = head.was_absent or key.startswith("new file")
-            head.is_absent = head.is_absent or key.startswith("deleted")
-        elif found := _INDEX.fullmatch(key.rstrip()):
-            head.base, head.after = found[1], found[2]
-            if found[3] in _KINDS:
-                raise invalid(_KINDS[found[3]], number, key)
-        elif key.startswith(_BINARY):
-            raise invalid("binary", number, key)
-        elif not key.startswith(("similarity index ", "dissimilarity index ")):
-            break
+    text = lines.take_while(_is_text)
+    mark = lines.peek()
+    if mark is not None and end.fullmatch(mark.strip()):
         lines.take()
-    if _is_header(lines):
-        _take_names(lines, head)
-        head.old, head.new = _stripped(head.old, head.new)
-        told = {head.old, head.new}
-        if _NULL not in told and not head.renamed_from:
-            with suppress(PatchInvalid):  # it names two files, as for a rename
-                told.add(_both(names, head.number))
-            if len(told) > 1:
-                raise invalid("two_files", head.number, ", ".join(sorted(told)))
-    if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
-        head.old = head.new = _both(names, head.number)
-    if head.renamed_from:
-        head.old, head.new = head.renamed_from, head.renamed_to or head.renamed_from
-    return _patch(lines, head, (head.old if head.is_absent or head.renamed_from else head.new,))
+        return "".join(f"{line}\n" for line in text)
+    if mark is not None and _DIVIDER.fullmatch(mark.strip()):
+        raise invalid("two_dividers", lines.number, mark)
+    raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, mark)
 
 
-def _mode(line: str, number: int) -> str:
-    """The git mode in a line; raises PatchInvalid for the mode of anything but a file."""
-    mode = line.rsplit(" ", 1)[1].strip()
-    if mode in _KINDS:
-        raise invalid(_KINDS[mode], number, line)
-    if mode not in (REGULAR, EXECUTABLE):
-        raise invalid("mode", number, line)
-    return mode
-
-
-def _plain(lines: PatchLines) -> FilePatch:
-    head = _Head(lines.number)
-    _take_names(lines, head)
-    old, new = _stripped(head.old, head.new)
-    before, _, old_rest = old.partition("/")
-    after, _, tail = new.partition("/")  # the path below both compared directories
-    if tail != old_rest or (before == after and after not in ("a", "b")):
-        tail = ""
-    if head.was_absent:  # the compared folders are not part of the workspace
-        return _patch(lines, head, (tail or new,))
-    names = (old, tail) if head.is_absent else (new, old, tail)
-    made = _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
-    is_of_one = head.is_absent or old.startswith(new)
-    return made if is_of_one else replace(made, other=old)
-
-
-def _take_names(lines: PatchLines, head: _Head) -> None:
-    """Take the two lines that name the file before and after."""
-    for attribute, absent in (("old", "was_absent"), ("new", "is_absent")):
-        number, line = lines.number, lines.take().rstrip("\r")
-        name, gone = line[4:], _EPOCH.search(line) is not None
-        if not name.startswith('"'):
-            name = name.partition("\t")[0].rstrip(" ")
-        name = _unquoted(name, number)
-        if not name:
-            raise invalid("no_path", number, line)
-        if name == _NULL:
-            gone = True
-        setattr(head, attribute, name)
-        if gone:
-            setattr(head, absent, True)
-    if head.old == _NULL and head.new == _NULL:
-        raise invalid("no_path", head.number)
-
-
-def _stripped(old: str, new: str) -> tuple[str, str]:
-    """Both names without git's prefixes, if both have one, or one is of no file."""
-    if _NULL in (old, new):
-        return old.removeprefix("a/"), new.removeprefix("b/")
-    pairs = {("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/")}
-    for one, other in (*pairs, *((b, a) for a, b in pairs)):
-        if old.startswith(one) and new.startswith(other):
-            return old.removeprefix(one), new.removeprefix(other)
-    return old, new
-
-
-def _both(names: str, number: int) -> str:
-    """The one name of `a/name b/name`, if no other line gives it."""
-    names = names.rstrip("\r")
-    if names.startswith('"'):
-        end = _quoted_end(names)
-        old, new = _unquoted(names[:end], number), _unquoted(names[end + 1 :], number)
-        return _stripped(old, new)[1]
-    for at in (i for i, one in enumerate(names[:_LONGEST_NAME]) if one == " "):
-        old, new = _stripped(names[:at], names[at + 1 :])
-        if old == new:
-            return new
-    raise invalid("no_path", number, names)
-
-
-def _quoted_end(text: str) -> int:
-    at = 1
-    while at < len(text) and text[at] != '"':
-        at += 2 if text[at] == "\\" else 1
-    return at + 1
-
-
-def _unquoted(name: str, number: int) -> str:
-    """The name, which git may have quoted; raises PatchInvalid."""
-    if not name.startswith('"'):
-        return name
-    inner = name[1 : _quoted_end(name) - 1]
-
-    def one(found: re.Match[str]) -> str:
-        code = found[1]
-        return _NAMED[code] if code in _NAMED else chr(0xDC00 + int(code, 8) % 256)
-
-    made = _ESCAPE.sub(one, inner)
-    # an octal escape is a byte: together with those around it, it is UTF-8
-    raw = b"".join(
-        bytes([ord(each) - 0xDC00]) if "\udc00" <= each <= "\udcff" else each.encode()
-        for each in made
-    )
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise invalid("name_not_utf8", number, name) from None
-
-
-def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
-    if not any(names):
-        raise invalid("no_path", head.number)
-    hunks: list[PatchHunk] = []
-    while (line := lines.peek()) is not None and line.startswith("@@"):
-        if line.startswith("@@@"):
-            raise invalid("combined", lines.number, line)
-        hunks.append(_numbered_hunk(lines))
-    if (line := lines.peek()) is not None and line.startswith(_BINARY[:2]):
-        raise invalid("binary", lines.number, line)
-    mode = "" if head.mode == head.old_mode else head.mode
-    made = FilePatch("update", names, head.number, tuple(hunks), mode=mode)
-    made = replace(made, base=head.base, after=head.after)
-    if head.was_absent:
-        if len(hunks) > 1 or any(hunk.old for hunk in hunks):
-            raise invalid("add_with_context", head.number)
-        hunks = hunks or [PatchHunk("", "", at=head.number)]
-        return replace(made, kind="add", hunks=tuple(hunks), base="")
-    if head.is_absent:
-        if any(hunk.new for hunk in hunks):
-            raise invalid("delete_with_rest", head.number)
-        return replace(made, kind="delete", mode="")
-    to = head.new if head.renamed_from and head.new != head.old else ""
-    if not hunks and not to and not mode:
-        raise invalid("no_hunks", head.number, names[0])
-    return replace(made, to=to)
-
-
-def _numbered_hunk(lines: PatchLines) -> PatchHunk:
-    number, head = lines.number, lines.take()
-    found = _NUMBERS.match(head)
-    body = None if found is None else _counted(lines, found)
-    if body is None:
-        body = _greedy(lines)
-    if not body:
-        raise invalid("empty_hunk", number, head)
-    old, new, signs = _sides(body, number)
-    line = int(found[1]) if found else None
-    where, after = (line or 0, None) if old else (0, line)
-    return PatchHunk(old, new, line=where, after=after, at=number, signs=signs)
-
-
-def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
-    """Take the lines that the header's counts give; None if the counts are wrong."""
-    old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
-    body: list[str] = []
-    ahead = 0
-    while old or new or (lines.peek(ahead) or "").startswith(_NO_NEWLINE):
-        line = lines.peek(ahead)
-        sign = (line or "")[:1]
-        if line is None or (sign and sign not in " +-\\" and line != "\r"):
-            return None
-        if not sign.strip():
-            old, new = old - 1, new - 1
-        else:
-            old, new = old - (sign == "-"), new - (sign == "+")
-        if old < 0 or new < 0:
-            return None
-        body.append(line)
-        ahead += 1
-    after = lines.peek(ahead)
-    signs = " +-"
-    end = ahead
-    while after is not None and not after.strip():
-        signs, end = "+-", end + 1
-        after = lines.peek(end)
-    is_more = after is not None and after[0] in signs
-    if is_more and not _is_header(lines, end) and not _is_signature(lines, end):
-        return None
-    lines.at += ahead
-    return body
-
-
-def _greedy(lines: PatchLines) -> list[str]:
-    """Take all lines with a sign up to the next header, and blank lines between them."""
-    body: list[str] = []
-    while (line := lines.peek()) is not None:
-        if line not in _BLANK and line[0] not in " +-\\":
-            break
-        if _is_header(lines) and (lines.peek(2) or "@@").startswith("@@"):
-            break
-        if _is_signature(lines):
-            break
-        body.append(lines.take())
-    while body and not body[-1].strip("\r"):
-        body.pop()
-    return body
-
-
-def _sides(body: list[str], number: int) -> tuple[str, str, str]:
-    """The old lines of a hunk, the new ones, and the signs of all."""
-    old: list[str] = []
-    new: list[str] = []
-    signs = ""
-    for line in body:
-        sign = line[:1] if line not in _BLANK else " "
-        if sign == _NO_NEWLINE:
-            for side, own in ((old, " -"), (new, " +")):
-                if signs and signs[-1] in own:
-                    side[-1] = side[-1].removesuffix("\n")
-            continue
-        text = (line[1:] if line not in _BLANK else line) + "\n"
-        if sign in " -":
-            old.append(text)
-        if sign in " +":
-            new.append(text)
-        signs += sign
-    for side in (old, new):
-        if any(not text.endswith("\n") for text in side[:-1]):
-            raise invalid("newline_within", number)
-    return "".join(old), "".join(new), signs
+def _is_text(line: str) -> bool:
+    mark = line.strip()
+    return not any(shape.fullmatch(mark) for shape in (_SEARCH, _DIVIDER, _REPLACE))

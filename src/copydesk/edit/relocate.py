@@ -12,17 +12,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-from copydesk.edit.draft import (
-    Plan,
-    compose,
-    end_of,
-    of_parts,
-    shown_blocks,
-    span_of,
-    standing,
-    text_for,
-)
-from copydesk.edit.request import Place, RangeEdits, Request
+from copydesk.edit.draft import Plan, compose, shown_blocks, span_of, standing
+from copydesk.edit.kinds.base import Place, Request, end_of, of_parts
 from copydesk.errors import AmbiguousMatch, ContentChanged, LineShown, Refusal, StaleRead
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
@@ -83,7 +74,7 @@ def place_of(
     For a large text `known` is tried before the base. Raises ContentChanged, AmbiguousMatch.
     """
     if plan.place.foot is None:
-        return end_of(now)
+        return plan.request.free_place(now)
     if plan.base_digest == now.digest:
         return plan.place
     try:
@@ -127,7 +118,7 @@ def check_not_there(
     """Raise ContentChanged if somebody made the edit meanwhile, next to what it relies on."""
     (base, _), (now, _) = planned, found
     for (one, place), (_, there) in zip(
-        _each(request, planned[1]), _each(request, found[1]), strict=True
+        request.each(planned[1]), request.each(found[1]), strict=True
     ):
         was, will = compose(one, base, place), compose(one, now, there)
         for old, new in zip(was.regions, will.regions, strict=False):
@@ -138,18 +129,10 @@ def check_not_there(
                 raise ContentChanged("what it writes stands there already", place.named)
 
 
-def _each(request: Request, place: Place) -> list[tuple[Request, Place]]:
-    """Split range edits, except those at the end, with their places; leave others whole."""
-    if not isinstance(request, RangeEdits):
-        return [(request, place)]
-    parts = zip(request.edits, place.parts, strict=True)
-    return [(edit, Place(*part, part)) for edit, part in parts if part[0] < part[1]]
-
-
 def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
     """Do `check_not_there` with the known changes since the plan, without the base."""
-    text = text_for(plan.request, now, place)
-    drafts = [compose(one, text, at) for one, at in _each(plan.request, place)]
+    text = plan.request.load(now, place)
+    drafts = [compose(one, text, at) for one, at in plan.request.each(place)]
     regions = [each for will in drafts for each in will.regions]
     if not isinstance(text, Snapshot):  # the new lines may extend beyond the loaded ones
         most = max((len(each.new) for each in regions), default=0)

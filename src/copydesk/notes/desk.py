@@ -17,7 +17,7 @@ from copydesk.desk.recovery import Settled
 from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
 from copydesk.desk.transaction import ATTEMPTS, Stopped, Writer
 from copydesk.edit.draft import Plan
-from copydesk.edit.request import BlockDiff, Request
+from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
     ContentChanged,
     ContentRequired,
@@ -28,6 +28,7 @@ from copydesk.errors import (
 from copydesk.notes.grammar import BlockHunk, is_address, parse_block_diff, select
 from copydesk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.notes.plan import (
+    BlockDiff,
     BlockDraft,
     BlockOperation,
     BlockPlan,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Literal, Protocol, cast
 
-from copydesk.edit.draft import BlockReads, Draft, Normalized
-from copydesk.edit.request import BlockDiff, Place
+from copydesk.edit.draft import BlockReads, Draft
+from copydesk.edit.kinds.base import Normalized, Place
+from copydesk.edit.kinds.content import OfContent
 from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
@@ -28,6 +29,23 @@ from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, computed_once
 from copydesk.text.unified import FileEdit, counts
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDiff(OfContent):
+    """Edit blocks of notes as `content` says, in the grammar of block diffs.
+
+    `path` is that of the first document it names. `strict` compares quoted block text including
+    white space. `drop_anchors`: anchors that other blocks link to may be removed.
+    """
+
+    in_notes, of_lines, voices = True, False, ("notes",)
+    _tool, _action = "prepareBlockDiff", "block_diff"
+
+    content: str
+    strict: bool = True
+    drop_anchors: bool = False
+
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
 """Kinds of blocks with children; a heading has none, its section follows it."""

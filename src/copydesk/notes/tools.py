@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
 from copydesk.notes.lazy import notes_of
 from copydesk.text import sizes
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
         Infos,
         NoteBlock,
     )
-    from copydesk.notes.plan import BlockDraft
+    from copydesk.notes.plan import BlockDiff, BlockDraft
 
 _PREVIEW = 10
 _LONGEST = 200
@@ -252,6 +251,8 @@ class ApplyBlockDiffCall(EditingCall):
     dryRun: bool = False
 
     def run(self, context: Context, name: str) -> Answer:
+        from copydesk.notes.plan import BlockDiff  # rarely needed
+
         request = BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
         if self.dryRun:
             return _edited(context, notes_of(context.desk).draft(context.member, request), dry=True)
@@ -268,6 +269,8 @@ class PrepareBlockDiffCall(PrepareCall):
     dropAnchors: bool = False
 
     def request(self, context: Context) -> BlockDiff:
+        from copydesk.notes.plan import BlockDiff
+
         return BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
 
 

@@ -13,7 +13,7 @@ from typing import TypedDict
 from copydesk import errors
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
-from copydesk.edit.patch_place import patch_of
+from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import Refusal
 from copydesk.tools import answers, report_fields

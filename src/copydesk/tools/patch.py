@@ -14,15 +14,8 @@ from typing import Literal
 
 from copydesk import errors
 from copydesk.desk.outcome import Planned
-from copydesk.edit.patch_parse import (
-    EXECUTABLE,
-    FilePatch,
-    invalid,
-    parse_apply_patch,
-    parse_blocks,
-    parse_diff,
-)
-from copydesk.edit.patch_place import check_whole
+from copydesk.edit.patch_diff import EXECUTABLE, parse_diff
+from copydesk.edit.patch_parse import FilePatch, invalid, parse_apply_patch, parse_blocks
 from copydesk.edit.request import (
     ChangeMode,
     DeleteFile,
@@ -200,7 +193,7 @@ class _Patching:
         if patch.has_text:
             base = whole(planned.draft.base)
             path = planned.plan.request.path
-            check_whole(base, PatchEdit(path, patch.hunks, base=patch.base), patch.line)
+            PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
 
     def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:
         context = self._context

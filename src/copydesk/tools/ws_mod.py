@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal, TypedDict, cast
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import Applied, NotUndone, Planned, Rejected, Transacted, Withheld
 from copydesk.desk.reading import MOST_LINES
-from copydesk.edit.draft import Plan, cut, resolve_range
+from copydesk.edit.draft import Plan, cut
+from copydesk.edit.kinds.lines import resolve_range
 from copydesk.edit.request import (
     Anchor,
     Append,

@@ -294,8 +294,7 @@ def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
 
 def estimate(plan: Plan) -> Counts:
     """The counts that the request suggests: its lines against those of its range."""
-    place = plan.place
-    return plan.request.counts(place.parts or ((place.start, place.stop),), place.candidates)
+    return plan.request.counts(plan.place)
 
 
 _GONE = {

@@ -25,24 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import msgpack
 
 from copydesk.edit.draft import Approval, BlockReads, Ended, Plan
-from copydesk.edit.request import (
-    Anchor,
-    Append,
-    BatchEdit,
-    BlockDiff,
-    BlockReplace,
-    ChangeMode,
-    DeleteFile,
-    Insert,
-    MoveFile,
-    PatchEdit,
-    PatchHunk,
-    Place,
-    RangeEdit,
-    RangeEdits,
-    ReplaceText,
-    StringEdit,
-)
+from copydesk.edit.request import KINDS, Anchor, PatchHunk, Place, StringEdit
 from copydesk.errors import Cancelled, Failed, Refusal
 from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
 from copydesk.store.state import Soon
@@ -102,30 +85,17 @@ def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
 
 
 def _know_notes() -> None:
-    """Register the changes of notes, which are rarely needed."""
+    """Register the kind of edits and the changes of notes, which are rarely needed."""
+    from copydesk.notes.plan import BlockDiff
     from copydesk.notes.protocol import Delete, InsertText, Restore, Update
 
+    _know((BlockDiff,))
     _know((InsertText, Update, Delete, Restore), "notes.")
 
 
-_know(
-    (
-        *(
-            Anchor,
-            Append,
-            Approval,
-            BatchEdit,
-            BlockDiff,
-            BlockReads,
-            BlockReplace,
-            ChangeSet,
-            Edit,
-        ),
-        *(Insert, PatchEdit, PatchHunk, Place, Plan, RangeEdit, RangeEdits, RelPath),
-        *(DeleteFile, MadeDirectories, MoveFile, Moved, Removed, ReplaceText, StringEdit),
-        *(ChangeMode, ModeChanged),
-    )
-)
+_know((*KINDS, Anchor, PatchHunk, Place, StringEdit))
+_know((Approval, BlockReads, ChangeSet, Edit, Plan, RelPath))
+_know((MadeDirectories, ModeChanged, Moved, Removed))
 
 
 _HEAD = b"\x93" + cast("Callable[..., bytes]", msgpack.packb)(SCHEMA)

@@ -1,0 +1,27 @@
+"""Append: new lines at the end of a file, which it may create."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from copydesk.edit.kinds.base import Place, end_of
+from copydesk.edit.kinds.content import OfContent
+from copydesk.text.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Append(OfContent):
+    """Put `content` at the end of the file; `create` makes a missing file."""
+
+    _tool, _action = "prepare_file_append", "append"
+    quotes = "this tool replaces no lines; leave it out"
+
+    content: str
+    create: bool = True
+
+    @property
+    def may_create(self) -> bool:
+        return self.create
+
+    def locate(self, base: Source) -> Place:
+        return end_of(base)

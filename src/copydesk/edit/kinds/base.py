@@ -1,0 +1,379 @@
+"""What every kind of edit answers: where it goes, what it makes of a text, what it relies on.
+
+A kind is a frozen type of requests: a subclass of `Request` in a module of this package, named in
+the table of `copydesk.edit.request`. Nobody else asks which kind a request is.
+Invariant: a request contains valid Unicode without NUL.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
+
+from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
+from copydesk.text.change import ChangeSet
+from copydesk.text.encoding import NO_ESCAPES, Escapes
+from copydesk.text.relpath import RelPath
+from copydesk.text.search import Sought
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.source import Source, Unread
+from copydesk.text.unified import unified
+
+Action = Literal[
+    "replace",
+    "delete",
+    "append",
+    "insert",
+    "block_replace",
+    "block_diff",
+    "file_delete",
+    "file_move",
+    "file_mode",
+]
+Span = tuple[int, int]
+"""A run of lines [start, stop), 0-based."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """The file state that the caller expects: milliseconds since 1970, bytes, SHA-256 in hex."""
+
+    mtime_ms: int | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there are no expectations."""
+        return self.mtime_ms is None and self.size_bytes is None and self.sha256 is None
+
+    def check(self, base: Snapshot, mtime_ms: int) -> None:
+        """Raise Conflict, listing everything that differs."""
+        digest = None if self.sha256 is None else self.sha256.lower()
+        told = (
+            ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
+            ("expected_mtime_ms", self.mtime_ms, self.mtime_ms, mtime_ms),
+            ("expected_sha256", self.sha256, digest, base.digest),
+        )
+        wrong: dict[str, dict[str, int | str]] = {
+            name: {"expected": given, "actual": actual}
+            for name, given, expected, actual in told
+            if given is not None and expected != actual
+        }
+        if wrong:
+            name, first = next(iter(wrong.items()))
+            raise Conflict(name, first["expected"], first["actual"], wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The conditions of an edit.
+
+    `version`: the one that the caller read (12 hex characters). `expected_old`: the exact old text
+    of the lines to be replaced. `existing_hunk_id`: the plan to prepare again. `auto`: write at
+    once if the edit is certain. `expected`: the file's state when the edit is planned.
+    `expected_olds`: the old text of each of several ranges.
+    """
+
+    version: str | None = None
+    expected_old: str | None = None
+    existing_hunk_id: str | None = None
+    auto: bool = False
+    expected: Preconditions | None = None
+    expected_olds: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines [start, stop), 0-based, to be replaced (none if they are equal).
+
+    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and 1 stand for the two
+    ends of an empty text. None: the edit relies on nothing and goes to the end of the text.
+    `candidates` and `occurrence` (1-based) say how an anchor was chosen; `first_taken`: it is the
+    first one only because the caller allowed that. `parts` are the lines of each edit of a batch,
+    which relies on these alone; `foot` spans them. If a text is replaced everywhere, `candidates`
+    is how often it is in the parts.
+    """
+
+    start: int
+    stop: int
+    foot: Span | None
+    candidates: int = 1
+    occurrence: int = 1
+    first_taken: bool = False
+    parts: tuple[Span, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Span, ...]:
+        """The lines of each part, or of the only one."""
+        return self.parts or ((self.start, self.stop),)
+
+    @property
+    def named(self) -> str:
+        """The lines as reported, 1-based; for an insertion, the two lines it is between."""
+        if self.start == self.stop:
+            return f"{max(self.start, 1)}~{self.start + 1}"
+        return f"{self.start + 1}~{self.stop}"
+
+    def moved(self, by: int) -> Place:
+        """This place shifted down by `by` lines."""
+        foot = self.foot and (self.foot[0] + by, self.foot[1] + by)
+        return replace(self, start=self.start + by, stop=self.stop + by, foot=foot)
+
+
+def of_parts(parts: tuple[Span, ...]) -> Place:
+    """The place of several edits in these lines; a part without lines is the end of the text."""
+    span = (min(start for start, _ in parts), max(stop for _, stop in parts))
+    return Place(*span, span, parts=parts)
+
+
+def end_of(base: Text | Source) -> Place:
+    """The end of the text, resolved when it is written."""
+    return Place(base.line_count, base.line_count, None)
+
+
+def is_unclosed(text: Text) -> bool:
+    """Whether the last line has no newline."""
+    return text.line_count > 0 and not text.ends_with_newline
+
+
+@dataclass(frozen=True, slots=True)
+class Normalized:
+    """How line endings were normalized.
+
+    `newline_style`: `lf`, `crlf` or `mixed`, the terminators that the new lines took;
+    `content_newlines_converted`: how many terminators of the content were converted to them.
+    """
+
+    file_eof_has_newline: bool
+    content_eof_has_newline: bool
+    file_eof_newline_added: bool
+    content_eof_newline_added: bool
+    newline_style: str
+    content_newlines_converted: int
+
+
+class Composed(NamedTuple):
+    """What a request makes of a text: its change, its new lines if it has some, its remarks."""
+
+    change: ChangeSet
+    new_lines: tuple[str, ...]
+    normalized: Normalized
+    escapes: Escapes = NO_ESCAPES
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One edit of the file at `path`.
+
+    `is_operation`: it is about a whole file, text or not, and applies to the unchanged file alone;
+    then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
+    `rank` orders what is done to one file: its text, its mode, its name.
+    `in_notes`: it is of blocks; `of_lines`: it is of neither. `quotes`: why it takes no
+    `expected_old`. `is_several`: its place has parts. `by_text`: they are found by their old text.
+    `voices` are of the wording of its refusals. `reads` is what has to be read of the file: the
+    lines of the place, all lines, its bytes, or nothing. `bad_character`: whether a new text
+    contains U+FFFD and its old one does not; None: it does if the lines it replaces do not.
+    """
+
+    is_operation: ClassVar[bool] = False
+    in_notes: ClassVar[bool] = False
+    of_lines: ClassVar[bool] = True
+    is_several: ClassVar[bool] = False
+    deletes: ClassVar[bool] = False
+    by_text: ClassVar[bool] = False
+    rank: ClassVar[int] = 0
+    quotes: ClassVar[str] = ""
+    voices: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[Literal["lines", "whole", "bytes", "nothing"]] = "lines"
+    _tool: ClassVar[str] = ""
+    _action: ClassVar[Action] = "replace"
+
+    path: RelPath
+
+    @property
+    def tool(self) -> str:
+        """The tool that makes such a request."""
+        return self._tool
+
+    @property
+    def target(self) -> RelPath | None:
+        """Where the file is moved."""
+        return None
+
+    @property
+    def paths(self) -> tuple[RelPath, ...]:
+        """The paths that the request names; both for a move."""
+        return (self.path,) if self.target is None else (self.path, self.target)
+
+    @property
+    def may_create(self) -> bool:
+        """Whether it may create a missing file."""
+        return False
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether a file that it creates can be executed."""
+        return False
+
+    @property
+    def text(self) -> str | None:
+        """The new text, which a person may change; None if there are several or none."""
+        return None
+
+    def with_text(self, text: str) -> Request:
+        """The same request with this text; InvalidArgs for one of several edits or of none."""
+        raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")
+
+    def check(self) -> None:
+        """Raise InvalidArgs, naming the argument, for an invalid text or occurrence."""
+
+    @property
+    def count(self) -> int:
+        """How many edits it makes."""
+        return 1
+
+    @property
+    def bad_character(self) -> bool | None:
+        return None
+
+    @property
+    def modes(self) -> tuple[int, int] | None:
+        """The mode before and the one wanted, with the type bits, if it changes it."""
+        return None
+
+    def with_mode(self, mode: int) -> Request:
+        """The same request, of a file that has this mode."""
+        return self
+
+    def mode_after(self, now: int) -> int | None:
+        """The permission bits to set on a file of this mode; None if it has them already."""
+        return None
+
+    @property
+    def sought(self) -> tuple[Sought, ...]:
+        """The texts that `locate` searches for, so that a source can find them in one pass."""
+        return ()
+
+    def locate(self, base: Source) -> Place:
+        """Return its place in the text; raises the refusals of its kind."""
+        raise TypeError(f"{type(self).__name__} does not go to lines")
+
+    def free_place(self, base: Source) -> Place:
+        """Return the place if it relies on no lines, in whatever text: the end."""
+        return end_of(base)
+
+    def load(self, base: Source, place: Place) -> Text:
+        """Return the text with the lines loaded that `compose` needs at this place."""
+        if self.reads == "lines":
+            return base.around(place.start, place.stop)
+        if self.reads == "nothing":
+            return Unread(base.size, base.digest).around(0, 0)
+        return base.whole()
+
+    def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
+        """Make it at its place; raises ContentRequired, EncodingRefused, and those of its kind."""
+        raise NotImplementedError
+
+    def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
+        """The unified diff of its change."""
+        return unified(base, change, str(self.path), created=created)
+
+    def leaves(self, base: Text, change: ChangeSet) -> bool:
+        """Whether an existing file stays as it is."""
+        return base.unchanged_by(change)
+
+    def action(self, place: Place) -> Action:
+        """The kind of edit, for reports."""
+        return self._action
+
+    def each(self, place: Place) -> list[tuple[Request, Place]]:
+        """The edits that stay apart when others change the text around them, with their places."""
+        return [(self, place)]
+
+    def lines_at(self, place: Place) -> tuple[int, int]:
+        """How many lines it removes and adds at its place."""
+        added, removed = self.counts(place)
+        return removed, added
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        """The lines that the edit relies on and does not quote."""
+        return ()
+
+    def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
+        """The runs of lines it replaces, each with the number of lines for it, `new` in all.
+
+        None if a run does not begin and end with a line.
+        """
+        return [(place.start, place.stop, new)]
+
+    def counts(self, place: Place) -> tuple[int, int]:
+        """The lines added and removed, as the request suggests."""
+        return count_lines(() if self.text is None else (self.text,)), line_count_of(place.runs)
+
+
+def line_count_of(runs: Iterable[Span]) -> int:
+    """How many lines the runs have."""
+    return sum(stop - start for start, stop in runs)
+
+
+def content_lines(content: str) -> list[str]:
+    """Split a caller's text into lines, which end with LF or CRLF and nothing else."""
+    *lines, closing = content.split("\n")
+    if "\r" in content:
+        lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, closing] if closing else lines
+
+
+def count_lines(contents: Iterable[str]) -> int:
+    """How many lines the texts have."""
+    return sum(len(content_lines(content)) for content in contents)
+
+
+def check_text(argument: str, text: str) -> None:
+    """Raise InvalidArgs for a NUL or a lone surrogate."""
+    if "\0" in text:
+        raise InvalidArgs(argument, "holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgs(argument, "holds a lone surrogate") from None
+
+
+LONGEST_WHY = 500
+"""The most characters of the reason that a caller gives for an edit."""
+
+_BREAKS = ("Cc", "Zl", "Zp")
+
+
+def check_why(argument: str, text: str) -> str:
+    """The stripped reason; InvalidArgs if too long, not one line, or with control characters."""
+    check_text(argument, text)
+    text = text.strip(" \t\r\n")
+    if len(text) > LONGEST_WHY:
+        raise InvalidArgs(argument, f"has more than {LONGEST_WHY} characters")
+    if any(unicodedata.category(character) in _BREAKS for character in text):
+        raise InvalidArgs(argument, "must be one line without control characters")
+    return text
+
+
+_SIGNS = (
+    ("diff --git", re.compile(r"diff --git \S")),
+    ("*** Begin Patch", re.compile(r"\*\*\* Begin Patch\s*$")),
+    ("@@ ... @@", re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")),
+)
+_OLD, _NEW = re.compile(r"--- \S"), re.compile(r"\+\+\+ \S")
+
+
+def check_no_patch(content: str) -> None:
+    """Raise SuspiciousDiff, with the marker and its line, for a text that looks like a patch."""
+    lines = content_lines(content)
+    for number, line in enumerate(lines, 1):
+        for sign, shape in _SIGNS:
+            if shape.match(line):
+                raise SuspiciousDiff(sign, number)
+        if _OLD.match(line) and number < len(lines) and _NEW.match(lines[number]):
+            raise SuspiciousDiff("---/+++ header pair", number)

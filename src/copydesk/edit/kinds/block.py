@@ -1,0 +1,77 @@
+"""BlockReplace: other lines between two anchors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from copydesk.edit.draft import shown, shown_blocks
+from copydesk.edit.kinds.anchors import Anchor, Occurrence, check_anchors, seek, sought_by
+from copydesk.edit.kinds.base import Place, check_text
+from copydesk.edit.kinds.content import Replacing
+from copydesk.errors import AnchorNotFound
+from copydesk.text.search import Sought
+from copydesk.text.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReplace(Replacing):
+    """Replace the lines between two anchors, or these and the anchors, by `content`.
+
+    `include_anchors` keeps both anchor lines. Without `strict` or without `require_unique` the
+    first of several candidates is taken. Each anchor is called by its field's name in errors.
+    """
+
+    _tool, _action = "prepare_file_block_replace", "block_replace"
+
+    start_anchor: Anchor
+    end_anchor: Anchor
+    content: str
+    occurrence: Occurrence | None = None
+    include_anchors: bool = True
+    require_unique: bool = True
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("start_anchor", "end_anchor"):
+            anchor: Anchor = getattr(self, name)
+            if anchor.argument != name:
+                object.__setattr__(self, name, replace(anchor, argument=name))
+
+    def check(self) -> None:
+        check_text("content", self.content)
+        check_anchors(self.occurrence, self.start_anchor, self.end_anchor)
+
+    @property
+    def sought(self) -> tuple[Sought, ...]:
+        return sought_by(self.start_anchor, self.end_anchor)
+
+    def locate(self, base: Source) -> Place:
+        """Pair each start with the first end after it; a start nested in the block is ambiguous."""
+        anchor, closing = self.start_anchor, self.end_anchor
+        first, second = seek(base, anchor, closing)
+        starts, ends = first.lines, second.lines
+        if first.count > len(starts):
+            raise anchor.ambiguous(first.count, shown(base, starts))
+        pairs: list[tuple[int, int]] = []
+        at = 0
+        for start in starts:
+            while at < len(ends) and ends[at] <= start:
+                at += 1
+            if at < len(ends):
+                pairs.append((start, ends[at]))
+        if not pairs:
+            lines = shown(base, sorted({*starts[:2], *ends[:2]}))
+            why = closing.argument, closing.text, closing.match, lines
+            raise AnchorNotFound(*why, before_start=True)
+        heads = [start for start, _ in pairs]
+        loose = not (self.strict and self.require_unique)
+        first_taken = loose and self.occurrence is None and len(pairs) > 1
+        wanted = 1 if first_taken else self.occurrence
+        index = anchor.chosen(wanted, heads, len(heads), lambda: shown_blocks(base, pairs))
+        start, end = pairs[index]
+        nested = [line for line in starts if start < line < end]
+        if nested and not loose:
+            within = shown_blocks(base, [pair for pair in pairs if start <= pair[0] < end])
+            raise anchor.ambiguous(1 + len(nested), within, nested=True)
+        inner = (start + 1, end) if self.include_anchors else (start, end + 1)
+        return Place(*inner, (start, end + 1), len(pairs), index + 1, first_taken)

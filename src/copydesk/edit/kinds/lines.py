@@ -1,0 +1,167 @@
+"""RangeEdit and RangeEdits: other lines for lines that are named by their numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from copydesk.edit.kinds.base import (
+    Action,
+    Composed,
+    Place,
+    Request,
+    Span,
+    Terms,
+    check_text,
+    content_lines,
+    count_lines,
+    end_of,
+    line_count_of,
+    of_parts,
+)
+from copydesk.edit.kinds.content import Replacing, compose_lines
+from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Text
+from copydesk.text.source import Source
+from copydesk.text.unified import Region
+
+_SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
+_TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
+
+
+def resolve_range(text: str, total: int) -> Span:
+    """Return the lines [start, stop), 0-based, that `text` names among `total` lines.
+
+    `start == stop == total` is the place after the last line (`N~` with N one more than the number
+    of lines), and all of an empty text. Raises InvalidRange and RangeOutOfBounds, both with the
+    line count.
+    """
+    named = _SHAPE.fullmatch(text)
+    if not named or not text:
+        raise InvalidRange(text, "not one of N, N~M, N~, ~M, ~", total)
+    first = int(named["first"]) if named["first"] else None
+    last = int(named["last"]) if named["last"] else None
+    if not named["tilde"]:
+        last = first
+    if first == 0 or last == 0:
+        raise InvalidRange(text, "lines are counted from 1", total)
+    if first is not None and last is not None and first > last:
+        raise InvalidRange(text, "the first line is after the last", total)
+    if total == 0 and text in ("~", "1", "1~"):
+        return 0, 0
+    beyond = first == total + 1 and last is None
+    if not beyond and ((first or 1) > total or (last or 1) > total):
+        raise RangeOutOfBounds(text, total)
+    return (first or 1) - 1, total if last is None else last
+
+
+def first_line_of(text: str) -> int:
+    """The first line, 0-based, that a range names; 0 if it names none."""
+    named = _SHAPE.fullmatch(text)
+    return max(int(named["first"]) - 1, 0) if named and named["first"] else 0
+
+
+def tail_count(text: str) -> int | None:
+    """N of `-N~`, the last N lines; None for any other text."""
+    named = _TAIL.fullmatch(text)
+    return int(named[1]) if named and int(named[1]) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeEdit(Replacing):
+    """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
+
+    _tool = "prepare_file_range_edit"
+
+    range: str
+    content: str = ""
+
+    def locate(self, base: Source) -> Place:
+        start, stop = resolve_range(self.range, base.line_count)
+        if start < stop:
+            return Place(start, stop, (start, stop))
+        return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
+
+    def action(self, place: Place) -> Action:
+        if place.foot is None:
+            return "append"
+        return "replace" if self.content else "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeEdits(Request):
+    """Make all `edits`, or none; the line numbers of all refer to the same text."""
+
+    is_several, reads, _tool = True, "whole", RangeEdit._tool
+
+    edits: tuple[RangeEdit, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+
+    def check(self) -> None:
+        for index, each in enumerate(self.edits):
+            check_text(f"edits[{index}].content", each.content)
+
+    @property
+    def count(self) -> int:
+        return len(self.edits)
+
+    def locate(self, base: Source) -> Place:
+        """Raises CollisionDetected if two ranges share a line or a place."""
+        parts = tuple([resolve_range(edit.range, base.line_count) for edit in self.edits])
+        clashes: list[Clash] = []
+        widest: int | None = None
+        for index in sorted(range(len(parts)), key=lambda each: (parts[each], each)):
+            start, stop = parts[index]
+            if widest is not None and (start < parts[widest][1] or parts[index] == parts[widest]):
+                one, other = sorted((widest, index))
+                clashes.append(Clash(one, other, _named(parts[one]), _named(parts[other])))
+            if widest is None or stop > parts[widest][1] or start == stop:
+                widest = index
+        if clashes:
+            clashes.sort(key=lambda each: (each.first, each.second))
+            raise CollisionDetected(tuple(clashes))
+        return of_parts(parts)
+
+    def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
+        contents = [edit.content for edit in self.edits]
+        return compose_lines(base, [*zip(contents, place.parts, strict=True)], may_delete=True)
+
+    def action(self, place: Place) -> Action:
+        return "replace" if any(edit.content for edit in self.edits) else "delete"
+
+    def each(self, place: Place) -> list[tuple[Request, Place]]:
+        """Those at the end rely on no lines, and are left out."""
+        parts = zip(self.edits, place.parts, strict=True)
+        return [(edit, Place(*part, part)) for edit, part in parts if part[0] < part[1]]
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        olds = terms.expected_olds or (None,) * len(place.parts)
+        parts = zip(place.parts, olds, strict=True)
+        return tuple(part for part, old in parts if part[0] < part[1] and old is None)
+
+    def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
+        parts = zip(place.parts, self.edits, strict=True)
+        return sorted((*part, len(content_lines(edit.content))) for part, edit in parts)
+
+    def counts(self, place: Place) -> tuple[int, int]:
+        return count_lines(edit.content for edit in self.edits), line_count_of(place.runs)
+
+
+def _named(part: Span) -> str:
+    start, stop = part
+    return f"{start + 1}~{stop}" if start < stop else f"{start + 1}~"
+
+
+def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
+    """The request for one changed region; an insertion includes an adjacent line to rely on."""
+    new = [base.encoding.decode(line) for line in region.new]
+    start, stop = region.start, region.stop
+    if start == stop and start == base.line_count:
+        return RangeEdit(path, f"{start + 1}~", "".join(new))
+    if start == stop:
+        stop += 1
+        new.append(base.encoding.decode(base.raw(start, stop)))
+    return RangeEdit(path, f"{start + 1}~{stop}", "".join(new))

@@ -1,0 +1,534 @@
+"""PatchEdit: the hunks that a patch has for one file, each at the only place of its old lines.
+
+Invariants: the old lines of a hunk, kept ones included, are at its place, each whole; no other
+place fits, unless the text is the very one that the patch was made from; lines that a hunk keeps
+keep their bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise, takewhile
+
+from copydesk.edit.batch import Batch, StringEdit, bare, lines_of, occurrences, raw_lines
+from copydesk.edit.kinds.base import Action, Composed, Place, Span, end_of, of_parts
+from copydesk.edit.kinds.replace import BatchEdit
+from copydesk.errors import EncodingRefused, FileExists, PatchRejected, RejectedHunk
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import Gap, align
+from copydesk.text.encoding import Escapes, without_escapes
+from copydesk.text.folding import explain, indented_by
+from copydesk.text.nearest import Near, line_difference, nearest_of
+from copydesk.text.relocation import Outline
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot, Text, computed_once
+from copydesk.text.source import Source
+from copydesk.text.unified import Region, regions
+
+_SHOWN_PLACES = 10
+_SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
+_LONGEST = 2_000
+"""The most characters of a hunk's lines as they are in the file; longer ones are not reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchHunk(StringEdit):
+    """Replace the lines `old` by the lines `new`; both are whole lines.
+
+    A line that ends with CRLF, or a last one without an end, is so in the file; if all lines end
+    with LF, they match lines of any end. `headers` are lines above the place that narrow it,
+    outermost first. `at_end`: the place ends the file. `line` is the number of its first line in
+    the text that the patch was made from, 0 if unknown. Without `old` the place is after line
+    `after`, and there is none if that is unknown. `at` is where the hunk begins in the patch.
+    `signs` are those of its lines, " -+" for kept, removed and added; empty if it has none.
+    """
+
+    headers: tuple[str, ...] = ()
+    at_end: bool = False
+    line: int = 0
+    after: int | None = None
+    at: int = 0
+    signs: str = ""
+
+    def __post_init__(self) -> None:
+        """Allow a hunk without old lines."""
+
+    def with_new(self, text: str) -> PatchHunk:
+        """The hunk with other new lines, completed to whole lines with the same line ends."""
+        if "\r\n" not in self.old + self.new:
+            text = text.replace("\r\n", "\n")
+        if _is_open(text) and not _is_open(self.new):
+            text += "\n"
+        return replace(self, new=text, signs="")
+
+
+@dataclass(frozen=True, slots=True)
+class PatchEdit(BatchEdit):
+    """Make all hunks that a patch has for one file, or none.
+
+    `base` is the start of git's blob id of the text that the patch was made from, `after` of the
+    one that it makes. `creates`: the file does not exist yet, and becomes `executable` or not.
+    """
+
+    _tool = "apply_diff"
+
+    edits: tuple[PatchHunk, ...]
+    base: str = ""
+    after: str = ""
+    creates: bool = False
+    executable: bool = False
+
+    @property
+    def may_create(self) -> bool:
+        return self.creates
+
+    @property
+    def is_executable(self) -> bool:
+        return self.executable
+
+    def action(self, place: Place) -> Action:
+        return "append" if self.creates else "replace"
+
+    def locate(self, base: Source) -> Place:
+        return end_of(base) if self.creates else of_parts(self.places(base.whole()))
+
+    def places(self, base: Snapshot) -> tuple[Span, ...]:
+        """Return the lines of each hunk; raises PatchRejected, listing all without a single one."""
+        sought = _Sought(base, is_base=_is_blob(base.data, self.base))
+        parts: list[Span] = []
+        rejected: list[RejectedHunk] = []
+        for index, hunk in enumerate(self.edits):
+            try:
+                parts.append(sought.place(hunk))
+            except _Misplaced as why:
+                rejected.append(self._rejected(index, why.reason, why.lines))
+        lost = [at for at, one in enumerate(rejected) if one.reason == "not_found"][:_SHOWN_NEAR]
+        olds = [self.edits[rejected[at].hunk - 1].old for at in lost]
+        for at, old, near in zip(lost, olds, nearest_of(base, olds), strict=True):
+            if near is not None:
+                rejected[at] = _with_near(rejected[at], base, old, near)
+        rejected = rejected or self._clashes(base, parts)
+        if rejected:
+            raise PatchRejected(tuple(rejected))
+        return tuple(parts)
+
+    def _rejected(self, index: int, reason: str, lines: Sequence[int]) -> RejectedHunk:
+        """The rejection of a hunk, with the first of the lines (0-based) that it is about."""
+        numbers = tuple([line + 1 for line in lines[:_SHOWN_PLACES]]) or None
+        return RejectedHunk(str(self.path), index + 1, reason, self.edits[index].at, numbers)
+
+    def _clashes(self, base: Snapshot, parts: Sequence[Span]) -> list[RejectedHunk]:
+        """The first hunk that changes lines which another hunk changes too, if there is one."""
+        spans = [
+            (edit.start, edit.stop, index)
+            for index, (edits, _) in enumerate(self._changes(base, parts))
+            for edit in edits
+        ]
+        spans.sort()
+        for (start, stop, one), (at, _, other) in pairwise(spans):
+            if at < stop or at == start:
+                index = max(one, other)
+                return [self._rejected(index, "hunks_overlap", parts[index][:1])]
+        return []
+
+    def batch(self, base: Snapshot, parts: Sequence[Span]) -> Batch:
+        """The change of each hunk's lines; inserted ones are exact if the blob id says so."""
+        is_raw = any("\r\n" in hunk.old or "\r\n" in hunk.new for hunk in self.edits)
+        batch = self._compiled(base, parts, is_raw=is_raw)
+        if self.after and not is_raw and b"\r" in base.data:
+            exact = self._compiled(base, parts, is_raw=True)
+            if exact.change != batch.change and (
+                _is_blob(exact.change.apply(base.data), self.after)
+            ):
+                return exact
+        return batch
+
+    def _compiled(self, base: Snapshot, parts: Sequence[Span], *, is_raw: bool) -> Batch:
+        changes = list(self._changes(base, parts, is_raw=is_raw))
+        edits = sorted(
+            (edit for edits, _ in changes for edit in edits),
+            key=lambda edit: (edit.start, edit.stop),
+        )
+        escapes = Escapes.of(used for _, used in changes)
+        return Batch(ChangeSet.of(base.size, edits), (), 0, escapes)
+
+    def _changes(
+        self, base: Snapshot, parts: Sequence[Span], *, is_raw: bool = False
+    ) -> Iterator[tuple[list[Edit], Escapes]]:
+        """Yield the edits of each hunk's bytes that differ, and the byte escapes it used.
+
+        `is_raw`: new lines inserted between two lines are exact bytes.
+        """
+        for index, (hunk, (first, last)) in enumerate(zip(self.edits, parts, strict=True)):
+            is_between = not hunk.old and first < last
+            if is_between:
+                assert hunk.after is not None, "only then it stands between lines"
+                first = last = first + (hunk.after > 0)
+            if _is_open(hunk.new) and last < base.line_count:
+                raise PatchRejected((self._rejected(index, "not_at_end", (first,)),))
+            yield _change(base, hunk, (first, last), is_raw=is_between and is_raw)
+
+    def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
+        if not self.creates:
+            return BatchEdit.compose(self, base, place, created=created)
+        if not created:
+            raise FileExists(base.size)
+        parts = tuple([(0, 0) for _ in self.edits])
+        return BatchEdit.compose(self, base, replace(place, parts=parts), created=created)
+
+    def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
+        diff = BatchEdit.diff(self, base, change, created=created)
+        if created and self.executable:
+            return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
+        return diff
+
+    def check_whole(self, base: Snapshot, line: int) -> None:
+        """Raise PatchRejected unless the hunks remove all text; `line` is that of the patch."""
+        change = self.batch(base, self.places(base)).change
+        if change.new_length > len(base.encoding.bom):
+            raise PatchRejected((RejectedHunk(str(self.path), 1, "not_whole", line),))
+
+
+def _is_blob(data: bytes, prefix: str) -> bool:
+    """Whether git's blob id of the data starts with the prefix."""
+    if not prefix.strip("0"):
+        return False
+    return _blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
+
+
+def _blob_id(data: bytes, algorithm: str = "sha1") -> str:
+    """Git's blob id of the bytes, in hex."""
+    head = b"blob %d\0" % len(data)
+    return hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest()
+
+
+def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
+    """The patch of this change, a hunk for each run of lines; a single one if bytes are escaped."""
+    encoding, after = base.encoding, change.apply(base.data)
+    if created:
+        return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
+    groups: list[list[Region]] = []
+    for region in regions(base, change):
+        if groups and (encoding.escapes or groups[-1][-1].stop == region.start):
+            groups[-1].append(region)
+        else:
+            groups.append([region])
+    hunks: list[PatchHunk] = []
+    for group in groups:
+        first, last = group[0], group[-1]
+        new, at = b"", first.begin
+        for region in group:
+            new += base.slice(at, region.begin) + b"".join(region.new)
+            at = region.end
+        old = base.slice(first.begin, last.end)
+        if not first.begin:
+            old, new = old.removeprefix(encoding.bom), new.removeprefix(encoding.bom)
+        texts = encoding.decode(old), encoding.decode(new)
+        after_line = None if old else first.start
+        hunks.append(PatchHunk(*texts, line=first.start + 1, after=after_line))
+    return PatchEdit(path, tuple(hunks), _blob_id(base.data), _blob_id(after))
+
+
+class _Misplaced(Exception):
+    """Why a hunk has no place, and the lines (0-based) where it may belong."""
+
+    def __init__(self, reason: str, lines: Sequence[int] = ()) -> None:
+        super().__init__(reason)
+        self.reason, self.lines = reason, lines
+
+
+class _Sought:
+    """A text to find hunks in; `is_base`: the patch was made from exactly this text."""
+
+    def __init__(self, base: Snapshot, *, is_base: bool) -> None:
+        self._base, self._is_base = base, is_base
+        self._found: dict[tuple[str, ...], list[int]] = {}
+        self._headed: dict[str, list[int]] = {}
+        self._bodies: dict[int, range] = {}
+
+    def place(self, hunk: PatchHunk) -> Span:
+        """Return the lines of the hunk; raises _Misplaced."""
+        old = lines_of(hunk.old)
+        if not old:
+            return self._insertion(hunk)
+        size, is_closed = len(old), not _is_open(hunk.old)
+        places = everywhere = self._places(old)
+        if hunk.at_end or not is_closed or _is_open(hunk.new):
+            may_end = is_closed or not self._base.ends_with_newline
+            places = [at for at in places[-1:] if may_end and at + size == self._base.line_count]
+        if not places:
+            raise self._lost(hunk, everywhere)
+        if self._is_base and _holds(places, hunk.line - 1):
+            return hunk.line - 1, hunk.line - 1 + size
+        if hunk.headers:
+            places = self._below(hunk.headers, places)
+        if len(places) > 1:
+            raise _Misplaced("several_places", places)
+        return places[0], places[0] + size
+
+    def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
+        if elsewhere:
+            return _Misplaced("not_at_end", elsewhere)
+        new = lines_of(hunk.new)
+        there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
+        return _Misplaced("already_there" if there else "not_found", there)
+
+    def _insertion(self, hunk: PatchHunk) -> Span:
+        """The place of new lines without old ones: the end, or after the line they name."""
+        count = self._base.line_count
+        if hunk.headers:
+            raise _Misplaced("header_alone")
+        if not count or hunk.at_end:
+            return count, count
+        if hunk.after is None or not self._is_base or hunk.after > count:
+            raise _Misplaced("no_context")
+        return max(hunk.after - 1, 0), min(hunk.after + 1, count)
+
+    def _places(self, old: Sequence[str]) -> list[int]:
+        """All places of the lines, sorted, whatever their line ends; bytes match as shown, too."""
+        key = tuple(old)
+        if key not in self._found:
+            self._found[key] = self._sought(old)
+        return self._found[key]
+
+    def _sought(self, old: Sequence[str]) -> list[int]:
+        encoding = self._base.encoding
+        try:
+            keys = [encoding.bytes_of(line) for line in old]
+        except EncodingRefused:
+            return []
+        rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
+        if rarest:
+            if rarest * len(keys) <= self._base.line_count:
+                starts = (at - offset for at in self._index[keys[offset]])
+                found = [at for at in starts if self._stand(keys, at)]
+            else:
+                found = occurrences(self._base.keys, keys)
+                if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
+                    found.insert(0, 0)
+            if found:
+                return found
+        return self._as_shown(old) if encoding.escapes else []
+
+    def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
+        """Whether these lines are at `start`."""
+        if start < 0 or start + len(wanted) > self._base.line_count:
+            return False
+        keys, bom = self._base.keys, self._base.encoding.bom
+        return all(
+            keys[at] == one or (not at and bom + keys[at] == one)
+            for at, one in enumerate(wanted, start)
+        )
+
+    def _as_shown(self, old: Sequence[str]) -> list[int]:
+        """Match lines with bytes as they were shown, by shift-and: each bit is a line."""
+        encoding = self._base.encoding
+        alike: dict[str, dict[str, int]] = {}  # the hunk's lines and their positions
+        for at, line in enumerate(old):
+            lines = alike.setdefault(without_escapes(line), {})
+            lines[line] = lines.get(line, 0) | 1 << at
+        patterns = {
+            line: encoding.pattern(line) or re.compile(re.escape(line))
+            for lines in alike.values()
+            for line in lines
+        }
+        fitting: dict[bytes, int] = {}
+        found: list[int] = []
+        reached, last = 0, 1 << (len(old) - 1)
+        for at, key in enumerate(self._base.keys):
+            if key not in fitting:
+                text = encoding.text(key)
+                lines = alike.get(without_escapes(text), {})
+                fit = (bits for line, bits in lines.items() if patterns[line].fullmatch(text))
+                fitting[key] = sum(fit)
+            reached = (reached << 1 | 1) & fitting[key]
+            if reached & last:
+                found.append(at - len(old) + 1)
+        return found
+
+    @computed_once
+    def _index(self) -> dict[bytes, list[int]]:
+        """The line numbers by bytes; the first line also with its byte order mark."""
+        found: dict[bytes, list[int]] = {}
+        for line, key in enumerate(self._base.keys):
+            found.setdefault(key, []).append(line)
+        if self._base.encoding.bom and self._base.keys:
+            found.setdefault(self._base.encoding.bom + self._base.keys[0], []).insert(0, 0)
+        return found
+
+    @computed_once
+    def _outline(self) -> Outline:
+        return Outline(self._base.keys)
+
+    def _body(self, head: int) -> range:
+        """The block of a header line: from it to the last line below it."""
+        if head not in self._bodies:
+            self._bodies[head] = range(head, self._outline.body(head).stop)
+        return self._bodies[head]
+
+    @computed_once
+    def _ordered(self) -> tuple[list[str], list[int]]:
+        """The lines, stripped of blanks, in alphabetical order, and their line numbers."""
+        base = self._base
+        texts = [base.text(at).strip() for at in range(base.line_count)]
+        lines = sorted(range(len(texts)), key=texts.__getitem__)
+        return [texts[at] for at in lines], lines
+
+    def _heads(self, header: str) -> list[int]:
+        """The lines that match a header, in order."""
+        if header not in self._headed:
+            texts, lines = self._ordered
+            first = bisect_left(texts, header.strip())
+            rest = zip(islice(texts, first, None), islice(lines, first, None), strict=True)
+            starting = takewhile(lambda one: one[0].startswith(header.strip()), rest)
+            self._headed[header] = sorted(at for text, at in starting if _names(header, text))
+        return self._headed[header]
+
+    def _below(self, headers: Sequence[str], places: list[int]) -> list[int]:
+        """The places below the headers; only those that the last one encloses, if there are any."""
+        bodies = [range(self._base.line_count)]
+        for header in headers:
+            known = self._heads(header)
+            heads = known[bisect_left(known, bodies[0].start) :]
+            if not heads:
+                raise _Misplaced("no_header")
+            inner = _within(heads, bodies)
+            bodies = [self._body(head) for head in inner or heads]
+        after = [at for at in places if at >= bodies[0].start]
+        if not after:
+            raise _Misplaced("not_below_header", places)
+        return _within(after, bodies) or after
+
+
+def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> RejectedHunk:
+    """Add the closest lines to the rejection, and why they differ."""
+    corrected, causes, difference = near.corrected, tuple[str, ...](near.causes), near.diff
+    if corrected is not None and not causes:  # it is there, within lines
+        whole = base.texts(near.start, near.stop)
+        difference = line_difference(lines_of(old), list(whole))
+        corrected = "".join(f"{line}\n" for line in whole)
+        causes = explain(old, corrected) or ("part_of_line",)
+    by = None if corrected is None else indented_by(old, corrected) or None
+    return replace(
+        told,
+        nearest_lines=f"{near.start + 1}~{near.stop}",
+        similarity=near.similarity,
+        difference=difference,
+        cause=causes or None,
+        indented_by=by,
+        similar_lines=tuple(line + 1 for line in near.alike) or None,
+        corrected_lines=corrected if len(corrected or "") <= _LONGEST else None,
+    )
+
+
+def _change(
+    base: Snapshot, hunk: PatchHunk, part: Span, *, is_raw: bool
+) -> tuple[list[Edit], Escapes]:
+    """The edits of one hunk, in exact bytes if all its old lines match to the byte.
+
+    `is_raw`: those of a hunk without old lines, too.
+    """
+    first, last = part
+    raw = base.raw(first, last)
+    new, escapes = base.encoding.meant(hunk.new, raw)
+    old, _ = base.encoding.meant(hunk.old, raw)
+    starts = [base.start(at) for at in range(first, last + 1)]
+    if not first and hunk.old.startswith("\ufeff"):
+        starts[0] = 0  # the patch shows the byte order mark
+    there = [base.slice(*span) for span in pairwise(starts)]
+    ours, theirs = raw_lines(old), raw_lines(new)
+    is_exact = there == [_bytes(base, line) for line in ours]
+    if not (is_exact and (there or not base.line_count or is_raw)):
+        return _loose_edits(base, hunk.signs, first, ours, theirs), escapes
+    written = [base.encoding.bytes_of(line) for line in theirs]
+    edits = [
+        Edit(starts[a], starts[b], b"".join(written[c:d]))
+        for a, b, c, d in _gaps(hunk.signs, there, written)
+    ]
+    return edits, escapes
+
+
+def _loose_edits(
+    base: Snapshot, signs: str, at: int, ours: list[str], theirs: list[str]
+) -> list[Edit]:
+    """The edits from line `at` on, from comparing lines without their line ends."""
+    was = [(bare(line), line.endswith("\n")) for line in ours]
+    new = [(bare(line), line.endswith("\n")) for line in theirs]
+    if not at and base.encoding.bom:
+        for side in (was, new):
+            side[:1] = [(base.encoding.unmarked(text), closed) for text, closed in side[:1]]
+    edits: list[Edit] = []
+    for gap in _gaps(signs, was, new):
+        first, stop = at + gap.base_start, at + gap.base_stop
+        raw = _ended(base, new[gap.now_start : gap.now_stop], first, stop)
+        if first == stop == base.line_count and not base.ends_with_newline and raw:
+            raw = base.newline_near(first - 1, first) + raw
+        edits.append(Edit(base.start(first), base.start(stop), raw))
+    return edits
+
+
+def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: int) -> bytes:
+    """Encode new lines for those [first, stop); where they pair, each ends as its old line."""
+    newline = base.newline_near(first, stop)
+    ends = [newline] * len(lines)
+    if len(lines) == stop - first:
+        ends = [base.terminator(at) or newline for at in range(first, stop)]
+    return b"".join(
+        base.encoding.bytes_of(line) + (end if closed else b"")
+        for (line, closed), end in zip(lines, ends, strict=True)
+    )
+
+
+def _gaps(signs: str, old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[Gap]:
+    """Yield what changes between lines that are kept: those that the signs say, or equal ones."""
+    at = now = 0
+    for kept, changed in re.findall("( *)([-+]*)", signs or "-" * len(old) + "+" * len(new)):
+        at, now = at + len(kept), now + len(kept)
+        end, now_end = at + changed.count("-"), now + changed.count("+")
+        for gap in align(old[at:end], new[now:now_end]).gaps():
+            yield Gap(at + gap[0], at + gap[1], now + gap[2], now + gap[3])
+        at, now = end, now_end
+
+
+def _holds(ordered: Sequence[int], one: int) -> bool:
+    at = bisect_left(ordered, one)
+    return ordered[at : at + 1] == [one]
+
+
+def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
+    """The lines that are inside one of the bodies; both are sorted."""
+    found: list[int] = []
+    at = stop = 0
+    for line in ordered:
+        while at < len(bodies) and bodies[at].start <= line:
+            stop = max(stop, bodies[at].stop)
+            at += 1
+        if line < stop:
+            found.append(line)
+    return found
+
+
+def _is_open(text: str) -> bool:
+    """Whether the text ends without a line end, which only the end of a file may."""
+    return bool(text) and not text.endswith("\n")
+
+
+def _names(header: str, line: str) -> bool:
+    """Whether a header matches the line: it is the line, or whole words at its start."""
+    line, header = line.strip(), header.strip()
+    if not line.startswith(header):
+        return False
+    after = line[len(header) :][:1]
+    return not (after.isalnum() or after == "_") or not (header[-1].isalnum() or header[-1] == "_")
+
+
+def _bytes(base: Snapshot, line: str) -> bytes | None:
+    """The line as bytes; None if the file's encoding cannot represent it."""
+    try:
+        return base.encoding.bytes_of(line)
+    except EncodingRefused:
+        return None
