@@ -13,11 +13,11 @@ from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.tools.answers import FOUND, LISTED, Answer, note_answered, note_refused, note_shown
+from copydesk.tools.answers import FOUND, LISTED, note_answered, note_refused, note_shown
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import has, say
-from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
+from copydesk.tools.report import Answer, Fields, Lang, Value, fenced, shown_diff
 from copydesk.tools.report_fields import (
     hunk_rows,
     hunk_text,

@@ -37,7 +37,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import whole
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
-from copydesk.tools.report import Length, Report
+from copydesk.tools.report import Answer, Length
 from copydesk.tools.ws_mod import discard_planned, write_planned
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
@@ -51,7 +51,7 @@ class _PatchCall(EditingCall):
     def patches(self) -> tuple[FilePatch, ...]:
         """The parsed patch, file by file."""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         auto = (self.apply or context.apply) == "auto"
         return _Patching(context, name).run(self.patches(), self.report, auto=auto)
 
@@ -101,7 +101,7 @@ class _Patching:
         self._rejected: list[RejectedHunk] = []
         self._refused: list[tuple[str, Refusal]] = []
 
-    def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Report:
+    def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
         """Plan everything; if `auto` and every hunk is certain, write it all at once."""
         keep = False
         try:
@@ -210,7 +210,7 @@ class _Patching:
         self._planned.append((planned, replace(terms or Terms(), version=version)))
         return planned
 
-    def _refusal(self) -> Report | None:
+    def _refusal(self) -> Answer | None:
         """The report of the hunks that do not fit; None if all fit."""
         lang = self._context.lang
         if len(self._rejected) == 1 and self._refused:

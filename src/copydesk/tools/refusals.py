@@ -7,16 +7,15 @@ from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from copydesk import errors
 from copydesk.edit.draft import cut
 from copydesk.errors import CheckFinding, Fact, FailedEdit, LineShown, Refusal, RejectedHunk
 from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
-from copydesk.tools.report import Fields, Lang, Value, named
+from copydesk.tools.report import LONGEST, Fields, Lang, Value, named
 
-LONGEST = 2_000  # characters of one text of the caller, or of one fact
 _SAID_CAUSES = 3  # texts missing from the file whose causes are given
 _SAID = 10  # numbers in a list in words
 
@@ -34,8 +33,7 @@ def refusal_words(
     """
     if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
         return say_notes_refusal(refusal, lang)
-    given = refusal.facts().items()
-    facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
+    facts = {key: _short(fact) for key, fact in refusal.facts().items()}
     facts |= {**_in_words(refusal, lang, voices), **more}
     name = _OWN_WORDS.get(type(refusal), refusal.code)
     for kind in (facts.get("reason"), facts.get("setting"), facts.get("kind")):
@@ -200,7 +198,7 @@ def _first_few(numbers: Iterable[int], lang: Lang) -> str:
     return f"{', '.join(few[:-1])}{', ' if len(few) > _SAID else ' and '}{few[-1]}"
 
 
-def _short(fact: int | str) -> int | str:
+def _short(fact: Any) -> Any:
     return cut(fact, LONGEST) if isinstance(fact, str) else fact
 
 

@@ -28,9 +28,9 @@ from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import (
+    Answer,
     Fields,
     Lang,
-    Report,
     Value,
     first_rows,
     listing,
@@ -49,7 +49,7 @@ class ListDirCall(ToolCall):
 
     path: str
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path, lang = context.path(self.path, folder=True), context.lang
         entries = context.looking.list_dir(context.member, path)
         rows = [
@@ -114,7 +114,7 @@ class _PatternCall(_Where, _Regex, _Links):
 class RipgrepFilesCall(_PatternCall, _MostFiles):
     """List the files with a match."""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         return _search_files(context, name, self.query(context), self.max_files)
 
 
@@ -123,14 +123,14 @@ class RipgrepCountCall(_PatternCall, _MostFiles):
 
     max_files: Count = COUNTS
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         return _search_counts(context, name, self.query(context), self.max_files)
 
 
 class RipgrepSnippetsCall(_PatternCall, _LinesAround):
     """Show matches with the lines around them."""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         return _search_lines(context, name, self.query(context), self)
 
 
@@ -141,7 +141,7 @@ class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
     mode: Literal["snippets", "files", "count"] = "snippets"
     max_files: Count = 0
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         query = _query(context, self, self.literal, fixed=True, argument="literal")
         if self.mode == "snippets":
             return _search_lines(context, name, query, self)
@@ -157,7 +157,7 @@ class RipgrepSearchCall(ToolCall):
     path: str = ""
     rg_args: tuple[str, ...] = ()
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path or ".", folder=True)
         args = parse_rg_args(self.rg_args, context.glob)
         search = context.search(path, args.globs, fold=args.folds)
@@ -202,12 +202,12 @@ def _query(
     return Query(pattern, path, globs, call.case, fixed, *links, argument)
 
 
-def _search_files(context: Context, name: str, query: Query, most: int) -> Report:
+def _search_files(context: Context, name: str, query: Query, most: int) -> Answer:
     found = search_files(context.search(query.path, query.globs), query, most)
     return _files(context, name, query.pattern, found)
 
 
-def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
+def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Answer:
     data: Fields = {"files": list(found.paths)}
     fields = _fields(context, name, pattern, found, data, len(found.paths), "files")
     shown = first_rows(map(named, found.paths), context.rows_tokens)
@@ -215,12 +215,12 @@ def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Repo
     return _report(context, fields, found, str(fields["summary"]), shown, left_out, "files")
 
 
-def _search_counts(context: Context, name: str, query: Query, most: int) -> Report:
+def _search_counts(context: Context, name: str, query: Query, most: int) -> Answer:
     found = count_matches(context.search(query.path, query.globs), query, most)
     return _counts(context, name, query.pattern, found)
 
 
-def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
+def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Answer:
     count, lang = len(found.rows), context.lang
     totals: Fields = {
         "total_files": found.total_files,
@@ -236,7 +236,7 @@ def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Re
     return _report(context, fields, found, line, shown, left_out, "files")
 
 
-def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
+def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Answer:
     search = context.search(query.path, query.globs)
     before, after = around.context_before, around.context_after
     found = search_snippets(search, query, around.max_results, before, after)
@@ -296,7 +296,7 @@ def _report(
     rows: Sequence[str],
     left_out: int,
     what: Literal["files", "matches"],
-) -> Report:
+) -> Answer:
     """The answer: `line`, then `rows`; `left_out` of `what` did not fit."""
     steps: tuple[str, ...] = ()
     if left_out:
@@ -315,7 +315,7 @@ def _lines(
     matches: Sequence[FoundLine],
     where: str,
     separated: bool,
-) -> Report:
+) -> Answer:
     """Lines as grep prints them, each once, as many as fit.
 
     `matches` are those of the lines that match. If the search path is a file itself, its lines have

@@ -38,12 +38,12 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.sizes import tokens
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.text.unified import counts
-from copydesk.tools import answers, reports
+from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Length, Report, Value, first_rows, listing, named
+from copydesk.tools.report import Answer, Fields, Length, Value, first_rows, listing, named
 from copydesk.tools.searching import SEARCHING
 
 UNDO = "undo_file_modification"
@@ -58,7 +58,7 @@ class UndoCall(EditingCall):
     transaction: bool = False
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         if self.transaction:
             together = context.desk.undo_together(context.member, name, self.edit_id)
             if isinstance(together, NotUndone):
@@ -78,7 +78,7 @@ class ListEditsCall(ToolCall):
     max_results: Count = RESULTS
     before_edit_id: Count = 0
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         page = context.desk.history.page(
             context.member,
             context.path(self.path, folder=True) if self.path else None,
@@ -117,7 +117,7 @@ class ListPendingCall(ToolCall):
     path: str = ""
     max_results: Count = RESULTS
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=True) if self.path else None
         plans = context.desk.waiting(context.member, path)
         rows: list[Value] = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
@@ -142,10 +142,10 @@ class DiscardCall(ToolCall):
 
     hunk_id: str
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         plan = context.desk.discard(context.member, self.hunk_id, name)
         facts = {"id": plan.id, "path": plan.request.path}
-        return Report(
+        return Answer(
             {
                 "status": "ok",
                 "mode": name,
@@ -164,7 +164,7 @@ class ShowHunkCall(ToolCall):
     edit_id: Count = 0
     range: str = ""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         if bool(self.hunk_id) == bool(self.edit_id):
             raise InvalidArgs("hunk_id", "give either this or edit_id, not both")
         asked: Fields
@@ -212,7 +212,7 @@ class ShowHunkCall(ToolCall):
         facts = {"where": f"{start + 1}~{stop}", "total": len(lines), "path": named(str(path))}
         line = say("show_hunk.lines", context.lang, facts)
         text = "".join(f"{one}\n" for one in kept)
-        return Report(
+        return Answer(
             fields,
             body=text,
             language="diff",
@@ -353,7 +353,7 @@ class ReadFileCall(ToolCall):
     max_lines: Count = MOST_LINES
     show_linenos: bool = True
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
         limits = self.max_lines, context.shown_tokens
         outcome = context.desk.read(context.member, path, self.range, *limits)
@@ -371,12 +371,12 @@ class CreateNewFileCall(EditingCall):
     content_format: str = ""
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
         outcome = context.desk.create(
             context.member, name, path, self.content, may_be_diff=may_be_diff
         )
-        return reports.created(name, outcome, context.lang, self.report)
+        return reports.rewritten(name, outcome, context.lang, self.report)
 
 
 class OverwriteEntireFileCall(EditingCall):
@@ -389,7 +389,7 @@ class OverwriteEntireFileCall(EditingCall):
     content_format: str = ""
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         known = (self.known_old_total_lines, self.known_old_total_bytes)
         outcome = context.desk.overwrite(
             context.member,
@@ -399,7 +399,7 @@ class OverwriteEntireFileCall(EditingCall):
             self.content,
             may_be_diff=self.content_format in _DIFFS,
         )
-        return reports.overwritten(name, outcome, context.lang, self.report)
+        return reports.rewritten(name, outcome, context.lang, self.report)
 
 
 class PrepareCall(EditingCall):
@@ -418,7 +418,7 @@ class PrepareCall(EditingCall):
         version, old = getattr(self, "version", None), getattr(self, "expected_old", None)
         return Terms(version, old, self.existing_hunk_id, auto)
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         request, terms = self.request(context), self.terms(context)
         outcome = context.desk.prepare(context.member, name, request, terms)
         if isinstance(outcome, Applied):
@@ -580,7 +580,7 @@ class ReplaceTextCall(PrepareCall):
     def request(self, context: Context) -> Request:
         return self._in(context.path(self.path))
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=self.all)
         if not self.all or not context.looking.is_directory(context.member, path):
             return super().run(context, name)
@@ -644,7 +644,7 @@ class ReplaceTextCall(PrepareCall):
 
 def write_planned(
     context: Context, name: str, planned: Sequence[Planned], length: Length | None
-) -> tuple[Report, bool]:
+) -> tuple[Answer, bool]:
     """Write the plans of one call together; return the report and whether the plans are kept."""
     ids = [one.plan.id for one in planned]
     outcome = context.desk.apply_all(context.member, name, ids)
@@ -681,13 +681,13 @@ class ApplyCall(EditingCall):
     accept: tuple[str, ...] = ()
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         member = context.member.accepting(self.accept)
         outcome = context.desk.apply(member, name, self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
-            return answers.pending(name, outcome.plan, outcome.refusal, context.lang)
+            return reports.pending(name, outcome.plan, outcome.refusal, context.lang)
         return reports.rejected(name, outcome, context.lang)
 
 
@@ -698,7 +698,7 @@ class ApplyTogetherCall(EditingCall):
     accept: tuple[str, ...] = ()
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         member = context.member.accepting(self.accept)
         outcome = context.desk.apply_all(member, name, self.hunk_ids)
         if isinstance(outcome, Withheld):
@@ -712,10 +712,10 @@ class ManualCall(ToolCall):
     toolset: str = ""
     topic: str = ""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         toolset, topic = self.toolset or "ws_mod", self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
-        return Report(
+        return Answer(
             {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
             body=page,
             language="markdown",
