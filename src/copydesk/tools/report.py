@@ -54,7 +54,7 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
         return text, 0
     whole = _lines_of(text)
     lines = [_cut(line, words) for line in whole]
-    kept = _first(lines, room)
+    kept = fitting(lines, room)
     cut = next((at for at in range(kept) if lines[at] != whole[at]), kept)
     if kept < len(lines):
         lines[kept:] = [words.lines(kept + 1, len(lines))]
@@ -123,15 +123,15 @@ def _shares(sections: Sequence[Sequence[str]], room: int) -> list[int]:
 
 def _ends(texts: Sequence[str], room: int) -> tuple[int, int]:
     """How many of the first and of the last lines of a section are shown."""
-    first = _first(texts, room)
+    first = fitting(texts, room)
     if first == len(texts):
         return first, 0
-    first = max(_first(texts, 2 * room // 3), min(_LEAST, len(texts)))
-    return first, _first(texts[first:][::-1], room // 3)
+    first = max(fitting(texts, 2 * room // 3), min(_LEAST, len(texts)))
+    return first, fitting(texts[first:][::-1], room // 3)
 
 
-def _first(lines: Sequence[str], room: int) -> int:
-    """The number of lines that fit."""
+def fitting(lines: Sequence[str], room: int) -> int:
+    """How many of the first lines fit into `room` tokens."""
     for at, line in enumerate(lines):
         room -= tokens(line) + 1
         if room < 0:

@@ -712,11 +712,12 @@ def warned_in(fields: Fields) -> tuple[str, ...]:
 def warned(bad: bool, escapes: Escapes, lang: Lang) -> list[str]:
     """The warnings about U+FFFD that is new in the text, and about bytes and their escapes."""
     said = [say("warning.replacement_character", lang)] if bad else []
-    for key, told in (("bytes_meant", escapes.meant), ("escapes_kept", escapes.kept)):
+    several = (("warning.bytes_meant", escapes.meant), ("warning.escapes_kept", escapes.kept))
+    for saying, told in several:
         if told:
             more = ["…"] if len(told) > _SHOWN_ESCAPES else []
             shown = (*sorted(told)[:_SHOWN_ESCAPES], *more)
-            said.append(say(f"warning.{key}", lang, {"shown_bytes": shown}))
+            said.append(say(saying, lang, {"shown_bytes": shown}))
     return said
 
 

@@ -8,10 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, TypedDict, cast
+from typing import Any, ClassVar, Literal, TypedDict
 
 from copydesk.desk.history import Past
-from copydesk.desk.outcome import Applied, NotUndone, Planned, Rejected, Transacted, Withheld
+from copydesk.desk.outcome import (
+    Applied,
+    NotUndone,
+    Planned,
+    Rejected,
+    Transacted,
+    Undone,
+    Withheld,
+)
 from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.draft import Plan, cut, resolve_range
 from copydesk.edit.request import (
@@ -35,7 +43,6 @@ from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
-from copydesk.text.sizes import tokens
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.text.unified import counts
 from copydesk.tools import reports
@@ -43,7 +50,7 @@ from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Fields, Length, Value, first_rows, listing, named
+from copydesk.tools.report import Answer, Fields, Length, first_rows, fitting, listing, named
 from copydesk.tools.searching import SEARCHING
 
 UNDO = "undo_file_modification"
@@ -59,15 +66,13 @@ class UndoCall(EditingCall):
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
-        if self.transaction:
-            together = context.desk.undo_together(context.member, name, self.edit_id)
-            if isinstance(together, NotUndone):
-                return reports.not_undone(name, together, context.lang)
-            return reports.undone_together(name, together, context.lang, self.report)
-        outcome = context.desk.undo(context.member, name, self.edit_id)
+        undo = context.desk.undo_together if self.transaction else context.desk.undo
+        outcome = undo(context.member, name, self.edit_id)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
-        return reports.undone(name, outcome, context.lang, self.report)
+        if isinstance(outcome, Undone):
+            return reports.undone(name, outcome, context.lang, self.report)
+        return reports.undone_together(name, outcome, context.lang, self.report)
 
 
 class ListEditsCall(ToolCall):
@@ -79,36 +84,28 @@ class ListEditsCall(ToolCall):
     before_edit_id: Count = 0
 
     def run(self, context: Context, name: str) -> Answer:
-        page = context.desk.history.page(
-            context.member,
-            context.path(self.path, folder=True) if self.path else None,
-            self.member or None,
-            self.max_results,
-            self.before_edit_id or None,
-        )
-        rows: list[Value] = [past_fields(edit) for edit in page.edits]
+        path = context.path(self.path, folder=True) if self.path else None
+        of = self.member or None, self.max_results, self.before_edit_id or None
+        page = context.desk.history.page(context.member, path, *of)
+        count, lang = len(page.edits), context.lang
+        shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
+        go_on = page.go_on if len(shown) == count else page.edits[len(shown) - 1].edit_id
+        asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
+        given = {key: value for key, value in asked.items() if self.raw.get(key)}
+        call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
+        older = say("next.older", lang, {"tool": name, "call": call})
+        lost = [f"{first}~{last}" if first < last else f"{first}" for first, last in page.lost]
         fields: Fields = {
             "status": "ok",
             "mode": name,
-            "count": len(rows),
-            "edits": rows,
+            "count": count,
+            "edits": [past_fields(edit) for edit in page.edits],
             "more": page.go_on != 0,
-            "summary": say("edits" if rows else "edits.none", context.lang, {"count": len(rows)}),
+            "summary": say("edits" if count else "edits.none", lang, {"count": count}),
+            **({"lost_edits": [*lost]} if lost else {}),
         }
-        remarks: tuple[str, ...] = ()
-        if page.lost:
-            lost = [f"{run[0]}~{run[1]}" if run[0] < run[1] else f"{run[0]}" for run in page.lost]
-            fields["lost_edits"] = [*lost]
-            remarks = (say("edits.lost", context.lang, {"ids": ", ".join(lost)}),)
-        shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
-        go_on = page.go_on if len(shown) == len(rows) else page.edits[len(shown) - 1].edit_id
-        steps: tuple[str, ...] = ()
-        if go_on:
-            asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
-            given = {key: value for key, value in asked.items() if self.raw.get(key)}
-            call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
-            steps = (say("next.older", context.lang, {"tool": name, "call": call}),)
-        return listing(fields, shown, remarks=remarks, next_steps=steps)
+        remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
+        return listing(fields, shown, remarks=remarks, next_steps=(older,) if go_on else ())
 
 
 class ListPendingCall(ToolCall):
@@ -120,19 +117,17 @@ class ListPendingCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=True) if self.path else None
         plans = context.desk.waiting(context.member, path)
-        rows: list[Value] = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
-        said = "pending" if rows else "pending.none"
+        rows = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
+        shown = first_rows(map(_plan_row, rows), context.rows_tokens)
+        total, left_out = {"count": len(plans)}, {"count": len(plans) - len(shown)}
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "count": len(rows),
             "total": len(plans),
-            "hunks": rows,
-            "summary": say(said, context.lang, {"count": len(plans)}),
+            "hunks": [*rows],
+            "summary": say("pending" if rows else "pending.none", context.lang, total),
         }
-        each = (_plan_row(cast("dict[str, Any]", row)) for row in rows)
-        shown = first_rows(each, context.rows_tokens)
-        left_out = {"count": len(plans) - len(shown)}
         steps = (say("next.more_pending", context.lang, left_out),) if left_out["count"] else ()
         return listing(fields, shown, next_steps=steps)
 
@@ -167,59 +162,48 @@ class ShowHunkCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         if bool(self.hunk_id) == bool(self.edit_id):
             raise InvalidArgs("hunk_id", "give either this or edit_id, not both")
-        asked: Fields
-        if self.hunk_id:
-            shown = context.desk.show(context.member, self.hunk_id)
-            path, diff, encoding = (
-                shown.plan.request.path,
-                shown.draft.diff,
-                shown.draft.base.encoding,
-            )
-            asked = {"hunk_id": self.hunk_id}
-            views = [View(path, shown.draft.base.version, side="old")]
-        else:
-            entry = context.desk.history.entry(context.member, self.edit_id)
-            path, diff, encoding = entry.path, entry.diff, encoding_of_diff(entry.diff, None)
-            asked = {"edit_id": self.edit_id}
-            before, after = (digest[:VERSION_LENGTH] for digest in (entry.before, entry.after))
-            views = [View(path, before, side="old"), View(path, after, side="new")]
-        lines = diff_text(diff, encoding).removesuffix("\n").split("\n") if diff else []
+        asked: Fields = {"hunk_id": self.hunk_id} if self.hunk_id else {"edit_id": self.edit_id}
+        path, diff, views = self._diff(context)
+        lines = diff.removesuffix("\n").split("\n") if diff else []
         start, stop = resolve_range(self.range or "~", len(lines))
-        kept = lines[start:stop]
-        shown_lines: Fields = {"start": start + 1, "end": stop, "count": len(kept)}
-        fields: Fields = {
-            "status": "ok",
-            "mode": name,
-            "path": str(path),
-            **asked,
-            "total_lines": len(lines),
-            "shown_lines": shown_lines,
-        }
-        room = context.budget - reports.HEAD_TOKENS if context.budget else None
         steps: tuple[str, ...] = ()
-        taken = 0
-        for at, line in enumerate(kept):
-            taken += tokens(line) + 1
-            if room is not None and taken > room and at:
-                kept, stop = kept[:at], start + at
-                shown_lines |= {"end": stop, "count": at}
-                call = json.dumps({**asked, "range": f"{stop + 1}~"})
-                steps = (say("next.read_on", context.lang, {"tool": name, "call": call}),)
-                break
+        room = context.budget - reports.HEAD_TOKENS
+        if context.budget and (most := max(fitting(lines[start:stop], room), 1)) < stop - start:
+            stop = start + most
+            call = json.dumps({**asked, "range": f"{stop + 1}~"})
+            steps = (say("next.read_on", context.lang, {"tool": name, "call": call}),)
+        shown = lines_in(lines, range(start, stop))
         for view in views:
-            found = view.lines(lines_in(lines, range(start, stop)), fields=False)
-            context.desk.note_shown(context.member, path, found)
+            context.desk.note_shown(context.member, path, view.lines(shown, fields=False))
         facts = {"where": f"{start + 1}~{stop}", "total": len(lines), "path": named(str(path))}
-        line = say("show_hunk.lines", context.lang, facts)
-        text = "".join(f"{one}\n" for one in kept)
+        text = "".join(f"{one}\n" for one in lines[start:stop])
         return Answer(
-            fields,
+            {
+                "status": "ok",
+                "mode": name,
+                "path": str(path),
+                **asked,
+                "total_lines": len(lines),
+                "shown_lines": {"start": start + 1, "end": stop, "count": stop - start},
+            },
             body=text,
             language="diff",
             next_steps=steps,
-            line=line,
+            line=say("show_hunk.lines", context.lang, facts),
             content={"content": text},
         )
+
+    def _diff(self, context: Context) -> tuple[RelPath, str, list[View]]:
+        """The path and the diff of the plan or the edit, and the versions that it shows."""
+        if self.hunk_id:
+            shown = context.desk.show(context.member, self.hunk_id)
+            path, base = shown.plan.request.path, shown.draft.base
+            text = diff_text(shown.draft.diff, base.encoding)
+            return path, text, [View(path, base.version, side="old")]
+        entry = context.desk.history.entry(context.member, self.edit_id)
+        before, after = (digest[:VERSION_LENGTH] for digest in (entry.before, entry.after))
+        views = [View(entry.path, before, side="old"), View(entry.path, after, side="new")]
+        return entry.path, diff_text(entry.diff, encoding_of_diff(entry.diff, None)), views
 
 
 def past_fields(edit: Past) -> Fields:
@@ -257,9 +241,11 @@ def when(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
-def _plan_fields(context: Context, plan: Plan) -> Fields:
+def _plan_fields(context: Context, plan: Plan) -> dict[str, Any]:
     """The fields of a pending plan, and a person's decision on it if that still holds."""
-    old, new = _planned_lines(plan)
+    old, new = plan.request.lines_at(plan.place)
+    if plan.blocks is not None:
+        old, new = plan.blocks.lines_removed, plan.blocks.lines_added
     decision = context.desk.review.decision(plan)
     return {
         "hunk_id": plan.id,
@@ -311,13 +297,6 @@ def _because(why: str) -> list[str]:
 
 def _second(time_ms: int) -> str:
     return f"{when(time_ms)[:19]}Z"
-
-
-def _planned_lines(plan: Plan) -> tuple[int, int]:
-    """The numbers of lines that a plan replaces and that it writes."""
-    if plan.blocks is not None:
-        return plan.blocks.lines_removed, plan.blocks.lines_added
-    return plan.request.lines_at(plan.place)
 
 
 HISTORY = (
