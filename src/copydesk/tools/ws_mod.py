@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -563,21 +563,17 @@ class ReplaceTextCall(PrepareCall):
         path = context.path(self.path, folder=self.all)
         if not self.all or not context.looking.is_directory(context.member, path):
             return super().run(context, name)
-        planned: list[Planned] = []
-        keep = False
-        try:
+
+        def plan(planned: list[Planned]) -> str | None:
             self._plan_below(path, context, name, planned)
             most = context.member.auto_lines
             counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
-            declined = LONGER if most is not None and max(counts) > most else None
-            if self.apply == "never" or declined:
-                keep = True
-                return reports.planned_together(name, planned, context.lang, declined)
-            made, keep = write_planned(context, name, planned, self.report)
-            return replace(made, next_steps=())
-        finally:
-            if not keep:
-                discard_planned(context, planned)
+            return LONGER if most is not None and max(counts) > most else None
+
+        auto = self.apply != "never"
+        answer = planned_or_written(context, name, plan, self.report, auto=auto)
+        is_done = answer.facts["status"] == "ok"
+        return answer if is_done else replace(answer, next_steps=())
 
     def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
@@ -621,25 +617,40 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("old", "stands in no file below this directory")
 
 
-def write_planned(
-    context: Context, name: str, planned: Sequence[Planned], length: Length | None
-) -> tuple[Answer, bool]:
-    """Write the plans of one call together; return the report and whether the plans are kept."""
-    ids = [one.plan.id for one in planned]
-    outcome = context.desk.apply_all(context.member, name, ids)
-    if isinstance(outcome, Transacted):
-        return reports.transacted(name, outcome, context.lang, length), True
-    told = reports.withheld(name, outcome, context.lang)
-    if isinstance(outcome.refusal, ApprovalRequired):
-        return told, True
-    return replace(told, next_steps=()), False
+def planned_or_written(
+    context: Context,
+    name: str,
+    plan: Callable[[list[Planned]], Answer | str | None],
+    length: Length | None,
+    *,
+    auto: bool,
+    saying: str = "transaction.planned",
+) -> Answer:
+    """The answer to a call that makes several plans, which are written together if `auto`.
 
-
-def discard_planned(context: Context, planned: Iterable[Planned]) -> None:
-    """Discard the plans of a call that ended; the answer gives the reason."""
-    for one in planned:
-        with suppress(Refusal):
-            context.desk.discard(context.member, one.plan.id)
+    `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
+    that are neither written nor told are discarded.
+    """
+    planned: list[Planned] = []
+    keep = False
+    try:
+        declined = plan(planned)
+        if isinstance(declined, Answer):
+            return declined
+        if not auto or declined:
+            keep = True
+            return reports.planned_together(name, planned, context.lang, declined, saying)
+        ids = [one.plan.id for one in planned]
+        outcome = context.desk.apply_all(context.member, name, ids)
+        keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
+        if isinstance(outcome, Transacted):
+            return reports.transacted(name, outcome, context.lang, length)
+        answer = reports.withheld(name, outcome, context.lang)
+        return answer if keep else replace(answer, next_steps=())
+    finally:
+        for one in () if keep else planned:
+            with suppress(Refusal):
+                context.desk.discard(context.member, one.plan.id)
 
 
 def occurrence_of(given: int | str | None) -> Occurrence | None:
