@@ -82,15 +82,10 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     found: list[Pair] = []
     i = j = 0
     while i < height and j < width:
-        if like[i][j] >= _ALIKE and best[i][j] == best[i + 1][j + 1] + like[i][j]:
-            found.append((i, j))
-            i, j = i + 1, j + 1
-        elif best[i][j] == best[i + 1][j]:
-            found.append((i, None))
-            i += 1
-        else:
-            found.append((None, j))
-            j += 1
+        is_pair = like[i][j] >= _ALIKE and best[i][j] == best[i + 1][j + 1] + like[i][j]
+        is_old_alone = not is_pair and best[i][j] == best[i + 1][j]
+        found.append((None if not (is_pair or is_old_alone) else i, None if is_old_alone else j))
+        i, j = i + (is_pair or is_old_alone), j + (not is_old_alone)
     found += [(k, None) for k in range(i, height)]
     found += [(None, k) for k in range(j, width)]
     return found

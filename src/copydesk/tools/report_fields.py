@@ -455,10 +455,6 @@ def _delete_numbers(draft: Draft) -> dict[str, object]:
     return {"path": draft.request.path, "lines": draft.old_count, "bytes": draft.base.size}
 
 
-def _delete_where(draft: Draft, at: str) -> str:
-    return f"{draft.request.path} (deleted) +0 -{draft.old_count}"
-
-
 def _delete_words(draft: Draft) -> str:
     return "plan.file_delete.binary" if is_binary_deletion(draft) else "plan.file_delete"
 
@@ -475,10 +471,6 @@ def _move(draft: Draft, request: MoveFile, lang: Lang) -> Fields:
 
 def _move_numbers(draft: Draft) -> dict[str, object]:
     return {"path": draft.request.path, "to": draft.request.target}
-
-
-def _move_where(draft: Draft, at: str) -> str:
-    return f"{draft.request.path} => {draft.request.target}"
 
 
 def _mode(draft: Draft, request: ChangeMode, lang: Lang) -> Fields:
@@ -498,6 +490,7 @@ def _modes(draft: Draft) -> list[str]:
     return [f"{mode & 0o777:o}" for mode in draft.request.modes or ()]
 
 
+# A template's `format` is a function of the draft, or of the outcome, like any other.
 _RANGE = Row(
     _range_planned,
     _range_applied,
@@ -557,9 +550,15 @@ _ROWS: dict[type[Request], Row] = {
         notices=_ids_gone,
     ),
     DeleteFile: _OPERATION(
-        _deletion, _deletion, _delete_numbers, _delete_where, plan_words=_delete_words
+        _deletion,
+        _deletion,
+        _delete_numbers,
+        "{0.request.path} (deleted) +0 -{0.old_count}".format,
+        plan_words=_delete_words,
     ),
-    MoveFile: _OPERATION(_move, _move, _move_numbers, _move_where),
+    MoveFile: _OPERATION(
+        _move, _move, _move_numbers, "{0.request.path} => {0.request.target}".format
+    ),
     ChangeMode: _OPERATION(_mode, _mode, _mode_numbers, _mode_where),
 }
 

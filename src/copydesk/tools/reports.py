@@ -198,8 +198,9 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     """The answer to an apply; one line if it was written exactly as planned, unless in full."""
     draft, request = outcome.draft, outcome.plan.request
     diff, was_cut, display = _diff(draft.diff, draft.base.encoding, lang)
-    view = View(request.target or request.path, draft.after.version, side="new")
-    rest = _rest(mode, outcome.edit_id, lang)
+    drifted, path = outcome.context == "fuzz", request.target or request.path
+    view = View(path, draft.after.version, side="new")
+    rest = _rest(mode, outcome.edit_id, lang) if drifted or length == "full" else ""
     # one line is enough for most callers, so that the fields are computed for programs alone
     make = partial(_applied_fields, mode, outcome, lang, was_cut)
     whole = Answer(make, diff, display=display, rest=rest, views=(view,))
@@ -207,7 +208,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     if not outcome.edit_id:
         said = (_applied_summary(outcome, lang), *said)
     line = _applied_line(outcome, _version_after(outcome))
-    return _sized(whole, length, line, said, drifted=outcome.context == "fuzz")
+    return _sized(whole, length, line, said, drifted=drifted)
 
 
 def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
