@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from copydesk.desk.backends import api
 from copydesk.edit.request import (
     LONGEST_WHY,
     Anchor,
@@ -27,6 +28,7 @@ from copydesk.edit.request import (
 )
 from copydesk.errors import InvalidArgs
 from copydesk.text.relpath import RelPath
+from copydesk.tools import report_fields
 from support.texts import PATH
 
 
@@ -188,3 +190,9 @@ def test_new_lines_of_a_hunk_are_whole_where_the_old_ones_were(
     old: str, new: str, text: str, after: str
 ) -> None:
     assert PatchHunk(old, new).with_new(text).new == after
+
+
+def test_answers_tell_of_every_kind_that_can_be_stored() -> None:
+    kinds = [kind for kind in api._TYPES.values() if issubclass(kind, Request)]
+    assert len(kinds) >= 11
+    assert {kind.__name__ for kind in kinds} <= set(report_fields._ROWS)

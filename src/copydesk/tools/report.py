@@ -317,8 +317,9 @@ class Envelope:
 
     def around(self, data: Fields, notices: Sequence[str], *, brief: bool = False) -> Fields:
         """All fields; `brief`: the arguments without long texts and lists."""
-        given = self.arguments if isinstance(self.arguments, Mapping) else {}
-        where: Fields = {"cwd": ".", "params_input": _clean(given, brief=brief)}
+        is_object = isinstance(self.arguments, Mapping)
+        given: Value = _clean(self.arguments, brief=brief) if is_object else {}
+        where: Fields = {"cwd": ".", "params_input": given}
         return {
             "status": self.status,
             "data": data,

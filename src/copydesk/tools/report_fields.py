@@ -14,21 +14,6 @@ from typing import TYPE_CHECKING, Any
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.outcome import Applied
 from copydesk.edit.draft import Draft, cut
-from copydesk.edit.request import (
-    Append,
-    BatchEdit,
-    BlockDiff,
-    BlockReplace,
-    ChangeMode,
-    DeleteFile,
-    Insert,
-    MoveFile,
-    PatchEdit,
-    RangeEdit,
-    RangeEdits,
-    ReplaceText,
-    Request,
-)
 from copydesk.errors import Refusal
 from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
@@ -41,6 +26,19 @@ from copydesk.tools.report import Fields, Lang, Value
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.plan import BlockDraft, HunkMade
+    from copydesk.edit.request import (
+        Append,
+        BatchEdit,
+        BlockDiff,
+        BlockReplace,
+        ChangeMode,
+        DeleteFile,
+        Insert,
+        MoveFile,
+        RangeEdit,
+        RangeEdits,
+        Request,
+    )
 
 
 AROUND = 3
@@ -87,7 +85,7 @@ class Row:
 
 def row_of(request: Request) -> Row:
     """The row of the request's kind."""
-    return _ROWS[type(request)]
+    return _ROWS[type(request).__name__]
 
 
 def line_counts(draft: Draft) -> Fields:
@@ -519,28 +517,29 @@ _OPERATION = partial(
     applied_words="apply.{0.draft.action}".format,
     of_text=False,
 )
-_ROWS: dict[type[Request], Row] = {
-    RangeEdit: _RANGE,
-    Append: replace(_RANGE, planned=_append_planned, evidence=_append_tails),
-    Insert: replace(
+# By the names of the classes: the kinds of notes are not imported before a note is edited.
+_ROWS: dict[str, Row] = {
+    "RangeEdit": _RANGE,
+    "Append": replace(_RANGE, planned=_append_planned, evidence=_append_tails),
+    "Insert": replace(
         _RANGE,
         planned=_insert_planned,
         applied=_insert_applied,
         evidence=_insert_evidence,
         plan_words="plan.insert".format,
     ),
-    BlockReplace: replace(
+    "BlockReplace": replace(
         _RANGE,
         planned=_block_planned,
         applied=_block_applied,
         evidence=_block_evidence,
         plan_words="plan.block_replace".format,
     ),
-    RangeEdits: replace(_SEVERAL, applied=_ranges_applied, where=_place_where),
-    BatchEdit: _SEVERAL,
-    ReplaceText: _SEVERAL,
-    PatchEdit: _SEVERAL,
-    BlockDiff: Row(
+    "RangeEdits": replace(_SEVERAL, applied=_ranges_applied, where=_place_where),
+    "BatchEdit": _SEVERAL,
+    "ReplaceText": _SEVERAL,
+    "PatchEdit": _SEVERAL,
+    "BlockDiff": Row(
         _notes_planned,
         _notes_applied,
         _notes_numbers,
@@ -549,17 +548,17 @@ _ROWS: dict[type[Request], Row] = {
         "apply.block_diff.{0.context}".format,
         notices=_ids_gone,
     ),
-    DeleteFile: _OPERATION(
+    "DeleteFile": _OPERATION(
         _deletion,
         _deletion,
         _delete_numbers,
         "{0.request.path} (deleted) +0 -{0.old_count}".format,
         plan_words=_delete_words,
     ),
-    MoveFile: _OPERATION(
+    "MoveFile": _OPERATION(
         _move, _move, _move_numbers, "{0.request.path} => {0.request.target}".format
     ),
-    ChangeMode: _OPERATION(_mode, _mode, _mode_numbers, _mode_where),
+    "ChangeMode": _OPERATION(_mode, _mode, _mode_numbers, _mode_where),
 }
 
 
