@@ -488,8 +488,7 @@ class Answer:
         if body is not None:
             parts.append(fenced(body, self.language))
         text = ("" if self.line else "\n").join(filter(None, parts))
-        whole = not (head_cut or body_cut)
-        return _Rendered(text, diff, is_whole_head=not head_cut, is_whole=whole)
+        return _Rendered(text, diff, not head_cut, not (head_cut or body_cut))
 
     def _is_short(self, *texts: str) -> bool:
         """Whether the texts fit in any case, without counting their tokens; mostly they do."""
