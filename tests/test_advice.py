@@ -11,9 +11,8 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import in_shell
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Answer, Lang
 
 TEXT = "def one():\n    return  1\n\n\ndef two():\n    x = f(a, b)\n    return 2\n"
 RANGE = "prepare_file_range_edit"

@@ -22,7 +22,7 @@ from copydesk import Desk
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
-from copydesk.tools.catalog import Answer
+from copydesk.tools.report import Answer
 from support.cost import spread
 
 DOCS = Path(__file__).parent.parent / "docs" / "bytes.md"

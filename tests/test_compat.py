@@ -24,9 +24,8 @@ from copydesk.errors import FileNotFound
 from copydesk.text import relpath
 from copydesk.text.relpath import RelPath, matches
 from copydesk.tools import compat_files
-from copydesk.tools.answers import Envelope, Original
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN, compat
-from copydesk.tools.report import Fields
+from copydesk.tools.report import Answer, Fields, Original
 from support.batch_calls import call, nulls, put, refused
 
 TEXT = "one\ntwo\nthree\ntwo\n"
@@ -263,12 +262,13 @@ def name_of(case: Case) -> str:
     return f"{case.arguments.get('command', case.tool)}-{case.code or 'ok'}"
 
 
-def approve(desk: OpenWorkspace, answer: Envelope) -> str:
+def approve(desk: OpenWorkspace, answer: Answer) -> str:
     """A person approves the plan that the answer names; its id."""
-    assert answer.error["code"] == "APPROVAL_REQUIRED", answer
+    assert answer.envelope is not None
+    assert answer.envelope.error["code"] == "APPROVAL_REQUIRED", answer
     assert answer.original is not None
     (block,) = answer.original.content
-    hunk_id = str(answer.data_fields["hunk_id"])
+    hunk_id = str(answer.facts["hunk_id"])
     assert str(block["text"]).startswith("APPROVAL_REQUIRED: ")
     assert hunk_id in str(block["text"])
     shown = desk.desk.review.show(desk.member("person"), hunk_id)
@@ -286,30 +286,30 @@ def test_what_a_person_approved_is_written_by_the_same_call(
         put(desk, "b.txt", case.before)
     arguments = {"path": "a.txt", **case.arguments}
     asked = desk.call("asking", case.tool, arguments)
-    assert isinstance(asked, Envelope)
+    assert asked.envelope is not None
     hunk_id = approve(desk, asked)
     assert target.exists() == again.exists()
     assert case in MADE or target.read_bytes() == again.read_bytes()
     done = desk.call("asking", case.tool, arguments)
     own = desk.call("person", case.tool, {**arguments, "path": "b.txt"})
-    assert isinstance(done, Envelope)
-    assert isinstance(own, Envelope)
-    assert not done.is_error, done.words
+    assert done.envelope is not None
+    assert own.envelope is not None
+    assert not done.is_error, done.text
     assert target.read_bytes() == again.read_bytes()
     assert done.original is not None
     assert own.original is not None
     assert done.original.content == tuple(
         {**one, "text": str(one["text"]).replace("b.txt", "a.txt")} for one in own.original.content
     )
-    assert done.fields["stats"] == {**own.stats, "time_ms": done.stats["time_ms"]}
-    entry = desk.desk.history.entry(desk.member("asking"), int(str(done.data_fields["edit_id"])))
+    assert done.fields["stats"] == {**own.envelope.stats, "time_ms": done.envelope.stats["time_ms"]}
+    entry = desk.desk.history.entry(desk.member("asking"), int(str(done.facts["edit_id"])))
     assert (entry.hunk_id, entry.approval and entry.approval.by) == (hunk_id, "person")
 
 
 def test_a_directory_that_no_person_could_see_as_a_plan_is_not_made(desk: OpenWorkspace) -> None:
     asked = desk.call("asking", "create_directory", {"path": "new/deep"})
-    assert isinstance(asked, Envelope)
-    assert asked.error["code"] == "APPROVAL_REQUIRED"
+    assert asked.envelope is not None
+    assert asked.envelope.error["code"] == "APPROVAL_REQUIRED"
     assert not Path(desk.root, "new").exists()
 
 
@@ -319,7 +319,7 @@ def test_an_approved_move_is_made_by_the_same_call(desk: OpenWorkspace) -> None:
     Path(desk.root, "to").mkdir()
     arguments = {"source": "d/a.txt", "destination": "to/a.txt"}
     asked = desk.call("asking", "move_file", arguments)
-    assert isinstance(asked, Envelope)
+    assert asked.envelope is not None
     approve(desk, asked)
     assert not Path(desk.root, "to/a.txt").exists()
     assert not desk.call("asking", "move_file", arguments).is_error
@@ -333,18 +333,18 @@ def test_a_plan_of_a_text_that_has_changed_is_not_the_one_that_was_approved(
     target = put(desk, "a.txt", TEXT)
     arguments = {"path": "a.txt", "content": "new\n"}
     asked = desk.call("asking", "write_file", arguments)
-    assert isinstance(asked, Envelope)
+    assert asked.envelope is not None
     first = approve(desk, asked)
     target.write_text(TEXT + "more\n")
     found = desk.call("asking", "write_file", arguments)
-    assert isinstance(found, Envelope)
-    assert found.error["code"] == "APPROVAL_REQUIRED"
-    assert found.data_fields["hunk_id"] != first
+    assert found.envelope is not None
+    assert found.envelope.error["code"] == "APPROVAL_REQUIRED"
+    assert found.facts["hunk_id"] != first
     assert target.read_text() == TEXT + "more\n"
     second = desk.call("asking", "write_file", arguments)
-    assert isinstance(second, Envelope)
-    assert second.data_fields["hunk_id"] == found.data_fields["hunk_id"]
-    desk.desk.review.reject(desk.member("person"), str(found.data_fields["hunk_id"]), "no")
+    assert second.envelope is not None
+    assert second.facts["hunk_id"] == found.facts["hunk_id"]
+    desk.desk.review.reject(desk.member("person"), str(found.facts["hunk_id"]), "no")
     no = desk.call("asking", "write_file", arguments)
     assert no.is_error
     assert "no" in no.text
@@ -458,7 +458,7 @@ CAT = "Here's the result of running `cat -n` on "
 def said(desk: OpenWorkspace, tool: str, **arguments: Any) -> str:
     """The first block of an answer, with the root as "ROOT"."""
     answer = desk.call("local", tool, arguments)
-    assert isinstance(answer, Envelope)
+    assert answer.envelope is not None
     assert answer.original is not None
     return str(answer.original.content[0]["text"]).replace(desk.root, "ROOT")
 
@@ -791,9 +791,9 @@ def tree(desk: OpenWorkspace) -> set[str]:
     return {str(one.relative_to(desk.root)) for one in found if ".copydesk" not in one.parts}
 
 
-def moved(desk: OpenWorkspace, member: str, source: str, to: str) -> Envelope:
+def moved(desk: OpenWorkspace, member: str, source: str, to: str) -> Answer:
     answer = desk.call(member, "move_file", {"source": source, "destination": to})
-    assert isinstance(answer, Envelope)
+    assert answer.envelope is not None
     return answer
 
 
@@ -882,12 +882,12 @@ def test_media_and_several_files(desk: OpenWorkspace) -> None:
     put(desk, "a.PNG", b"\x89PNG")
     found = desk.call("local", "read_media_file", {"path": "a.PNG"})
     block: Fields = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
-    assert isinstance(found, Envelope)
+    assert found.envelope is not None
     assert found.original == Original((block,), {"content": [block]})
     found = desk.call("local", "read_media_file", {"path": "a b.txt"})
     kind: Fields = {"mimeType": "application/octet-stream", "blob": "eAo="}
     block = {"type": "resource", "resource": {"uri": f"file://{desk.root}/a%20b.txt", **kind}}
-    assert isinstance(found, Envelope)
+    assert found.envelope is not None
     assert found.original == Original((block,), {"content": [block]})
     several = said(desk, "read_multiple_files", paths=["a b.txt", "none", "."])
     assert several == (

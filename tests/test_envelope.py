@@ -15,7 +15,7 @@ from copydesk import errors
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import answers
-from copydesk.tools.answers import Envelope, code_of
+from copydesk.tools.answers import code_of
 
 CODES = {
     *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
@@ -27,7 +27,7 @@ TOOLS = ("Read", "Edit", "Write", "BatchEdit", "MultiEdit")
 
 def check(answer: Any) -> dict[str, Any]:
     """The answer is an envelope, and its text can be read back."""
-    assert isinstance(answer, Envelope)
+    assert answer.envelope is not None
     fields: dict[str, Any] = answer.fields
     assert set(fields) - {"error"} == {"status", "data", "text", "stats", "context"}
     assert fields["status"] in ("success", "partial", "error")

@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools.report import Report
+from copydesk.tools.report import Answer
 
 TEXT = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 CODES = [
@@ -70,7 +70,7 @@ def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
         yield opened
 
 
-def check(report: Report, code: str, /, **facts: Any) -> None:
+def check(report: Answer, code: str, /, **facts: Any) -> None:
     """The report is this refusal, with these facts among its fields."""
     assert report.fields["status"] == "error", report.text
     assert report.fields["error"] == code, report.text
@@ -246,96 +246,96 @@ def _plan(desk: OpenWorkspace, **changed: Any) -> str:
     return str(report.fields["hunk_id"])
 
 
-def _applied(desk: OpenWorkspace, root: Path) -> Report:
+def _applied(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     desk.call("local", APPLY, {"hunk_id": hunk})
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _discarded(desk: OpenWorkspace, root: Path) -> Report:
+def _discarded(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     desk.desk.discard(desk.member("local"), hunk)
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _wrong_owner(desk: OpenWorkspace, root: Path) -> Report:
+def _wrong_owner(desk: OpenWorkspace, root: Path) -> Answer:
     return desk.call("reader", APPLY, {"hunk_id": _plan(desk)})
 
 
-def _wrong_tool(desk: OpenWorkspace, root: Path) -> Report:
+def _wrong_tool(desk: OpenWorkspace, root: Path) -> Answer:
     arguments = {"path": "a.py", "content": "x", "existing_hunk_id": _plan(desk)}
     return desk.call("local", APPEND, arguments)
 
 
-def _wrong_toolset(desk: OpenWorkspace, root: Path) -> Report:
+def _wrong_toolset(desk: OpenWorkspace, root: Path) -> Answer:
     return desk.call("local", "team_mgmt_apply_file_modification", {"hunk_id": _plan(desk)})
 
 
-def _changed(desk: OpenWorkspace, root: Path) -> Report:
+def _changed(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     (root / "a.py").write_text(TEXT.replace("return 1", "return 7"))
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _ambiguous(desk: OpenWorkspace, root: Path) -> Report:
+def _ambiguous(desk: OpenWorkspace, root: Path) -> Answer:
     (root / "t.txt").write_text("x = 1\n}\n")
     report = desk.call("local", RANGE, {"path": "t.txt", "range": "2", "content": "}}"})
     (root / "t.txt").write_text("}\n}\n")
     return desk.call("local", APPLY, {"hunk_id": report.fields["hunk_id"]})
 
 
-def _deleted(desk: OpenWorkspace, root: Path) -> Report:
+def _deleted(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     (root / "a.py").unlink()
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _became_binary(desk: OpenWorkspace, root: Path) -> Report:
+def _became_binary(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     (root / "a.py").write_bytes(b"\0")
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _became_folder(desk: OpenWorkspace, root: Path) -> Report:
+def _became_folder(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     (root / "a.py").unlink()
     (root / "a.py").mkdir()
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _may_not_write(desk: OpenWorkspace, root: Path) -> Report:
+def _may_not_write(desk: OpenWorkspace, root: Path) -> Answer:
     return desk.call("reader", "create_new_file", {"path": "n.txt"})
 
 
-def _create_unseen(desk: OpenWorkspace, root: Path) -> Report:
+def _create_unseen(desk: OpenWorkspace, root: Path) -> Answer:
     return desk.call("agent", "create_new_file", {"path": "n.txt"})
 
 
-def _overwrite_unseen(desk: OpenWorkspace, root: Path) -> Report:
+def _overwrite_unseen(desk: OpenWorkspace, root: Path) -> Answer:
     known = {"known_old_total_lines": 6, "known_old_total_bytes": len(TEXT)}
     return desk.call("agent", "overwrite_entire_file", {"path": "a.py", "content": "x", **known})
 
 
-def _undo_unseen(desk: OpenWorkspace, root: Path) -> Report:
+def _undo_unseen(desk: OpenWorkspace, root: Path) -> Answer:
     edit = desk.call("local", APPLY, {"hunk_id": _plan(desk)}).fields["edit_id"]
     return desk.call("agent", "undo_file_modification", {"edit_id": edit})
 
 
-def _said_no(desk: OpenWorkspace, root: Path) -> Report:
+def _said_no(desk: OpenWorkspace, root: Path) -> Answer:
     hunk = _plan(desk)
     desk.desk.review.reject(desk.member("local"), hunk, "too short")
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _not_granted(desk: OpenWorkspace, root: Path) -> Report:
+def _not_granted(desk: OpenWorkspace, root: Path) -> Answer:
     return desk.call("reader", "team_mgmt_list_dir", {"path": "."})
 
 
-def _name_too_long(desk: OpenWorkspace, root: Path) -> Report:
+def _name_too_long(desk: OpenWorkspace, root: Path) -> Answer:
     return desk.call("local", "create_new_file", {"path": "n" * 300})
 
 
-def _more_than_may_be_written(desk: OpenWorkspace, root: Path) -> Report:
+def _more_than_may_be_written(desk: OpenWorkspace, root: Path) -> Answer:
     """The system refuses a file of more than a megabyte."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
@@ -345,13 +345,13 @@ def _more_than_may_be_written(desk: OpenWorkspace, root: Path) -> Report:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def _nested(desk: OpenWorkspace, root: Path) -> Report:
+def _nested(desk: OpenWorkspace, root: Path) -> Answer:
     (root / "n.txt").write_text("<a>\n<a>\nx\n</a>\n")
     arguments = {"path": "n.txt", "start_anchor": "<a>", "end_anchor": "</a>", "content": "y"}
     return desk.call("local", BLOCK, {**arguments, "occurrence": 1})
 
 
-STORIES: list[tuple[Callable[[OpenWorkspace, Path], Report], str, dict[str, Any]]] = [
+STORIES: list[tuple[Callable[[OpenWorkspace, Path], Answer], str, dict[str, Any]]] = [
     (_applied, "HUNK_NOT_FOUND", {"reason": "applied"}),
     (_discarded, "HUNK_NOT_FOUND", {"reason": "discarded"}),
     (_wrong_owner, "WRONG_OWNER", {}),
@@ -391,7 +391,7 @@ STORIES: list[tuple[Callable[[OpenWorkspace, Path], Report], str, dict[str, Any]
 def test_story(
     desk: OpenWorkspace,
     tmp_path: Path,
-    story: Callable[[OpenWorkspace, Path], Report],
+    story: Callable[[OpenWorkspace, Path], Answer],
     code: str,
     facts: dict[str, Any],
 ) -> None:

@@ -20,7 +20,7 @@ from copydesk.text.sizes import most_tokens
 from copydesk.text.sizes import tokens as estimated
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
-from copydesk.tools.report import Report, Words, fit_diff, fit_text, fits
+from copydesk.tools.report import Answer, Words, fit_diff, fit_text, fits
 from support.cost import tokens
 
 WORDS = Words(lambda first, last: f"<{first}~{last}>", lambda count: f"<{count}>")
@@ -224,5 +224,5 @@ def test_apply_auto_is_a_default(tmp_path: Path) -> None:
         for member, more in (("careful", {}), ("human", {}), ("local", {"apply": "never"})):
             plan = opened.call(member, "prepare_file_append", {**given, **more})
             assert "changed" not in plan.data
-            assert isinstance(plan, Report)
+            assert isinstance(plan, Answer)
             assert plan.text.startswith("```yaml\nstatus: ok\n")

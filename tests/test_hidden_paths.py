@@ -17,8 +17,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.draft import cut
 from copydesk.errors import Refusal
-from copydesk.tools.catalog import Answer
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Answer, Lang
 
 HIDDEN = "no_read_dirs"
 MEMBERS = {

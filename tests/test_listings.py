@@ -19,7 +19,7 @@ from copydesk.search import ripgrep
 from copydesk.search.program import find_rg
 from copydesk.text import sizes
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.report import Answer, Lang
 from support.cost import tokens
 
 RG = find_rg()
@@ -39,9 +39,9 @@ def lay(desk: OpenWorkspace, files: dict[str, str | bytes]) -> None:
         path.write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
-def call(desk: OpenWorkspace, tool: str, lang: Lang = "en", **arguments: object) -> Report:
+def call(desk: OpenWorkspace, tool: str, lang: Lang = "en", **arguments: object) -> Answer:
     report = desk.call("local", tool, arguments, lang=lang)
-    assert isinstance(report, Report)
+    assert isinstance(report, Answer)
     return report
 
 

@@ -19,7 +19,7 @@ from copydesk.app import manuals
 from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.catalog import Context, Tool, ToolCall
-from copydesk.tools.report import Report
+from copydesk.tools.report import Answer
 from support.cost import first
 from support.mcp_calls import (
     CALLS,
@@ -51,7 +51,7 @@ def add_tool(opened: OpenWorkspace, name: str, run: Any) -> None:
     """A tool for a test only, in the toolset ws_mod."""
 
     class Added(ToolCall):
-        def run(self, context: Context, name: str) -> Report:
+        def run(self, context: Context, name: str) -> Answer:
             return run(context)
 
     opened.catalog.tools[name] = _Named(name, "ws_mod", Added)
@@ -189,7 +189,7 @@ async def test_a_tool_that_is_not_offered_is_unknown(opened: OpenWorkspace) -> N
 async def test_a_crash_in_a_tool_says_an_id(
     opened: OpenWorkspace, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(context: Context) -> Report:
+    def fail(context: Context) -> Answer:
         raise RuntimeError("the inside of the house")
 
     add_tool(opened, "fails", fail)
@@ -230,9 +230,9 @@ async def test_a_crash_elsewhere_says_an_id(
 async def test_many_calls_do_not_wait_for_a_long_one(opened: OpenWorkspace) -> None:
     go = threading.Event()
 
-    def wait(context: Context) -> Report:
+    def wait(context: Context) -> Answer:
         assert go.wait(60)
-        return Report({"status": "ok"})
+        return Answer({"status": "ok"})
 
     add_tool(opened, "waits", wait)
     async with Client(server_of(opened)) as client, anyio.create_task_group() as group:
@@ -259,11 +259,11 @@ async def test_progress_is_reported(opened: OpenWorkspace, mode: str) -> None:
     seen: list[float] = []
     heard = threading.Event()
 
-    def search(context: Context) -> Report:
+    def search(context: Context) -> Answer:
         context.progress(7)
         context.progress(7)
         assert heard.wait(60)
-        return Report({"status": "ok"})
+        return Answer({"status": "ok"})
 
     async def progress(value: float, total: float | None, message: str | None) -> None:
         seen.append(value)
@@ -279,7 +279,7 @@ async def test_progress_is_reported(opened: OpenWorkspace, mode: str) -> None:
 async def test_a_call_hears_that_its_caller_has_gone(opened: OpenWorkspace, mode: str) -> None:
     began, ended = threading.Event(), threading.Event()
 
-    def search(context: Context) -> Report:
+    def search(context: Context) -> Answer:
         began.set()
         limit = threading.Event()
         for _ in range(6000):
@@ -287,7 +287,7 @@ async def test_a_call_hears_that_its_caller_has_gone(opened: OpenWorkspace, mode
                 ended.set()
                 break
             limit.wait(0.01)
-        return Report({"status": "ok"})
+        return Answer({"status": "ok"})
 
     add_tool(opened, "searches", search)
     async with Client(server_of(opened), mode=mode) as client:
@@ -300,7 +300,7 @@ async def test_a_call_hears_that_its_caller_has_gone(opened: OpenWorkspace, mode
 
 
 async def test_a_large_result_is_no_crash(opened: OpenWorkspace) -> None:
-    add_tool(opened, "large", lambda *_: Report({"status": "ok", "big": "x" * 5_000_000}))
+    add_tool(opened, "large", lambda *_: Answer({"status": "ok", "big": "x" * 5_000_000}))
     async with Client(server_of(opened)) as client:
         result = await client.call_tool("large", {})
         assert len(text_of(result)) < 12_000
@@ -313,15 +313,15 @@ async def test_a_cancelled_call_that_still_runs_takes_the_place_of_another(
     monkeypatch.setattr("copydesk.app.mcp.server.THREADS", 1)
     begun, go, order = threading.Event(), threading.Event(), list[str]()
 
-    def cancelled(context: Context) -> Report:
+    def cancelled(context: Context) -> Answer:
         begun.set()
         assert go.wait(60)
         order.append("cancelled")
-        return Report({"status": "ok"})
+        return Answer({"status": "ok"})
 
-    def later(context: Context) -> Report:
+    def later(context: Context) -> Answer:
         order.append("later")
-        return Report({"status": "ok"})
+        return Answer({"status": "ok"})
 
     add_tool(opened, "cancelled", cancelled)
     add_tool(opened, "later", later)

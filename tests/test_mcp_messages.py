@@ -18,7 +18,7 @@ from copydesk.app.mcp.messages import (
     too_large,
     tool_result,
 )
-from copydesk.tools.report import Report
+from copydesk.tools.report import Answer
 from support.mcp_calls import text_of
 
 # What goes out
@@ -36,7 +36,7 @@ def test_a_text_is_cut_at_the_cap() -> None:
 
 
 def test_no_lone_surrogate_goes_out() -> None:
-    report = Report({"status": "ok", "a\udc80": ["x\ud800"], "f": 1}, next_steps=("\udfff",))
+    report = Answer({"status": "ok", "a\udc80": ["x\ud800"], "f": 1}, next_steps=("\udfff",))
     result = tool_result(report, "en", structured=True)
     sent = result.model_dump_json(by_alias=True)
     assert "\\\\ud800" in sent
@@ -49,7 +49,7 @@ def test_no_lone_surrogate_goes_out() -> None:
 
 
 def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
-    report = Report({"status": "ok", "big": "x" * (MOST_RESULT_BYTES + 1)})
+    report = Answer({"status": "ok", "big": "x" * (MOST_RESULT_BYTES + 1)})
     result = tool_result(report, "en", structured=True)
     assert result.structured_content is None
     assert len(text_of(result)) < MOST_RESULT_BYTES + 200

@@ -15,7 +15,7 @@ from copydesk.edit.draft import Draft
 from copydesk.text.encoding import UTF8
 from copydesk.tools.report import (
     MOST_DIFF_CHARACTERS,
-    Report,
+    Answer,
     Value,
     emit,
     fenced,
@@ -205,7 +205,7 @@ def test_fences(text: str, expected: str) -> None:
 
 @given(documents, st.text("`a\n+- @"))
 def test_the_text_of_a_report_and_its_data_say_the_same(data: dict[str, Value], diff: str) -> None:
-    report = Report(data, diff)
+    report = Answer(data, diff)
     opening, rest = report.text.split("yaml\n", 1)
     body = rest[: rest.index(f"\n{opening}\n") + 1]
     assert same(_read(body), data)
@@ -227,7 +227,7 @@ def test_a_long_diff_is_cut_at_a_line() -> None:
     text, cut = shown_diff(diff, UTF8)
     assert cut
     assert text.encode() == diff
-    given = Report({}, text).data["diff"]
+    given = Answer({}, text).data["diff"]
     assert isinstance(given, str)
     assert len(given) <= MOST_DIFF_CHARACTERS
     assert given.endswith("\n")

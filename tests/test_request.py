@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 import pytest
 
+from copydesk.desk.backends import api
 from copydesk.edit import kinds
 from copydesk.edit.request import (
     KINDS,
@@ -32,6 +33,7 @@ from copydesk.edit.request import (
 from copydesk.errors import InvalidArgs
 from copydesk.notes.plan import BlockDiff
 from copydesk.text.relpath import RelPath
+from copydesk.tools import report_fields
 from support.texts import PATH
 
 
@@ -209,3 +211,9 @@ def test_new_lines_of_a_hunk_are_whole_where_the_old_ones_were(
     old: str, new: str, text: str, after: str
 ) -> None:
     assert PatchHunk(old, new).with_new(text).new == after
+
+
+def test_answers_tell_of_every_kind_that_can_be_stored() -> None:
+    kinds = [kind for kind in api._TYPES.values() if issubclass(kind, Request)]
+    assert len(kinds) >= 11
+    assert {kind.__name__ for kind in kinds} <= set(report_fields._ROWS)

@@ -32,7 +32,7 @@ from copydesk.desk.outcome import Applied
 from copydesk.edit.request import Append
 from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
-from copydesk.tools.report import Report
+from copydesk.tools.report import Answer
 from support.cost import first, spread
 from support.mcp_transports import HELLO, Process, request
 
@@ -71,7 +71,7 @@ def call(
 ) -> dict[str, Any]:
     """The fields of an answer."""
     answer = opened.call(by, tool, arguments)
-    assert isinstance(answer, Report)
+    assert isinstance(answer, Answer)
     return dict(answer.fields)
 
 

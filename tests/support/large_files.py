@@ -16,7 +16,7 @@ from copydesk.errors import Refusal
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
-from copydesk.tools.report import Report
+from copydesk.tools.report import Answer
 
 PATH = RelPath(("a.txt",))
 TOOL = "prepare_file_range_edit"
@@ -53,7 +53,7 @@ class Desks:
         block: int = 64,
         window: int = sizes.WINDOW,
         between: Callable[[Path], None] = lambda path: None,
-    ) -> list[Report]:
+    ) -> list[Answer]:
         """The two ways report the same at plan and apply, and leave the same bytes."""
         self.write(data)
         small = _answers(self.opened[0], request, terms, lambda: between(self.roots[0] / "a.txt"))
@@ -78,7 +78,7 @@ class Desks:
         return found
 
 
-def _comparable(report: Report) -> dict[str, object]:
+def _comparable(report: Answer) -> dict[str, object]:
     """All fields, without what differs between any two plans."""
     fields = dict(report.fields)
     if "hunk_id" in fields:
@@ -88,7 +88,7 @@ def _comparable(report: Report) -> dict[str, object]:
 
 def _answers(
     opened: OpenWorkspace, request: Request, terms: Terms, between: Callable[[], None]
-) -> list[Report]:
+) -> list[Answer]:
     """The reports of the plan and of its apply, or of what is refused."""
     member = opened.member("local")
     try:

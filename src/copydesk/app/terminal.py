@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TextIO, cast
 
 from copydesk.desk.outcome import Saved
 from copydesk.text.unified import read_diff
-from copydesk.tools.answers import Answer, saved_words
+from copydesk.tools.answers import saved_words
 from copydesk.tools.diff_model import (
     ENDINGS,
     DiffBlock,
@@ -34,7 +34,7 @@ from copydesk.tools.diff_model import (
     Span,
     windows,
 )
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.report import Answer, Lang
 
 HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -281,16 +281,11 @@ def short(report: Answer) -> None:
     """Print the summary, the warnings, the notices and the diff of a report."""
     data = report.data
     warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
-    for words in (data["summary"], *warnings, *notices(report)):
+    for words in (data["summary"], *warnings, *report.notices):
         if words:
             out(line(str(words)) + "\n")
     if report.diff:
         out("\n" + diff(report.diff, colours(sys.stdout)))
-
-
-def notices(answer: Answer) -> tuple[str, ...]:
-    """The notices of a report, which are not about the call itself."""
-    return answer.notices if isinstance(answer, Report) else ()
 
 
 def saved(found: Sequence[Saved], lang: Lang) -> None:

@@ -50,10 +50,10 @@ from copydesk.store.protocol import now_ms
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, refusals, reports
-from copydesk.tools.answers import Answer, LongTexts
+from copydesk.tools.answers import LongTexts
 from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
-from copydesk.tools.report import Fields, Lang, Report, Value
+from copydesk.tools.report import Answer, Lang, Value
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -464,7 +464,7 @@ class OpenWorkspace(Closing):
         """The pending plans on files that the member may read."""
         return self.desk.waiting(self.member(member))
 
-    def pending_report(self, member: str, hunk_id: str, lang: Lang = "en") -> Report:
+    def pending_report(self, member: str, hunk_id: str, lang: Lang = "en") -> Answer:
         """The report of a plan and the decision on it; raises Refusal."""
         shown = self.desk.show(self.member(member), hunk_id)
         report = reports.planned(shown.plan.tool, shown, lang)
@@ -474,8 +474,7 @@ class OpenWorkspace(Closing):
         if shown.checks is not None:
             rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
             words = tuple(refusals.check_words(one, lang) for one in shown.checks)
-            fields: Fields = {**report.fields, "checks": rows}
-            report = replace(report, made=fields, notices=words)
+            report = answers.with_notices(report, "checks", rows, words)
         if shown.plan.why:
             report = replace(report, made={**report.fields, "why": shown.plan.why})
         return answers.with_decision(report, self.desk.review.decision(shown.plan))

@@ -6,6 +6,7 @@ The modules for notes are imported when one of the tools is called.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -13,11 +14,11 @@ from copydesk.errors import InvalidArgs
 from copydesk.notes.lazy import notes_of
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.tools.answers import FOUND, LISTED, Answer, note_answered, note_refused, note_shown
+from copydesk.tools.answers import FOUND, LISTED, note_answered, note_refused, note_shown
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import has, say
-from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
+from copydesk.tools.report import Answer, Fields, Lang, Value, fenced, known, shown_diff
 from copydesk.tools.report_fields import (
     hunk_rows,
     hunk_text,
@@ -62,15 +63,13 @@ class BlockInfoCall(ToolCall):
         rows = [info_fields(info, context.lang) for info in infos.found]
         fields: Fields = rows[0]
         if infos.asked > 1:
-            fields = {"blocks": rows}
-            if infos.missing:
-                fields["notFoundIds"] = list(infos.missing)
+            missing: Fields = {"notFoundIds": list(infos.missing)} if infos.missing else {}
+            fields = {"blocks": [*rows], **missing}
         said = info_text(infos, context.lang)
-        kept = context.kept
-        if not kept.is_long(said):
+        if not context.kept.is_long(said):
             return note_answered(fields, said)
-        cut = note_shown(kept, context.member.name, name, {}, said, context.lang)
-        return note_answered({**fields, "var": cut.fields["var"]}, cut.text)
+        shown = note_shown(context.kept, context.member.name, name, {}, said, context.lang)
+        return replace(shown, made={"status": "success", **fields, "var": shown.facts["var"]})
 
 
 class BlockContentCall(ToolCall):
@@ -82,19 +81,18 @@ class BlockContentCall(ToolCall):
     slice: str | None = None
 
     def run(self, context: Context, name: str) -> Answer:
-        chosen = self.slice
+        chosen, member = self.slice, context.member
         parts = chosen is not None or self.showSubStructure
         ids = chosen is not None or (self.showId if "showId" in vars(self) else parts)
         content = notes_of(context.desk).reading.content(
-            context.member, self.blockId, parts=parts, slice_text=chosen
+            member, self.blockId, parts=parts, slice_text=chosen
         )
         said = content_text(content, chosen, context.lang, ids=ids)
         fields: Fields = {"blockId": content.target.id, "count": len(content.blocks)}
         if chosen is not None:
-            fields |= {"total": content.total, "start": content.start}
-            if content.after:
-                fields["next"] = content.after
-        return note_shown(context.kept, context.member.name, name, fields, said, context.lang)
+            after: Fields = {"next": content.after} if content.after else {}
+            fields |= {"total": content.total, "start": content.start, **after}
+        return note_shown(context.kept, member.name, name, fields, said, context.lang)
 
 
 class ListNotebooksCall(ToolCall):
@@ -103,27 +101,22 @@ class ListNotebooksCall(ToolCall):
     documents: Count = LISTED
 
     def run(self, context: Context, name: str) -> Answer:
-        reading = notes_of(context.desk).reading
-        found = reading.notebooks(context.member)
-        lines = [say("notes.notebooks", context.lang, {"count": len(found)})]
-        shut = say("notes.closed", context.lang)
+        reading, member, lang = notes_of(context.desk).reading, context.member, context.lang
+        boxes = reading.notebooks(member)
+        lines = [say("notes.notebooks", lang, {"count": len(boxes)})]
         rows: list[Value] = []
-        for one in found:
-            listed = () if one.closed else reading.documents(context.member, one.id, self.documents)
+        for box in boxes:
+            listed = () if box.closed else reading.documents(member, box.id, self.documents)
+            coverage = None if box.closed else reading.coverage(member, box.id)
             documents: list[Value] = [{"id": each.id, "hpath": each.hpath} for each in listed]
-            row: Fields = {
-                "id": one.id,
-                "name": one.name,
-                "closed": one.closed,
-                "documents": documents,
-            }
-            lines.append(f"- [{one.id}] {one.name}{f' ({shut})' * one.closed}")
+            row: Fields = {"id": box.id, "name": box.name, "closed": box.closed}
+            of_all = {} if coverage is None else coverage_fields(coverage)
+            rows.append({**row, "documents": documents, **of_all})
+            shut = f" ({say('notes.closed', lang)})" if box.closed else ""
+            lines.append(f"- [{box.id}] {box.name}{shut}")
             lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
-            coverage = None if one.closed else reading.coverage(context.member, one.id)
-            if coverage is not None:
-                row |= coverage_fields(coverage)
-                lines += [f"  {line}" for line in unread_lines(coverage, context.lang)]
-            rows.append(row)
+            unread = [] if coverage is None else unread_lines(coverage, lang)
+            lines += [f"  {line}" for line in unread]
         return note_answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
@@ -134,15 +127,14 @@ class SearchBlocksCall(ToolCall):
     limit: Count = FOUND
 
     def run(self, context: Context, name: str) -> Answer:
-        query = self.query
+        query, reading = self.query, notes_of(context.desk).reading
         if not query.strip():
             raise InvalidArgs("query", "must not be empty")
-        reading = notes_of(context.desk).reading
-        found = reading.search(context.member, query, self.limit)
-        said = "notes.found" if found else "notes.found_none"
-        lines = [say(said, context.lang, {"count": len(found), "query": query})]
+        blocks = reading.search(context.member, query, self.limit)
+        said = "notes.found" if blocks else "notes.found_none"
+        lines = [say(said, context.lang, {"count": len(blocks), "query": query})]
         rows: list[Value] = []
-        for one in found:
+        for one in blocks:
             text = one.content or one.markdown
             names = {"id": one.id, "type": one.kind, "box": one.box, "root_id": one.root_id}
             rows.append({**names, "hpath": one.hpath, "content": start_of(text, _LONGEST)})
@@ -152,8 +144,7 @@ class SearchBlocksCall(ToolCall):
         done, documents = indexed(reading, context.member)
         if done < documents:
             fields |= {"indexed": done, "documents": documents}
-            facts = {"done": done, "count": documents}
-            lines.append(say("notes.indexing", context.lang, facts))
+            lines.append(say("notes.indexing", context.lang, {"done": done, "count": documents}))
         return note_answered(fields, "\n".join(lines))
 
 
@@ -166,22 +157,28 @@ class ReadVarCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         wanted, start, member = self.name, self.offset, context.member.name
-        found = context.kept.find(member, wanted)
-        if found is None:
+        text = context.kept.find(member, wanted)
+        if text is None:
             names = ", ".join(context.kept.names(member)[-10:]) or "-"
             raise InvalidArgs(
                 "name", f"{wanted[:100]!r} is not kept in this session; kept: {names}"
             )
-        if start > len(found):
-            raise InvalidArgs("offset", f"the text has {len(found)} characters")
-        most = context.kept.length or len(found)
-        part = found[start : start + min(self.length or most, most)]
-        stop = start + len(part)
-        left = len(found) - stop
-        fields: Fields = {"name": wanted, "offset": start, "length": len(part), "total": len(found)}
-        facts = {"name": wanted, "next": stop, "omitted": left, "total": len(found)}
+        if start > len(text):
+            raise InvalidArgs("offset", f"the text has {len(text)} characters")
+        most = context.kept.length or len(text)
+        part = text[start : start + min(self.length or most, most)]
+        left = len(text) - start - len(part)
+        facts = {"name": wanted, "next": start + len(part), "omitted": left, "total": len(text)}
         note = f"\n\n{say('notes.cut', context.lang, facts)}" if left else ""
-        return note_answered({**fields, "omitted": left, "content": part}, part + note)
+        fields: Fields = {
+            "name": wanted,
+            "offset": start,
+            "length": len(part),
+            "total": len(text),
+            "omitted": left,
+            "content": part,
+        }
+        return note_answered(fields, part + note)
 
 
 class AppendContentCall(EditingCall):
@@ -194,12 +191,8 @@ class AppendContentCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         kind, target = self.targetType, self.target.strip()
         made = notes_of(context.desk).append(context.member, name, self.markdown, kind, target)
-        ids = ", ".join(made.new_ids)
-        facts = {
-            "what": say(f"notes.target.{kind}", context.lang),
-            "id": made.target.id,
-            "ids": ids,
-        }
+        what = say(f"notes.target.{kind}", context.lang)
+        facts = {"what": what, "id": made.target.id, "ids": ", ".join(made.new_ids)}
         return note_answered(
             {
                 "success": True,
@@ -301,27 +294,24 @@ def indexed(reading: NoteReader, member: Member) -> tuple[int, int]:
 
 def coverage_fields(coverage: Coverage) -> Fields:
     """How much of a notebook is indexed, and the unread files, for a program."""
-    fields: Fields = {
+    rows: list[Value] = [{"path": one.path, "reason": one.reason} for one in coverage.unread]
+    return {
         "total": coverage.documents,
         "indexed": max(coverage.documents - coverage.waiting, 0),
+        **({"notRead": rows} if rows else {}),
     }
-    if coverage.unread:
-        fields["notRead"] = [{"path": one.path, "reason": one.reason} for one in coverage.unread]
-    return fields
 
 
 def unread_lines(coverage: Coverage, lang: Lang) -> list[str]:
     """The unread files of a notebook with their reasons; empty if there are none."""
-    if not coverage.unread:
-        return []
-    lines = [say("notes.unread", lang, {"count": len(coverage.unread)})]
-    for one in coverage.unread[:_UNREAD]:
-        facts = {"most": sizes.NOTE >> 20}
-        why = say(f"notes.unread.{one.reason}", lang, facts)
-        lines.append(f"- {one.path}: {why}")
-    if len(coverage.unread) > _UNREAD:
-        lines.append(say("notes.unread.more", lang, {"count": len(coverage.unread) - _UNREAD}))
-    return lines
+    facts, more = {"most": sizes.NOTE >> 20}, len(coverage.unread) - _UNREAD
+    files = [
+        f"- {one.path}: {say(f'notes.unread.{one.reason}', lang, facts)}"
+        for one in coverage.unread[:_UNREAD]
+    ]
+    head = [say("notes.unread", lang, {"count": len(coverage.unread)})] if files else []
+    rest = [say("notes.unread.more", lang, {"count": more})] if more > 0 else []
+    return [*head, *files, *rest]
 
 
 def _link(path: RelPath) -> str:
@@ -338,45 +328,43 @@ def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, i
     """The blocks in sequence; for a slice, after a line that describes it."""
     if slice_text is not None and not content.blocks and content.total:
         return say("notes.slice_empty", lang, {"total": content.total})
-    parts = [_shown(block, lang) if ids else block.markdown for block in content.blocks]
-    text = "\n\n".join(parts)
+    marks = [f"@@{one.id}@@{label(one.kind, lang)}\n" if ids else "" for one in content.blocks]
+    parts = zip(marks, content.blocks, strict=True)
+    text = "\n\n".join(f"{mark}{block.markdown}" for mark, block in parts)
     if slice_text is None:
         return text
     last = content.start + len(content.blocks) - 1
+    after = f" | Next: {content.after}" if content.after else ""
     head = f'> [Slice View] Filter: "{slice_text}" | Count: {len(content.blocks)}'
-    head += f" | Total: {content.total} | Position: {content.start}-{last}"
-    if content.after:
-        head += f" | Next: {content.after}"
+    head += f" | Total: {content.total} | Position: {content.start}-{last}{after}"
     return f"{head}\n\n{text}"
 
 
 def info_text(infos: Infos, lang: Lang) -> str:
     """The attributes of blocks as text, and the ids that were not found."""
+    sheets = "\n\n".join(_sheet(info, lang) for info in infos.found)
     if infos.asked == 1:
-        return _sheet(infos.found[0], lang)
-    lines = [say("notes.infos", lang, {"count": len(infos.found)})]
-    lines.append("\n\n".join(_sheet(info, lang) for info in infos.found))
-    if infos.missing:
-        lines += ["", say("notes.infos_missing", lang, {"ids": ", ".join(infos.missing)})]
+        return sheets
+    missing = ", ".join(infos.missing)
+    lines = [say("notes.infos", lang, {"count": len(infos.found)}), sheets]
+    lines += ["", say("notes.infos_missing", lang, {"ids": missing})] if missing else []
     return "\n".join(lines)
 
 
 def info_fields(info: Info, lang: Lang) -> Fields:
     """The attributes of a block as data."""
-    fields: Fields = {
+    outline: list[Value] = [_heading_fields(one) for one in info.outline]
+    return {
         "id": info.block.id,
         "type": info.block.kind,
         "block": block_fields(info.block),
         "contentLength": len(info.block.content),
         "markdownLength": len(info.markdown),
         "markdownPreview": info.markdown[:_PREVIEW],
+        **known(childBlockCount=info.child_count),
+        **({"toc": outline} if outline else {}),
+        "breadcrumb": _breadcrumb(info.breadcrumb, lang),
     }
-    if info.child_count is not None:
-        fields["childBlockCount"] = info.child_count
-    if info.outline:
-        fields["toc"] = [_heading_fields(one) for one in info.outline]
-    fields["breadcrumb"] = _breadcrumb(info.breadcrumb, lang)
-    return fields
 
 
 def block_fields(block: NoteBlock) -> Fields:
@@ -400,25 +388,21 @@ def block_fields(block: NoteBlock) -> Fields:
     return {**known, **dict(block.attributes)}
 
 
-def _shown(block: NoteBlock, lang: Lang) -> str:
-    return f"@@{block.id}@@{label(block.kind, lang)}\n{block.markdown}"
-
-
 def _sheet(info: Info, lang: Lang) -> str:
-    block = info.block
-    lines = [f"=== Block [{block.id}] attributes ==="]
+    block, lines = info.block, [f"=== Block [{info.block.id}] attributes ==="]
     for key, value in block_fields(block).items():
         if key != "content":
             name = say(f"notes.sheet.{key}", lang) if has(f"notes.sheet.{key}") else key
-            said = one_line(start_of(str(value), _LONGEST))
-            lines.append(f"  {name}: {said}".rstrip())
-    lines.append("")
+            lines.append(f"  {name}: {one_line(start_of(str(value), _LONGEST))}".rstrip())
+    content = say("notes.content_length", lang, {"length": len(block.content)})
     if block.kind == "d":
-        lines.append(f"content: {one_line(block.content)}")
-    else:
-        lines.append(say("notes.content_length", lang, {"length": len(block.content)}))
-    facts = {"length": len(info.markdown), "preview": _preview(info.markdown, lang)}
-    lines.append(say("notes.markdown_length", lang, facts))
+        content = f"content: {one_line(block.content)}"
+    more = "..." if len(info.markdown) > _PREVIEW else ""
+    preview = f'"{one_line(info.markdown[:_PREVIEW])}{more}"'
+    if not info.markdown:
+        preview = say("notes.empty", lang)
+    facts = {"length": len(info.markdown), "preview": preview}
+    lines += ["", content, say("notes.markdown_length", lang, facts)]
     if info.child_count is not None:
         lines += ["", say("notes.children", lang, {"count": info.child_count})]
     if info.outline:
@@ -446,37 +430,28 @@ def _breadcrumb(crumbs: Sequence[Crumb], lang: Lang) -> str:
     return "\n".join([say("notes.breadcrumb", lang), *rows])
 
 
-def _preview(markdown: str, lang: Lang) -> str:
-    if not markdown:
-        return say("notes.empty", lang)
-    more = "..." if len(markdown) > _PREVIEW else ""
-    return f'"{one_line(markdown[:_PREVIEW])}{more}"'
-
-
 def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     """The answer of a block diff that was applied, or only tried."""
-    hunks = draft.made()
-    nothing = draft.replaces_nothing and not draft.edit_ids
-    how = "dry" if dry else "nothing" if nothing else "done"
-    facts = {"count": len(hunks)}
-    message = say(f"notes.diff.{how}", context.lang, facts)
+    hunks, lang, edit_ids = draft.made(), context.lang, draft.edit_ids
+    nothing = draft.replaces_nothing and not edit_ids
+    how, facts = "dry" if dry else "nothing" if nothing else "done", {"count": len(hunks)}
+    message = say(f"notes.diff.{how}", lang, facts)
+    told = warnings(draft, lang)
+    diff, was_cut = shown_diff(draft.diff, draft.base.encoding)
     fields: Fields = {
         "message": message,
         "dryRun": dry,
         "changed": not dry and not nothing,
         "paths": [str(one.path) for one in draft.documents],
         "results": hunk_rows(hunks, done=not dry),
-        "edit_ids": list(draft.edit_ids),
+        "edit_ids": list(edit_ids),
+        **told,
+        **({"diff_truncated": True} if was_cut else {}),
     }
     lines = [message, *(f"- {hunk_text(hunk)}" for hunk in hunks)]
-    if draft.edit_ids:
-        calls = (f'{UNDO}({{"edit_id": {one}}})' for one in draft.edit_ids)
-        lines.append(say("notes.undo", context.lang, {"calls": ", ".join(calls)}))
-    told = warnings(draft, context.lang)
-    fields |= told
+    if edit_ids:
+        calls = ", ".join(f'{UNDO}({{"edit_id": {one}}})' for one in edit_ids)
+        lines.append(say("notes.undo", lang, {"calls": calls}))
     lines += (f"- {one}" for one in warned_in(told))
-    diff, was_cut = shown_diff(draft.diff, draft.base.encoding)
-    if was_cut:
-        fields["diff_truncated"] = True
     said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")
     return note_answered(fields, said, diff)

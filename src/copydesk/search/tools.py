@@ -7,7 +7,7 @@ their data has all of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Literal
@@ -18,6 +18,7 @@ from copydesk.search.ripgrep import (
     FoundFiles,
     FoundLine,
     MatchCounts,
+    Search,
     SearchResult,
     count_matches,
     search_files,
@@ -28,11 +29,12 @@ from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import (
+    Answer,
     Fields,
     Lang,
-    Report,
     Value,
     first_rows,
+    known,
     listing,
     named,
     row_tokens,
@@ -49,33 +51,30 @@ class ListDirCall(ToolCall):
 
     path: str
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path, lang = context.path(self.path, folder=True), context.lang
         entries = context.looking.list_dir(context.member, path)
-        rows = [
-            _known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
+        count, texts = len(entries), [_entry_row(entry) for entry in entries[:ENTRIES]]
+        shown = first_rows(texts, context.rows_tokens)
+        if len(shown) < count:  # more of them fit without their sizes
+            shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
+        asked = {"pattern": "^", "path": str(path), "globs": ["a*"]}
+        call, tool = json.dumps(asked, ensure_ascii=False), context.tool("ripgrep_files")
+        rest = {"count": count - len(shown), "tool": tool, "call": call}
+        steps = (say("next.list_rest", lang, rest),) if len(shown) < count else ()
+        rows: list[Value] = [
+            known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
             for e in entries
         ]
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "path": str(path),
-            "count": len(rows),
+            "count": count,
             "entries": rows,
-            "summary": say("list", lang, {"count": len(rows), "path": path}),
+            "summary": say("list", lang, {"count": count, "path": path}),
         }
-        texts = [_entry_row(entry) for entry in entries[:ENTRIES]]
-        shown = first_rows(texts, context.rows_tokens)
-        steps: tuple[str, ...] = ()
-        if len(shown) < len(entries):  # more of them fit without their sizes
-            shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
-        if len(shown) < len(entries):
-            asked = {"pattern": "^", "path": str(path), "globs": ["a*"]}
-            call = json.dumps(asked, ensure_ascii=False)
-            tool, left_out = context.tool("ripgrep_files"), len(entries) - len(shown)
-            rest = {"count": left_out, "tool": tool, "call": call}
-            steps = (say("next.list_rest", lang, rest),)
-        line = say("list.line", lang, {"path": named(str(path)), "count": len(rows)})
+        line = say("list.line", lang, {"path": named(str(path)), "count": count})
         return listing(fields, shown, line, next_steps=steps)
 
 
@@ -114,8 +113,8 @@ class _PatternCall(_Where, _Regex, _Links):
 class RipgrepFilesCall(_PatternCall, _MostFiles):
     """List the files with a match."""
 
-    def run(self, context: Context, name: str) -> Report:
-        return _search_files(context, name, self.query(context), self.max_files)
+    def run(self, context: Context, name: str) -> Answer:
+        return _search(context, name, self.query(context), search_files, self.max_files)
 
 
 class RipgrepCountCall(_PatternCall, _MostFiles):
@@ -123,14 +122,14 @@ class RipgrepCountCall(_PatternCall, _MostFiles):
 
     max_files: Count = COUNTS
 
-    def run(self, context: Context, name: str) -> Report:
-        return _search_counts(context, name, self.query(context), self.max_files)
+    def run(self, context: Context, name: str) -> Answer:
+        return _search(context, name, self.query(context), count_matches, self.max_files)
 
 
 class RipgrepSnippetsCall(_PatternCall, _LinesAround):
     """Show matches with the lines around them."""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         return _search_lines(context, name, self.query(context), self)
 
 
@@ -141,13 +140,13 @@ class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
     mode: Literal["snippets", "files", "count"] = "snippets"
     max_files: Count = 0
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         query = _query(context, self, self.literal, fixed=True, argument="literal")
         if self.mode == "snippets":
             return _search_lines(context, name, query, self)
         if self.mode == "files":
-            return _search_files(context, name, query, self.max_files or FILES)
-        return _search_counts(context, name, query, self.max_files or COUNTS)
+            return _search(context, name, query, search_files, self.max_files or FILES)
+        return _search(context, name, query, count_matches, self.max_files or COUNTS)
 
 
 class RipgrepSearchCall(ToolCall):
@@ -157,24 +156,21 @@ class RipgrepSearchCall(ToolCall):
     path: str = ""
     rg_args: tuple[str, ...] = ()
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path or ".", folder=True)
         args = parse_rg_args(self.rg_args, context.glob)
         search = context.search(path, args.globs, fold=args.folds)
         found = search_raw(search, self.pattern, path, args, _ROWS)
-        if isinstance(found, FoundFiles):
+        if isinstance(found, FoundFiles | MatchCounts):
             return _files(context, name, self.pattern, found)
-        if isinstance(found, MatchCounts):
-            return _counts(context, name, self.pattern, found)
-        matches = [row for row in found.rows if row.is_match]
         rows: list[Value] = [
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
             for r in found.rows
         ]
         data: Fields = {"lines": rows}
         fields = _fields(context, name, self.pattern, found, data, len(rows), "matches")
-        where = str(path)
-        return _lines(context, fields, found, found.rows, matches, where, found.context)
+        matches = [row for row in found.rows if row.is_match]
+        return _lines(context, fields, found, found.rows, matches, str(path), found.context)
 
 
 SEARCHING = (
@@ -202,47 +198,48 @@ def _query(
     return Query(pattern, path, globs, call.case, fixed, *links, argument)
 
 
-def _search_files(context: Context, name: str, query: Query, most: int) -> Report:
-    found = search_files(context.search(query.path, query.globs), query, most)
+def _search(
+    context: Context,
+    name: str,
+    query: Query,
+    search: Callable[[Search, Query, int], FoundFiles | MatchCounts],
+    most: int,
+) -> Answer:
+    found = search(context.search(query.path, query.globs), query, most)
     return _files(context, name, query.pattern, found)
 
 
-def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
-    data: Fields = {"files": list(found.paths)}
-    fields = _fields(context, name, pattern, found, data, len(found.paths), "files")
-    shown = first_rows(map(named, found.paths), context.rows_tokens)
-    left_out = len(found.paths) - len(shown)
-    return _report(context, fields, found, str(fields["summary"]), shown, left_out, "files")
-
-
-def _search_counts(context: Context, name: str, query: Query, most: int) -> Report:
-    found = count_matches(context.search(query.path, query.globs), query, most)
-    return _counts(context, name, query.pattern, found)
-
-
-def _counts(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
-    count, lang = len(found.rows), context.lang
-    totals: Fields = {
-        "total_files": found.total_files,
-        "total_lines": found.total_lines,
-        "total_matches": found.total_matches,
-    }
-    data: Fields = {**({} if found.timed_out else totals), "counts": [*map(asdict, found.rows)]}
+def _files(context: Context, name: str, pattern: str, found: FoundFiles | MatchCounts) -> Answer:
+    """The files found, or how often the pattern is in each."""
+    if isinstance(found, FoundFiles):
+        count = total = len(found.paths)
+        data: Fields = {"files": list(found.paths)}
+        rows: Iterable[str] = map(named, found.paths)
+        counted = ""
+    else:
+        count, total = len(found.rows), found.total_files
+        totals: Fields = {
+            "total_files": total,
+            "total_lines": found.total_lines,
+            "total_matches": found.total_matches,
+        }
+        data = {**({} if found.timed_out else totals), "counts": [*map(asdict, found.rows)]}
+        rows = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
+        counted = so_far(found, say("search.counts", context.lang, totals), count, context.lang)
     fields = _fields(context, name, pattern, found, data, count, "files")
-    each = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
-    shown = first_rows(each, context.rows_tokens)
-    left_out = found.total_files - len(shown) if len(shown) < count else 0
-    line = so_far(found, say("search.counts", lang, totals), count, lang)
-    return _report(context, fields, found, line, shown, left_out, "files")
+    shown = first_rows(rows, context.rows_tokens)
+    left_out = total - len(shown) if len(shown) < count else 0
+    line = counted or str(fields["summary"])
+    return _listed(context, fields, found, line, shown, left_out, "files")
 
 
-def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
+def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Answer:
     search = context.search(query.path, query.globs)
     before, after = around.context_before, around.context_after
     found = search_snippets(search, query, around.max_results, before, after)
     near = [(*one.before, one, *one.after) for one in found.results]
-    rows = [
-        _known(
+    rows: list[Value] = [
+        known(
             path=one.path,
             line=one.line,
             column=one.column,
@@ -258,11 +255,6 @@ def _search_lines(context: Context, name: str, query: Query, around: _LinesAroun
     return _lines(context, fields, found, lines, found.results, where, before + after > 0)
 
 
-def _known(**fields: Value) -> Value:
-    """The fields that are known."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _fields(
     context: Context,
     name: str,
@@ -272,23 +264,28 @@ def _fields(
     count: int,
     what: str,
 ) -> Fields:
-    fields: Fields = {"status": "ok", "mode": name, "pattern": pattern, "count": count}
-    fields |= {"truncated": found.truncated, "timed_out": found.timed_out, **data}
-    if found.searched:
-        fields["versions"] = _versions(found)
-    if found.warnings:
-        fields["warnings"] = [f"{w.path}: {w.kind}: {w.detail}" for w in found.warnings]
     saying = "search.cut" if found.truncated and not found.timed_out else "search"
     facts = {"count": count, "what": say(f"what.{what}", context.lang)}
-    fields["summary"] = so_far(found, say(saying, context.lang, facts), count, context.lang)
-    return fields
+    warnings: list[Value] = [f"{w.path}: {w.kind}: {w.detail}" for w in found.warnings]
+    return {
+        "status": "ok",
+        "mode": name,
+        "pattern": pattern,
+        "count": count,
+        "truncated": found.truncated,
+        "timed_out": found.timed_out,
+        **data,
+        **({"versions": _versions(found)} if found.searched else {}),
+        **({"warnings": warnings} if warnings else {}),
+        "summary": so_far(found, say(saying, context.lang, facts), count, context.lang),
+    }
 
 
 def _versions(found: SearchResult) -> dict[str, str]:
     return {one.path: one.text.version for one in found.searched}
 
 
-def _report(
+def _listed(
     context: Context,
     fields: Fields,
     found: SearchResult,
@@ -296,15 +293,12 @@ def _report(
     rows: Sequence[str],
     left_out: int,
     what: Literal["files", "matches"],
-) -> Report:
+) -> Answer:
     """The answer: `line`, then `rows`; `left_out` of `what` did not fit."""
-    steps: tuple[str, ...] = ()
-    if left_out:
-        facts = {"count": left_out, "what": say(f"what.{what}", context.lang)}
-        steps = (say("next.left_out", context.lang, facts),)
-    elif found.truncated or found.timed_out:
-        steps = (say("next.narrow", context.lang),)
-    return listing(fields, rows, line, tuple(remarks(found, context.lang)), steps)
+    facts, lang = {"count": left_out, "what": say(f"what.{what}", context.lang)}, context.lang
+    is_cut = left_out or found.truncated or found.timed_out
+    step = say("next.left_out", lang, facts) if left_out else say("next.narrow", lang)
+    return listing(fields, rows, line, tuple(remarks(found, lang)), (step,) if is_cut else ())
 
 
 def _lines(
@@ -315,7 +309,7 @@ def _lines(
     matches: Sequence[FoundLine],
     where: str,
     separated: bool,
-) -> Report:
+) -> Answer:
     """Lines as grep prints them, each once, as many as fit.
 
     `matches` are those of the lines that match. If the search path is a file itself, its lines have
@@ -354,7 +348,7 @@ def _lines(
         head += f" · version {versions[told[0]]}"
     elif told:
         head += f" · versions: {', '.join(_version(path, versions) for path in told)}"
-    return _report(context, fields, found, head, rows, left_out, "matches")
+    return _listed(context, fields, found, head, rows, left_out, "matches")
 
 
 def _line_row(line: FoundLine, *, alone: bool) -> str:

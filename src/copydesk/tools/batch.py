@@ -11,18 +11,29 @@ from threading import Lock
 from typing import TypedDict
 
 from copydesk import errors
+from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
 from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import Refusal
 from copydesk.tools import answers, report_fields
-from copydesk.tools.answers import Answer, Envelope, Status
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, Length, cut_diff, short_lines, shown_diff
+from copydesk.tools.report import (
+    Answer,
+    Envelope,
+    Fields,
+    Lang,
+    Length,
+    Status,
+    cut_diff,
+    known,
+    short_lines,
+    shown_diff,
+)
 from copydesk.tools.ws_mod import PrepareEditCall
 
 _lock = Lock()
@@ -63,18 +74,9 @@ def content_of(found: Reading) -> str:
     return content
 
 
-def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Envelope:
+def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Answer:
     """The envelope of lines that were read; `start` is the first one (1-based)."""
     truncated = found.cut_by_lines or found.cut_by_characters
-    stats: Fields = {"lines_read": len(found.lines), "file_mtime_ms": found.mtime_ms}
-    stats["file_size_bytes"] = found.size_bytes
-    if found.total_lines is not None:
-        stats = {"total_lines": found.total_lines, **stats}
-    if found.digest is not None:
-        stats["file_sha256"] = found.digest
-    data: Fields = {"content": content_of(found), "truncated": truncated}
-    if found.encoding != "utf-8":
-        data["encoding"] = found.encoding
     after, total = start + len(found.lines), found.total_lines or 0
     facts = {"path": found.path, "lines": len(found.lines), "total": total}
     facts |= {"start": start, "next": after, "shown": len(found.lines[0]) if found.lines else 0}
@@ -84,8 +86,18 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Env
     words = say(saying, context.lang, facts)
     if found.encoding == "unknown":
         words += " " + say("batch.read_bytes", context.lang)
-    where = answers.CallContext(call.raw, str(found.path))
-    return Envelope("partial" if truncated else "success", data, words, stats, where)
+    encoding: Fields = {} if found.encoding == "utf-8" else {"encoding": found.encoding}
+    stats: Fields = {
+        **known(total_lines=found.total_lines),
+        "lines_read": len(found.lines),
+        "file_mtime_ms": found.mtime_ms,
+        "file_size_bytes": found.size_bytes,
+        **known(file_sha256=found.digest),
+    }
+    status: Status = "partial" if truncated else "success"
+    envelope = Envelope(status, words, call.raw, str(found.path), stats)
+    data: Fields = {"content": content_of(found), "truncated": truncated, **encoding}
+    return Answer(data, envelope=envelope)
 
 
 def written(
@@ -97,11 +109,14 @@ def written(
     dry: bool,
     saying: str = "batch.done",
     dry_saying: str = "batch.dry",
-) -> Envelope:
-    """The envelope of a file that was or would be written; `bad`: it has new U+FFFD."""
-    lang = context.lang
+) -> Answer:
+    """The envelope of a file that was or would be written; `bad`: it has new U+FFFD.
+
+    The warnings are its remarks.
+    """
+    lang, (added, removed) = context.lang, done.line_counts
     preview, was_cut = _preview(done)
-    added, removed = done.line_counts
+    warnings = report_fields.warned(bad, done.escapes, lang)
     data: Fields = {
         "applied": not dry,
         "replacements_count": done.replacements,
@@ -109,47 +124,38 @@ def written(
         "diff_preview": preview,
         "diff_truncated": was_cut,
         "collisions": [],
+        **({} if dry else {"edit_id": done.edit_id, "version": done.version}),
+        **({"warnings": [*warnings]} if warnings else {}),
     }
-    if not dry:
-        data |= {"edit_id": done.edit_id, "version": done.version}
-    size = done.size
     stats: Fields = {
-        "bytes_written": 0 if dry or not done.edit_id else size,
+        "bytes_written": 0 if dry or not done.edit_id else done.size,
         "original_size": len(done.base.data),
-        "new_size": size,
+        "new_size": done.size,
         "lines_added": added,
         "lines_removed": removed,
     }
-    if dry:
-        saying = dry_saying
-    elif not done.edit_id:
-        saying = "apply.nothing"
+    saying = dry_saying if dry else saying if done.edit_id else "apply.nothing"
     facts: dict[str, object] = {"count": done.replacements, "path": done.path}
     if saying == "batch.replaced":
         facts["lines"] = done.after.line_count
-    words = [say(saying, lang, facts)]
-    if was_cut:
-        words.append(say("batch.diff_cut", lang))
-    warnings = report_fields.warned(bad, done.escapes, lang)
-    if warnings:
-        data["warnings"] = list(warnings)
-        words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
-    where = answers.CallContext(call.raw, str(done.path))
+    words = [say(saying, lang, facts), *([say("batch.diff_cut", lang)] if was_cut else [])]
+    words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
     line = ""
     if getattr(call, "report", None) == "brief":
-        written_as = "" if dry else f" · edit {done.edit_id} · version {done.version}"
-        line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{written_as}\n"
-        line += "".join(f"{warning}\n" for warning in warnings)
+        as_what = "" if dry else f" · edit {done.edit_id} · version {done.version}"
+        line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{as_what}"
     else:
-        view = View(done.path, done.base.version if dry else done.version)
-        view = replace(view, side="old" if dry else "new")
-        context.desk.note_shown(
-            context.member,
-            done.path,
-            lambda: view.lines(lines_in(preview.split("\n")), fields=False),
-        )
+        version = done.base.version if dry else done.version
+        view = View(done.path, version, side="old" if dry else "new")
+        lines = partial(_lines_shown, view, preview)
+        context.desk.note_shown(context.member, done.path, lines)
     status: Status = "partial" if dry else "success"
-    return Envelope(status, data, " ".join(words), stats, where, line=line)
+    envelope = Envelope(status, " ".join(words), call.raw, str(done.path), stats)
+    return Answer(data, line=line, remarks=tuple(warnings), envelope=envelope)
+
+
+def _lines_shown(view: View, preview: str) -> ShownLines:
+    return view.lines(lines_in(preview.split("\n")), fields=False)
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:

@@ -25,7 +25,7 @@ from copydesk.search.listings import FileSearch, Progress
 from copydesk.search.ripgrep import Search
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, reports
-from copydesk.tools.answers import Answer, Envelope, LongTexts
+from copydesk.tools.answers import LongTexts
 from copydesk.tools.arguments import (
     Arguments,
     Schema,
@@ -38,7 +38,7 @@ from copydesk.tools.arguments import (
 )
 from copydesk.tools.diff_model import view_of
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.report import ANSWER_TOKENS, Lang, Report
+from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang
 
 MINDS = ".minds"  # the folder of the mirror toolset
 
@@ -283,23 +283,20 @@ class Catalog:
             if path is not None and tool.in_full:
                 path = context.relative(path)
             answer = tool.refused(arguments, path, refusal, context.lang)
-            if isinstance(answer, Report) and path:
+            if answer.is_report and path:
                 with suppress(Refusal):  # an invalid path
                     views = view_of(refusal, context.path(path))
                     answer = replace(answer, views=views) if views else answer
         answer = answers.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
-        if isinstance(answer, Report):
-            if (answer.budget, answer.lang) != (context.budget, context.lang):
-                answer = replace(answer, budget=context.budget, lang=context.lang)
-            if not context.cancelled():
-                for view in answer.views:
-                    lines = partial(answer.lines_shown, view)
-                    context.desk.note_shown(context.member, view.path, lines, view.real)
-            return answer
-        if isinstance(answer, Envelope):
-            milliseconds = round(1000 * (time.perf_counter() - began))
-            return replace(answer.timed(milliseconds), budget=context.budget)
+        if answer.envelope is not None:
+            answer = answer.timed(round(1000 * (time.perf_counter() - began)))
+        if (answer.budget, answer.lang) != (context.budget, context.lang):
+            answer = replace(answer, budget=context.budget, lang=context.lang)
+        if not context.cancelled():
+            for view in answer.views:
+                lines = partial(answer.lines_shown, view)
+                context.desk.note_shown(context.member, view.path, lines, view.real)
         return answer
 
 
@@ -315,7 +312,7 @@ def _told(context: Context, answer: Answer) -> Answer:
         if not news:
             return answer
         told = answers.with_news(answer, news, context.lang, context.apply_call)
-        if isinstance(told, Report) and told.body is not None:
+        if told.body is not None:
             told = replace(told, budget=context.budget, lang=context.lang)
             if not told.is_whole:  # its lines count as shown: drop none for the news
                 return answer
@@ -325,9 +322,9 @@ def _told(context: Context, answer: Answer) -> Answer:
     return told
 
 
-def crashed(mode: str, crash: str, lang: Lang) -> Report:
+def crashed(mode: str, crash: str, lang: Lang) -> Answer:
     """The report of an internal error that was logged under the id `crash`."""
-    return Report(
+    return Answer(
         {
             "status": "error",
             "mode": mode,

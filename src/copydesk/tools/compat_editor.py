@@ -21,13 +21,12 @@ from copydesk.errors import Refusal
 from copydesk.search.listings import DirEntry
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import compat_files
-from copydesk.tools.answers import Answer
 from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.compat_files import ClientPath, CompatCall, Told
 from copydesk.tools.refusals import refusal_words
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Answer, Lang
 
 EDITOR = "str_replace_based_edit_tool"
 OLD_EDITOR = "str_replace_editor"

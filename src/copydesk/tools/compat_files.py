@@ -27,13 +27,12 @@ from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import answers, report_fields
-from copydesk.tools.answers import Answer, Envelope, Original
 from copydesk.tools.arguments import list_of
 from copydesk.tools.batch import once_approved, written
 from copydesk.tools.catalog import Context, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
-from copydesk.tools.report import Fields, Lang, Value
+from copydesk.tools.report import Answer, Envelope, Fields, Lang, Original, Value
 
 VOICES = ("compat", "batch")
 
@@ -192,15 +191,18 @@ class CompatCall(ToolCall):
 
     def text(
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
-    ) -> Envelope:
+    ) -> Answer:
         """The answer with a text, and remarks on it."""
-        blocks: Fields = {"type": "text", "text": content}
-        where = answers.CallContext(self.raw, None if path is None else str(path))
-        structured: Fields | None = None if self.only_text else {"content": content}
-        original = Original((blocks,), structured, remarks, self.only_text)
-        fields: Fields = {"content": content, **data}
         said = " ".join((content, *remarks))
-        return Envelope("success", fields, said, {}, where, original=original)
+        envelope = Envelope("success", said, self.raw, None if path is None else str(path))
+        answer = Answer({"content": content, **data}, remarks=remarks, envelope=envelope)
+        return self.original(answer, content)
+
+    def original(self, answer: Answer, content: str) -> Answer:
+        """The answer in the form of the other program: this text."""
+        block: Fields = {"type": "text", "text": content}
+        structured: Fields | None = None if self.only_text else {"content": content}
+        return replace(answer, original=Original((block,), structured, self.only_text))
 
 
 def refused(
@@ -212,15 +214,15 @@ def refused(
     path: str | None = None,
     voices: Sequence[str] = VOICES,
     only_text: bool = False,
-) -> Envelope:
+) -> Answer:
     """A refusal with these words and remarks; without words, with our own and the code."""
-    found = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
+    answer = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
     if words is None:
         words = f"{answers.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
     elif isinstance(refusal, errors.FileNotFound) and refusal.similar:
         remarks = (*remarks, say("compat.similar", lang, {"names": ", ".join(refusal.similar)}))
     block: Fields = {"type": "text", "text": words}
-    return replace(found, original=Original((block,), None, remarks, only_text))
+    return replace(answer, remarks=remarks, original=Original((block,), None, only_text))
 
 
 def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
@@ -335,10 +337,9 @@ class ReadMediaFileCall(CompatCall):
             uri = "file://" + _quoted(real_path(context, document.real))
             resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
-        where = answers.CallContext(self.raw, str(place.path))
         content: Fields = {"content": [block]}
-        original = Original((block,), content)
-        return Envelope("success", content, kind, {}, where, original=original)
+        envelope = Envelope("success", kind, self.raw, str(place.path))
+        return Answer(content, envelope=envelope, original=Original((block,), content))
 
 
 _OTHER_TYPE = "application/octet-stream"
@@ -431,16 +432,12 @@ def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite
 
 def answered(
     context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
-) -> Envelope:
+) -> Answer:
     """The answer of a write, in these words."""
     bad = report_fields.lost(done.after, None if done.created else done.base)
     saying = "batch.created" if done.created else "batch.done"
-    found = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
-    block: Fields = {"type": "text", "text": said}
-    warned = report_fields.warned(bad, done.escapes, context.lang)
-    structured: Fields | None = None if call.only_text else {"content": said}
-    original = Original((block,), structured, tuple(warned), call.only_text)
-    return replace(found, original=original)
+    answer = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
+    return call.original(answer, said)
 
 
 class ReplacementOfText(TypedDict):

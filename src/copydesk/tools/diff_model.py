@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
 from typing import Final, Literal
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
@@ -81,15 +82,10 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     found: list[Pair] = []
     i = j = 0
     while i < height and j < width:
-        if like[i][j] >= _ALIKE and best[i][j] == best[i + 1][j + 1] + like[i][j]:
-            found.append((i, j))
-            i, j = i + 1, j + 1
-        elif best[i][j] == best[i + 1][j]:
-            found.append((i, None))
-            i += 1
-        else:
-            found.append((None, j))
-            j += 1
+        is_pair = like[i][j] >= _ALIKE and best[i][j] == best[i + 1][j + 1] + like[i][j]
+        is_old_alone = not is_pair and best[i][j] == best[i + 1][j]
+        found.append((None if not (is_pair or is_old_alone) else i, None if is_old_alone else j))
+        i, j = i + (is_pair or is_old_alone), j + (not is_old_alone)
     found += [(k, None) for k in range(i, height)]
     found += [(None, k) for k in range(j, width)]
     return found
@@ -115,20 +111,16 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
     if _MOST_WORDS < sum(stop - start for start, stop in whole) <= _MOST_PIECES:
         pieces = list(_differing(_PIECES, old, new, whole))
     room = _MOST_WORDS
-    gone: list[Span] = []
-    come: list[Span] = []
-    for ours, theirs in pieces:
-        size = ours[1] - ours[0] + theirs[1] - theirs[0]
-        found = [(ours, theirs)]
-        if size <= room:
-            found = list(_differing(_WORDS, old, new, (ours, theirs)))
-            room -= size
-        gone += [span for span, _ in found]
-        come += [span for _, span in found]
+    changes: list[tuple[Span, Span]] = []
+    for piece in pieces:
+        size = sum(stop - start for start, stop in piece)
+        changes += _differing(_WORDS, old, new, piece) if size <= room else (piece,)
+        room -= size if size <= room else 0
+    gone, come = [ours for ours, _ in changes], [theirs for _, theirs in changes]
     kept = len(old) - sum(stop - start for start, stop in gone)
     if 3 * kept < min(len(old.strip()), len(new.strip())):
         return [], []
-    return _bridged(old, _spans(gone)), _bridged(new, _spans(come))
+    return _bridged(old, gone), _bridged(new, come)
 
 
 def _differing(
@@ -139,42 +131,31 @@ def _differing(
         tokens.findall(line, start, stop)
         for line, (start, stop) in zip((old, new), within, strict=True)
     )
-    at_a, at_b = _starts(a, within[0][0]), _starts(b, within[1][0])
+    at_a, at_b = (
+        list(accumulate(map(len, words), initial=start))
+        for words, (start, _) in zip((a, b), within, strict=True)
+    )
     for gap in align(a, b).gaps():
         yield (at_a[gap.base_start], at_a[gap.base_stop]), (at_b[gap.now_start], at_b[gap.now_stop])
 
 
-def windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
+def windows(text: str, marked: Sequence[Span]) -> Sequence[Span]:
     """The parts of the line to show, in order, with gaps between neighbours."""
     if len(text) <= LONG:
-        yield 0, len(text)
-        return
-    wanted = [(0, _AROUND)]
+        return ((0, len(text)),)
+    wanted = [(0, _AROUND if marked else LONG - _AROUND), (len(text) - _AROUND, len(text))]
     for start, stop in marked[:_MOST_MARKS]:
         if stop - start <= 2 * _MOST_MARKED:
             wanted.append((start - _AROUND, stop + _AROUND))
         else:
-            wanted += [
-                (start - _AROUND, start + _MOST_MARKED),
-                (stop - _MOST_MARKED, stop + _AROUND),
-            ]
-    if not marked:
-        wanted[0] = (0, LONG - _AROUND)
-    wanted.append((len(text) - _AROUND, len(text)))
-    low, high = 0, 0
-    for start, stop in wanted:
-        start, stop = max(start, 0), min(stop, len(text))
-        if start <= high:
-            high = max(high, stop)
-            continue
-        yield low, high
-        low, high = start, stop
-    yield low, high
+            wanted.append((start - _AROUND, start + _MOST_MARKED))
+            wanted.append((stop - _MOST_MARKED, stop + _AROUND))
+    return join((max(start, 0), min(stop, len(text))) for start, stop in wanted)
 
 
 def is_cut(text: str, marked: Sequence[Span]) -> bool:
     """Whether `windows` leaves out a marked part, or any part if none is marked."""
-    shown = tuple(windows(text, marked))
+    shown = windows(text, marked)
     return any(
         not any(low <= start and stop <= high for low, high in shown)
         for start, stop in marked or ((0, len(text)),)
@@ -250,27 +231,14 @@ def _in_order(old: int, new: int) -> list[Pair]:
     return [(i if i < old else None, i if i < new else None) for i in range(count)]
 
 
-def _starts(words: Sequence[str], first: int) -> list[int]:
-    """The positions where the words start, and where the last one ends."""
-    found = [first]
-    for word in words:
-        found.append(found[-1] + len(word))
-    return found
-
-
-def _spans(found: Sequence[Span]) -> list[Span]:
-    return [span for span in found if span[0] < span[1]]
-
-
-def _bridged(text: str, found: list[Span]) -> list[Span]:
-    """The spans, joined where only white space separates them."""
-    made: list[Span] = []
-    for start, stop in found:
-        if made and not text[made[-1][1] : start].strip():
-            made[-1] = (made[-1][0], stop)
-        else:
-            made.append((start, stop))
-    return made
+def _bridged(text: str, spans: Iterable[Span]) -> list[Span]:
+    """The spans that are not empty, joined where only white space separates them."""
+    joined: list[Span] = []
+    for start, stop in (span for span in spans if span[0] < span[1]):
+        if joined and not text[joined[-1][1] : start].strip():
+            start, _ = joined.pop()
+        joined.append((start, stop))
+    return joined
 
 
 Ending = Literal["lf", "crlf", "none"]
@@ -382,12 +350,9 @@ class DiffModel:
 
     def lines(self, side: Literal["old", "new"]) -> Iterator[DiffLine]:
         """The lines of one side, in order."""
-        for hunk in self.hunks:
-            for block in hunk.blocks:
-                for row in block.rows:
-                    line = row.old if side == "old" else row.new
-                    if line is not None:
-                        yield line
+        rows = (row for hunk in self.hunks for block in hunk.blocks for row in block.rows)
+        lines = (row.old if side == "old" else row.new for row in rows)
+        return (line for line in lines if line is not None)
 
 
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
@@ -445,26 +410,21 @@ def diff_text(diff: bytes, encoding: Encoding) -> str:
 
 
 def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
-    sides: dict[str, list[DiffLine]] = {" ": [], "-": [], "+": []}
-    after: list[DiffLine] = []
-    for at, (sign, text, old, new) in enumerate(lines):
-        if sign == "\\":
-            continue
-        if sign == " " and (sides["-"] or sides["+"]):
-            yield _changed([(sides["-"], sides["+"])])
-            sides = {" ": [], "-": [], "+": []}
-        elif sign != " " and sides[" "]:
-            yield DiffBlock(tuple(map(DiffRow, sides[" "], after)), True)
-            sides[" "], after = [], []
-        ended = at + 1 == len(lines) or lines[at + 1].sign != "\\"
-        line = _line(new if sign == "+" else old, text[1:] + "\n" * ended)
-        sides[sign].append(line)
-        if sign == " ":
-            after.append(replace(line, number=new + 1))
-    if sides[" "]:
-        yield DiffBlock(tuple(map(DiffRow, sides[" "], after)), True)
-    if sides["-"] or sides["+"]:
-        yield _changed([(sides["-"], sides["+"])])
+    """The blocks of a hunk; a line before one that starts with a backslash has no newline."""
+    numbered = [
+        (line, _line(line.new if line.sign == "+" else line.old, line.text[1:] + ending))
+        for line, after in zip(lines, (*lines[1:], None), strict=True)
+        for ending in ("" if after is not None and after.sign == "\\" else "\n",)
+        if line.sign != "\\"
+    ]
+    for is_kept, run in groupby(numbered, lambda pair: pair[0].sign == " "):
+        pairs = list(run)
+        if is_kept:
+            rows = (DiffRow(old, replace(old, number=line.new + 1)) for line, old in pairs)
+            yield DiffBlock(tuple(rows), True)
+        else:
+            old, new = ([own for line, own in pairs if line.sign == sign] for sign in "-+")
+            yield _changed([(old, new)])
 
 
 def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:

@@ -30,8 +30,8 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import whole
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
-from copydesk.tools.report import Length, Report
-from copydesk.tools.ws_mod import discard_planned, write_planned
+from copydesk.tools.report import Answer, Length
+from copydesk.tools.ws_mod import planned_or_written
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
@@ -44,7 +44,7 @@ class _PatchCall(EditingCall):
     def patches(self) -> tuple[FilePatch, ...]:
         """The parsed patch, file by file."""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         auto = (self.apply or context.apply) == "auto"
         return _Patching(context, name).run(self.patches(), self.report, auto=auto)
 
@@ -90,42 +90,33 @@ class _Patching:
     def __init__(self, context: Context, name: str) -> None:
         self._context, self._name = context, name
         self._member = context.member.at_once()
-        self._planned: list[tuple[Planned, Terms]] = []
+        self._planned: list[Planned] = []
+        self._terms: list[Terms] = []
         self._rejected: list[RejectedHunk] = []
         self._refused: list[tuple[str, Refusal]] = []
 
-    def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Report:
+    def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
         """Plan everything; if `auto` and every hunk is certain, write it all at once."""
-        keep = False
-        try:
+
+        def plan(planned: list[Planned]) -> Answer | str | None:
+            self._planned = planned
             for patch in patches:
                 self._plan(patch)
-            refused = self._refusal()
-            if refused is not None:
-                return refused
-            planned = [one for one, _ in self._planned]
-            desk, member = self._context.desk, self._context.member
-            reasons = (desk.declined(member, one, terms) for one, terms in self._planned)
-            declined = next((reason for reason in reasons if reason), None) if auto else None
-            if not auto or declined:
-                keep = True
-                lang = self._context.lang
-                made = reports.planned_together(
-                    self._name, planned, lang, declined, saying="patch.planned"
-                )
-                if length != "brief":
-                    return made
-                lines = [
-                    f"planned {one.plan.id} · {one.plan.request.path}"
-                    f" +{one.draft.new_count} -{one.draft.old_count}"
-                    for one in planned
-                ]
-                return replace(made, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
-            made, keep = write_planned(self._context, self._name, planned, length)
-            return made
-        finally:
-            if not keep:
-                discard_planned(self._context, (one for one, _ in self._planned))
+            desk, asked = self._context.desk, zip(planned, self._terms, strict=True)
+            reasons = (desk.declined(self._context.member, *one) for one in asked)
+            return self._refusal() or (next(filter(None, reasons), None) if auto else None)
+
+        answer = planned_or_written(
+            self._context, self._name, plan, length, auto=auto, saying="patch.planned"
+        )
+        if length != "brief" or answer.line or answer.facts["status"] != "ok":
+            return answer
+        lines = [
+            f"planned {one.plan.id} · {one.plan.request.path}"
+            f" +{one.draft.new_count} -{one.draft.old_count}"
+            for one in self._planned
+        ]
+        return replace(answer, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
 
     def _plan(self, patch: FilePatch) -> None:
         try:
@@ -200,21 +191,21 @@ class _Patching:
         planned = context.desk.prepare(self._member, self._name, request)
         assert isinstance(planned, Planned), "it was not to be written"
         version = planned.draft.base.version
-        self._planned.append((planned, replace(terms or Terms(), version=version)))
+        self._planned.append(planned)
+        self._terms.append(replace(terms or Terms(), version=version))
         return planned
 
-    def _refusal(self) -> Report | None:
-        """The report of the hunks that do not fit; None if all fit."""
+    def _refusal(self) -> Answer | None:
+        """The answer about the hunks that do not fit; None if all fit."""
         lang = self._context.lang
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
             told = reports.refused(self._name, path, refusal, lang, ("patch",))
-            summary = f"{told.fields['path']}: {told.fields['summary']}"
-            return replace(told, made={**told.fields, "summary": summary})
-        if self._rejected:
-            refusal = errors.PatchRejected(tuple(self._rejected))
-            return reports.refused(self._name, None, refusal, lang, ("patch",))
-        return None
+            summary = f"{told.facts['path']}: {told.facts['summary']}"
+            return replace(told, made={**told.facts, "summary": summary})
+        rejected = errors.PatchRejected(tuple(self._rejected))
+        none = not self._rejected
+        return None if none else reports.refused(self._name, None, rejected, lang, ("patch",))
 
 
 def patch() -> tuple[Tool, ...]:

@@ -7,16 +7,15 @@ from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from copydesk import errors
 from copydesk.edit.draft import cut
 from copydesk.errors import CheckFinding, Fact, FailedEdit, LineShown, Refusal, RejectedHunk
 from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
-from copydesk.tools.report import Fields, Lang, Value, named
+from copydesk.tools.report import LONGEST, Fields, Lang, Value, named
 
-LONGEST = 2_000  # characters of one text of the caller, or of one fact
 _SAID_CAUSES = 3  # texts missing from the file whose causes are given
 _SAID = 10  # numbers in a list in words
 
@@ -34,23 +33,18 @@ def refusal_words(
     """
     if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
         return say_notes_refusal(refusal, lang)
-    given = refusal.facts().items()
-    facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
+    facts = {key: _short(fact) for key, fact in refusal.facts().items()}
     facts |= {**_in_words(refusal, lang, voices), **more}
     name = _OWN_WORDS.get(type(refusal), refusal.code)
-    for kind in (facts.get("reason"), facts.get("setting"), facts.get("kind")):
-        if has(f"{name}.{kind}"):
-            name = f"{name}.{kind}"
-    for special in ("nested", "before_start"):
-        if facts.get(special):
-            name = f"{name}.{special}"
-    if facts.get("to") and has(f"{name}.move"):
-        name = f"{name}.move"
-    if has(f"{name}.{facts.get('variant')}"):
-        name = f"{name}.{facts['variant']}"
-    for voice in voices:
-        if has(f"{name}.{voice}"):
-            name = f"{name}.{voice}"
+    flags = {"nested": "nested", "before_start": "before_start", "to": "move"}
+    special = (
+        *(facts.get(key) for key in ("reason", "setting", "kind")),
+        *(word for key, word in flags.items() if facts.get(key)),
+        facts.get("variant"),
+    )
+    for word in (*special, *voices):
+        if has(f"{name}.{word}"):
+            name = f"{name}.{word}"
     mirror = "team_mgmt" in voices
     reason = f"reason.{facts.get('reason')}"
     if has(reason):
@@ -58,18 +52,14 @@ def refusal_words(
     for key in ("reason", "operation", "rule", "kind", "wanted"):
         if isinstance(fact := facts.get(key), str):
             facts[key] = say_reason(fact, lang)
-    said = [say(name, lang, facts, mirror=mirror)]
+    several: list[str] = []
     if isinstance(refusal, errors.PartialMatchFail) and "edit" not in voices:
-        said += [
-            say("PARTIAL_MATCH_FAIL.differs", lang, _near_words(one, lang))
-            for one in [each for each in refusal.failures if each.cause][:_SAID_CAUSES]
-        ]
+        near = [_near_words(one, lang) for one in refusal.failures if one.cause]
+        several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in near[:_SAID_CAUSES]]
     if isinstance(refusal, errors.PatchRejected):
-        said += [
-            say("PATCH_REJECTED.one", lang, _hunk_words(one, lang))
-            for one in refusal.rejected[:_SAID_CAUSES]
-        ]
-    return " ".join(said)
+        hunks = [_hunk_words(one, lang) for one in refusal.rejected[:_SAID_CAUSES]]
+        several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
+    return " ".join((say(name, lang, facts, mirror=mirror), *several))
 
 
 _OWN_WORDS: dict[type[Refusal], str] = {
@@ -89,12 +79,11 @@ _OWN_WORDS: dict[type[Refusal], str] = {
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
     """Facts of a refusal that only its message needs."""
     if isinstance(refusal, errors.ApprovalRequired):
-        saying = f"approval.{refusal.why}"
         if refusal.checks:
-            one = check_words(refusal.checks[0], lang)
-            names = ", ".join(refusal.accept or ())
+            one, names = check_words(refusal.checks[0], lang), ", ".join(refusal.accept or ())
             variant = "checks" if refusal.accept else ""
             return {"reason": one, "first": one, "names": names, "variant": variant}
+        saying = f"approval.{refusal.why}"
         return {"reason": say(saying, lang) if has(saying) else refusal.why}
     if isinstance(refusal, errors.CheckFailed):
         failing = [one for one in refusal.checks if one.mode == "refuse"]
@@ -133,25 +122,30 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
         return {"variant": "end"}
     if isinstance(refusal, errors.AnchorNotFound):
         return _anchor_words(refusal, lang)
-    found: dict[str, Fact] = {}
+    shown: dict[str, Fact] = {}
     if isinstance(refusal, errors.StaleRead | errors.ContentChanged) and refusal.current:
-        found["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
+        shown["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
     if isinstance(refusal, errors.ContentChanged):
         variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
-        found |= {"variant": variant, "causes": _causes(refusal.cause, lang)}
-    return found
+        shown |= {"variant": variant, "causes": _causes(refusal.cause, lang)}
+    return shown
 
 
 def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
     """The line closest to an anchor that matches no line, in words."""
     if refusal.before_start or not refusal.closest:
         return {}
-    variant = "near"
-    if refusal.cause:
-        variant = "corrected" if refusal.corrected_anchor is not None else "cause"
-        variant = "part_of_line" if "part_of_line" in refusal.cause else variant
+    variant = _variant(refusal.cause, refusal.corrected_anchor)
+    variant = "part_of_line" if "part_of_line" in (refusal.cause or ()) else variant
     near_line = refusal.closest[0].line
     return {"variant": variant, "near_line": near_line, "causes": _causes(refusal.cause, lang)}
+
+
+def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
+    """What is known of the text that is closest to one that was not found."""
+    if not cause:
+        return "near"
+    return "cause" if corrected is None else "corrected"
 
 
 def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
@@ -161,8 +155,7 @@ def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
     variant = "cause" if failure.cause else "near"
     if failure.corrected_old_string is not None:
         variant = "corrected"
-    causes = _causes(failure.cause, lang)
-    lines = failure.nearest_lines
+    causes, lines = _causes(failure.cause, lang), failure.nearest_lines
     return {"index": failure.index, "variant": variant, "nearest_lines": lines, "causes": causes}
 
 
@@ -170,9 +163,7 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
     """Which hunk of a patch does not fit, and why, in words."""
     name = f"PATCH_REJECTED.{one.reason}"
     if one.nearest_lines is not None:
-        variant = "cause" if one.cause else "near"
-        variant = "corrected" if one.cause and one.corrected_lines is not None else variant
-        name += f".{variant}"
+        name += f".{_variant(one.cause, one.corrected_lines)}"
     facts: dict[str, Fact] = {
         "nearest_lines": one.nearest_lines or "",
         "causes": _causes(one.cause, lang),
@@ -200,7 +191,7 @@ def _first_few(numbers: Iterable[int], lang: Lang) -> str:
     return f"{', '.join(few[:-1])}{', ' if len(few) > _SAID else ' and '}{few[-1]}"
 
 
-def _short(fact: int | str) -> int | str:
+def _short(fact: Any) -> Any:
     return cut(fact, LONGEST) if isinstance(fact, str) else fact
 
 

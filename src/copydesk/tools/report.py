@@ -1,22 +1,31 @@
-"""The form of every answer of ws_mod: fields in order, a diff, next steps; YAML and data.
+"""The one type of all answers, its fields, and how they are rendered.
+
+An `Answer` holds its facts once; full, brief and structured answers, the Standard Envelope and the
+form of another program are renderings of it.
 
 Invariants: no output contains a lone surrogate; the YAML of the text and the data are the same; a
-part left out to stay within the token budget is marked where it was, with its line numbers.
+part left out to stay within the token budget is marked where it was, with its line numbers; an
+envelope has no other top-level key.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
+from math import isfinite
 from typing import Literal, cast
 
 from copydesk.desk.backends.snapshots import ShownLines
+from copydesk.edit.draft import cut as cut_text
 from copydesk.text.encoding import Encoding
 from copydesk.text.sizes import most_tokens, tokens
 from copydesk.text.snapshot import computed_once
 from copydesk.text.unified import read_diff
+from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
 from copydesk.tools.diff_model import LONG, FileLines, View, diff_text, lines_in, shorten
 from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
@@ -45,7 +54,7 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
         return text, 0
     whole = _lines_of(text)
     lines = [_cut(line, words) for line in whole]
-    kept = _first(lines, room)
+    kept = fitting(lines, room)
     cut = next((at for at in range(kept) if lines[at] != whole[at]), kept)
     if kept < len(lines):
         lines[kept:] = [words.lines(kept + 1, len(lines))]
@@ -82,60 +91,28 @@ def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
         diff = shorten(diff, words.characters, marks_whole=False)
     lines = [_cut(line, words) for line in _lines_of(diff)]
     cut = next((at for at, line in enumerate(lines) if line != whole[at]), len(lines))
-    sections = _sections(lines)
-    heads = sum(tokens(lines[each.head]) + 1 for each in sections if each.head is not None)
-    least = sum(tokens(line) + 1 for each in sections for line in lines[each.start :][:_LEAST])
-    if heads + least > room:
+    # each head of a file or hunk begins a section; other lines about a file are heads too
+    heads = [at for at, line in enumerate(read_diff(lines)) if line.sign in ("", "@")]
+    below = [lines[head + 1 : stop] for head, stop in pairwise((*heads, len(lines)))]
+    room_below = room - sum(tokens(lines[head]) + 1 for head in heads)
+    if sum(tokens(line) + 1 for texts in below for line in texts[:_LEAST]) > room_below:
         kept, first = fit_text(_joined(lines), room, words)
         return kept, min(first or cut + 1, cut + 1) if first or cut < len(lines) else 0
-    for each, share in zip(sections, _shares(sections, lines, room - heads), strict=True):
-        each.show(lines, share)
     shown: list[str] = []
-    for each in sections:
-        shown += [] if each.head is None else [lines[each.head]]
-        shown += lines[each.start : each.start + each.first]
-        gap = each.start + each.first, each.stop - each.last
+    for head, texts, share in zip(heads, below, _shares(below, room_below), strict=True):
+        first, last = _ends(texts, share)
+        gap = head + 1 + first, head + 1 + len(texts) - last
+        shown += lines[head : gap[0]]
         if gap[0] < gap[1]:
             shown.append(words.lines(gap[0] + 1, gap[1]))
             cut = min(cut, gap[0])
-        shown += lines[gap[1] : each.stop]
+        shown += texts[len(texts) - last :]
     return _joined(shown), cut + 1 if cut < len(lines) else 0
 
 
-@dataclass(slots=True)
-class _Section:
-    """The head of a file or hunk, the lines [start, stop) below it, and how many are shown."""
-
-    head: int | None
-    start: int
-    stop: int
-    first: int = field(default=0, init=False)
-    last: int = field(default=0, init=False)
-
-    def show(self, lines: Sequence[str], room: int) -> None:
-        """Choose as many of the first and last lines as fit."""
-        below = lines[self.start : self.stop]
-        self.first = _first(below, room)
-        if self.first == len(below):
-            return
-        self.first = max(_first(below, 2 * room // 3), min(_LEAST, len(below)))
-        self.last = _first(below[self.first :][::-1], room // 3)
-
-
-def _sections(lines: Sequence[str]) -> list[_Section]:
-    """Split the diff by its heads; lines about a file form a section that is never cut."""
-    found: list[_Section] = []
-    for at, line in enumerate(read_diff(lines)):
-        if line.sign in ("", "@"):
-            found.append(_Section(at, at + 1, at + 1))
-        else:
-            found[-1].stop = at + 1
-    return found
-
-
-def _shares(sections: Sequence[_Section], lines: Sequence[str], room: int) -> list[int]:
+def _shares(sections: Sequence[Sequence[str]], room: int) -> list[int]:
     """The tokens that each section gets; what small ones do not need goes to larger ones."""
-    sizes = [sum(tokens(line) + 1 for line in lines[s.start : s.stop]) for s in sections]
+    sizes = [sum(tokens(line) + 1 for line in texts) for texts in sections]
     shares = [0] * len(sections)
     order = sorted(range(len(sections)), key=sizes.__getitem__)
     for done, at in enumerate(order):
@@ -144,8 +121,17 @@ def _shares(sections: Sequence[_Section], lines: Sequence[str], room: int) -> li
     return shares
 
 
-def _first(lines: Sequence[str], room: int) -> int:
-    """The number of lines that fit."""
+def _ends(texts: Sequence[str], room: int) -> tuple[int, int]:
+    """How many of the first and of the last lines of a section are shown."""
+    first = fitting(texts, room)
+    if first == len(texts):
+        return first, 0
+    first = max(fitting(texts, 2 * room // 3), min(_LEAST, len(texts)))
+    return first, fitting(texts[first:][::-1], room // 3)
+
+
+def fitting(lines: Sequence[str], room: int) -> int:
+    """How many of the first lines fit into `room` tokens."""
     for at, line in enumerate(lines):
         room -= tokens(line) + 1
         if room < 0:
@@ -292,6 +278,12 @@ def _item(lines: list[str], value: Value, indent: str) -> None:
 
 Fields = dict[str, Value]
 
+
+def known(**fields: Value) -> Fields:
+    """The fields that are known."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 Length = Literal["full", "brief"]
 """The length of an answer: all fields, or one line."""
 
@@ -305,17 +297,77 @@ MOST_NEXT = 3
 _LEAST_ROOM = 200  # tokens that a diff or a body always has
 
 
+Status = Literal["success", "partial", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What the Standard Envelope v1.0 adds to the facts of an answer, which are its `data`.
+
+    `path` is the one that the call resolved, if any. The `arguments` are converted for JSON when
+    the answer is read, since those of a large batch take a while.
+    """
+
+    status: Status
+    words: str
+    arguments: object
+    path: str | None = None
+    stats: Fields = field(default_factory=dict[str, Value])
+    error: Fields = field(default_factory=dict[str, Value])
+
+    def around(self, data: Fields, notices: Sequence[str], *, brief: bool = False) -> Fields:
+        """All fields; `brief`: the arguments without long texts and lists."""
+        is_object = isinstance(self.arguments, Mapping)
+        given: Value = _clean(self.arguments, brief=brief) if is_object else {}
+        where: Fields = {"cwd": ".", "params_input": given}
+        return {
+            "status": self.status,
+            "data": data,
+            "text": " ".join((self.words, *notices)),
+            **({"error": self.error} if self.error else {}),
+            "stats": self.stats,
+            "context": where if self.path is None else {**where, "path_resolved": self.path},
+        }
+
+    def json(self, data: Fields, notices: Sequence[str], budget: int) -> str:
+        """The envelope without long texts just written; lists are cut to the budget."""
+        shown = self.around(data, notices, brief=True)
+        most = _MOST_ITEMS
+        while True:
+            text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+            if not most or fits(text, budget or _UNBOUNDED):
+                return text
+            shown["data"] = _shortened(data, most)
+            most //= 2
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """An answer in the form of the program that a compat tool replaces.
+
+    `content` are its content blocks and `structured` its structured content, as in MCP; remarks and
+    notices follow them. `only_text`: that program has no structured content, so whoever requests
+    it gets the envelope.
+    """
+
+    content: tuple[Fields, ...]
+    structured: Fields | None = None
+    only_text: bool = False
+
+
 @dataclass(frozen=True)
-class Report:
+class Answer:
     """The answer of a tool: complete data, and a text for a model or a person.
 
-    If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
-    otherwise it is the fields as YAML. Then come `next_steps`, the diff if `shows_diff`, and `body`
-    in a fence of `language`. `content` are fields of the data that the body shows. `notices` report
-    other events: decisions, losses, writes of other programs.
+    `made` are the facts, or a function that computes them on demand: a success reported in one
+    line needs them for programs only. `content` are more of them, which the body shows.
 
-    `made` are the fields, or a function that computes them on demand: a success reported in one
-    line needs them for programs only. `display` is the note on a diff that cannot be applied.
+    If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
+    otherwise it is the facts as YAML. Then come `next_steps`, the diff if `shows_diff`, and `body`
+    in a fence of `language`. `display` is the note on a diff that cannot be applied. `notices`
+    report other events: decisions, losses, writes of other programs. If there is a text `said`,
+    it replaces all these but the notices. With an `envelope` the facts are within it, and with an
+    `original` the text is that of another program.
 
     The text takes about `budget` tokens; 0 is unlimited. `rest` says how to see what is left out,
     from a line `N~` on. `views` are the file versions whose lines it shows.
@@ -336,20 +388,70 @@ class Report:
     budget: int = ANSWER_TOKENS
     lang: Lang = "en"
     views: tuple[View, ...] = ()
+    said: str | None = None
+    envelope: Envelope | None = None
+    original: Original | None = None
 
     @computed_once
-    def fields(self) -> Fields:
-        """The fields, in order."""
+    def facts(self) -> Fields:
+        """What the answer says, in order, without the envelope around it."""
         return self.made() if callable(self.made) else self.made
 
     @property
-    def is_error(self) -> bool:
-        return not callable(self.made) and self.made.get("status") == "error"
+    def fields(self) -> Fields:
+        """The top-level fields, in order."""
+        return self.envelope.around(self.facts, self.notices) if self.envelope else self.facts
+
+    def timed(self, milliseconds: int) -> Answer:
+        """The answer with the duration of the call in its envelope."""
+        assert self.envelope is not None, "only an envelope has statistics"
+        stats = {"time_ms": milliseconds, **self.envelope.stats}
+        return replace(self, envelope=replace(self.envelope, stats=stats))
 
     @property
+    def is_report(self) -> bool:
+        """Whether the text is made of the fields, the diff and the body."""
+        return self.said is None and self.envelope is None
+
+    @property
+    def is_error(self) -> bool:
+        if callable(self.made):  # it is computed for successes alone
+            return False
+        status = self.envelope.status if self.envelope else self.made.get("status")
+        return status in ("error", "not_found")
+
+    @computed_once
     def text(self) -> str:
-        """The report for a model or a person to read."""
-        return self._rendered.text
+        """The answer for a model or a person to read."""
+        if self.original is not None:
+            return "\n\n".join(str(one["text"]) for one in self.blocks if "text" in one)
+        if self.said is not None:
+            return "\n\n".join((self.said, *self.notices))
+        if self.envelope is None:
+            return self._rendered.text
+        if self.line:
+            return _joined((self.line, *self.remarks, *self.notices))
+        return self.envelope.json(self.facts, self.notices, self.budget)
+
+    @property
+    def blocks(self) -> tuple[Fields, ...]:
+        """The content blocks in the form of another program."""
+        own = self.original.content if self.original else ()
+        said: list[Fields] = [
+            {"type": "text", "text": one} for one in (*self.remarks, *self.notices)
+        ]
+        return (*own, *said)
+
+    @property
+    def data(self) -> Mapping[str, Value]:
+        """The complete answer for a program: fields, diff and next steps."""
+        if not self.is_report:
+            return self.fields
+        data = {**self.facts, **self.content}
+        if self.diff:
+            data["diff"] = cut_diff(self.diff)[0]
+        steps = [*self.notices, *self.next_steps[:MOST_NEXT]]
+        return {**data, "next": steps} if steps else data
 
     def lines_shown(self, view: View) -> ShownLines:
         """The lines of one version of a file that the text shows whole."""
@@ -370,7 +472,7 @@ class Report:
         if self.display and self.shows_diff:
             steps += (self.display,)
         head = self.line and _joined((self.line, *self.remarks))
-        head = head or fenced(emit(self.fields), "yaml")
+        head = head or fenced(emit(self.facts), "yaml")
         said, diff, body = _joined(steps), self.diff if self.shows_diff else "", self.body
         head_cut = body_cut = 0
         if not self._is_short(head, said, self.rest, diff, body or ""):
@@ -380,17 +482,13 @@ class Report:
             diff, diff_cut = fit_diff(diff, room, words)
             kept, body_cut = fit_text(body or "", max(room - tokens(diff), _LEAST_ROOM), words)
             body = body and kept
-            if self.rest:
-                steps += tuple(
-                    self.rest.replace("N~", f"{cut}~") for cut in (diff_cut, body_cut) if cut
-                )
-            said = _joined(steps)
+            cuts = [cut for cut in (diff_cut, body_cut) if cut and self.rest]
+            said = _joined((*steps, *(self.rest.replace("N~", f"{cut}~") for cut in cuts)))
         parts = [head, said, diff and fenced(diff, "diff")]
         if body is not None:
             parts.append(fenced(body, self.language))
         text = ("" if self.line else "\n").join(filter(None, parts))
-        whole = not (head_cut or body_cut)
-        return _Rendered(text, diff, is_whole_head=not head_cut, is_whole=whole)
+        return _Rendered(text, diff, not head_cut, not (head_cut or body_cut))
 
     def _is_short(self, *texts: str) -> bool:
         """Whether the texts fit in any case, without counting their tokens; mostly they do."""
@@ -402,18 +500,9 @@ class Report:
         """As much of the head as fits; its summary in any case."""
         if self.line:
             return fit_text(head, room, words)
-        summary = str(self.fields.get("summary", ""))
-        kept, cut = fit_text(emit(self.fields), room - tokens(summary), words)
+        summary = str(self.facts.get("summary", ""))
+        kept, cut = fit_text(emit(self.facts), room - tokens(summary), words)
         return fenced(kept, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
-
-    @property
-    def data(self) -> Mapping[str, Value]:
-        """The complete report for a program: fields, diff and next steps."""
-        data = {**self.fields, **self.content}
-        if self.diff:
-            data["diff"] = cut_diff(self.diff)[0]
-        steps = [*self.notices, *self.next_steps[:MOST_NEXT]]
-        return {**data, "next": steps} if steps else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +513,71 @@ class _Rendered:
     diff: str
     is_whole_head: bool
     is_whole: bool
+
+
+_TEXTS = (
+    *("content", "old_string", "new_string", "oldText", "newText"),
+    *("file_text", "old_str", "new_str", "insert_text"),
+)
+_LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), 100_000)
+"""The most characters of a text to write or replace that data gives back; LONGEST for others."""
+
+LONGEST = 2_000  # characters of one text of the caller, or of one fact
+_SHOWN = 48
+"""The most characters of an argument repeated to a model; a third of that beyond ASCII."""
+
+_SHOWN_ITEMS = 2  # items of one list among the arguments
+_MOST_ITEMS = 64
+_UNBOUNDED = 1 << 62
+
+
+def _clean(
+    value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2, *, brief: bool = False
+) -> Value:
+    """Convert a value for JSON; texts become valid for output, and too long ones are cut.
+
+    Numbers that are too long are cut too, and values nested deeper than `depth`. `brief`: texts are
+    cut to a few words and lists to their first items.
+    """
+    if isinstance(value, str):
+        text = value
+        if len(text) > most or not text.isascii():
+            text = cut_text(text.encode("utf-8", "backslashreplace").decode(), most)
+        return cut_text(text, _SHOWN if text.isascii() else _SHOWN // 3) if brief else text
+    if isinstance(value, Mapping | list | tuple) and not depth:
+        return "…"
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return {
+            str(_clean(str(key))): _clean(
+                item, _LONGEST_OF.get(str(key), LONGEST), depth - 1, brief=brief
+            )
+            for key, item in items
+        }
+    if isinstance(value, list | tuple):
+        every = cast("Sequence[object]", value)
+        shown = every[:_SHOWN_ITEMS] if brief else every
+        cleaned = [_clean(item, depth=depth - 1, brief=brief) for item in shown]
+        left_out = len(every) - len(shown)
+        return [*cleaned, f"… (+{left_out} items)"] if left_out else cleaned
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return _clean(hex(value), brief=brief)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return cast(Value, value if isfinite(value) else None)
+    return _clean(repr(value), brief=brief)
+
+
+def _shortened(data: Fields, most: int) -> Fields:
+    """The data with the first `most` items of each list, and the numbers of those left out."""
+    shown: Fields = {}
+    for key, value in data.items():
+        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > most:
+            shown |= {key: value[:most], f"{key}_left_out": len(value) - most}
+        else:
+            shown[key] = value
+    return shown
 
 
 @lru_cache(maxsize=2)
@@ -443,11 +597,11 @@ def listing(
     line: str = "",
     remarks: tuple[str, ...] = (),
     next_steps: tuple[str, ...] = (),
-) -> Report:
-    """The report of a list: a line (by default the summary), and rows in a fence."""
+) -> Answer:
+    """The answer with a list: a line (by default the summary), and rows in a fence."""
     said = line or str(fields["summary"])
     body = _joined(rows) if rows else None
-    return Report(fields, body=body, language="", next_steps=next_steps, line=said, remarks=remarks)
+    return Answer(fields, body=body, language="", next_steps=next_steps, line=said, remarks=remarks)
 
 
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:

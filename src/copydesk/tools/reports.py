@@ -1,4 +1,4 @@
-"""The reports of ws_mod: the fields of each outcome and refusal, in order."""
+"""How the outcomes of the desk become answers: the fields of each in order, and its one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 from copydesk import errors
 from copydesk.desk.outcome import (
@@ -23,176 +22,83 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.desk.review import Shown
-from copydesk.edit.draft import Draft, cut
-from copydesk.edit.request import (
-    ReplaceText,
-)
+from copydesk.edit.draft import Plan, cut
+from copydesk.edit.request import ReplaceText
 from copydesk.errors import Refusal
 from copydesk.text.encoding import Encoding
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Text
 from copydesk.text.unified import regions
 from copydesk.tools import report_fields
 from copydesk.tools.diff_model import View, diff_text, shorten, views_of
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
+from copydesk.tools.refusals import facts_of, refusal_words
 from copydesk.tools.report import (
+    LONGEST,
     MOST_DIFF_CHARACTERS,
+    Answer,
     Fields,
     Lang,
     Length,
-    Report,
     Value,
     cut_diff,
+    known,
+    named,
     shown_diff,
 )
+from copydesk.tools.report_fields import first_line, line_counts, row_of
 
 HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
+REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
+_CUT: Fields = {"diff_truncated": True}
+_MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
-def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Report:
-    """The report of a plan, in full unless `length` is brief."""
-    draft, plan = outcome.draft, outcome.plan
-    fields: Fields = {
-        "status": "ok",
-        "mode": mode,
-        "path": str(plan.request.path),
-        "hunk_id": plan.id,
-        "expires_at_ms": plan.expires_ms,
-        "action": draft.action,
-        **report_fields.tool_fields(draft, lang),
-        "version": draft.base.version,
-        **report_fields.warnings(draft, lang),
-    }
-    if outcome.declined is not None:
-        fields |= {"auto_apply": "declined", "auto_apply_reason": outcome.declined}
-    if not plan.request.is_operation:
-        fields["normalized"] = report_fields.normalized(draft)
-    fields |= report_fields.plan_evidence(draft)
-    words: list[str] = []
-    if outcome.declined is not None:
-        words = [say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)})]
-        if outcome.refusal is not None:
-            words.append(refusal_words(outcome.refusal, lang, _callers(mode)))
-    summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
-    fields["summary"] = " ".join((*words, summary))
-    apply = f"{_prefix(mode)}apply_file_modification"
-    steps = (
-        say("next.apply", lang, {"apply": apply, "id": plan.id}),
-        say("next.replan", lang, {"tool": mode, "id": plan.id}),
-    )
-    rest = _rest(mode, plan.id, lang)
-    if length != "brief":
-        shown = partial(report_fields.evidence_lines, draft)
-        path, base = plan.request.path, draft.base
-        view = View(path, base.version, base.line_count, "old", 0, shown, outcome.real)
-        return _with_diff(fields, draft.diff, base.encoding, lang, steps, rest, (view,))
-    report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
-    remarks = (*words, *report_fields.remarks(draft, fields, lang))
-    return replace(
-        report,
-        line=f"planned {plan.id} · {_where(draft)}",
-        remarks=remarks,
-        shows_diff=False,
-        next_steps=(),
-    )
+def _sized(
+    whole: Answer, length: Length | None, line: str, said: Iterable[str], *, drifted: bool = False
+) -> Answer:
+    """The answer in the asked length: in full, or one line and remarks.
 
-
-def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
-    """The report of an apply; one line if it was written exactly as planned, unless in full."""
-    draft, plan = outcome.draft, outcome.plan
-    at = plan.request.target or plan.request.path
-    views = (View(at, draft.after.version, side="new"),)
-    text, was_cut, display = _diff_and_words(draft.diff, draft.base.encoding, lang)
-    make = partial(_applied_fields, mode, outcome, lang, was_cut=was_cut)
+    Without a length it has the diff as well if the edit was written to another place than planned.
+    """
     if length == "full":
-        rest = _rest(mode, outcome.edit_id, lang)
-        return Report(make(), diff=text, display=display, rest=rest, views=views)
-    remarks = report_fields.remarks(draft, report_fields.warnings(draft, lang), lang)
-    if not outcome.edit_id:
-        remarks = (_applied_summary(outcome, lang), *remarks)
-    shows = length is None and outcome.context == "fuzz"
-    return Report(
-        make,
-        diff=text,
-        display=display,
-        rest=_rest(mode, outcome.edit_id, lang) if shows else "",
-        line=_written_line(outcome, _version_after(outcome)),
-        remarks=remarks,
-        shows_diff=shows,
-        views=views if shows else (),
-    )
+        return whole
+    if length is None and drifted:
+        return replace(whole, line=line, remarks=tuple(said), next_steps=())
+    brief = replace(whole, line=line, remarks=tuple(said), next_steps=(), shows_diff=False)
+    return replace(brief, rest="", views=())
 
 
-def _applied_fields(mode: str, outcome: Applied, lang: Lang, *, was_cut: bool) -> Fields:
-    """All fields of an apply; `was_cut`: the diff next to them is cut."""
-    draft, plan = outcome.draft, outcome.plan
-    fields: Fields = {
-        "status": "ok",
-        "mode": mode,
-        "path": str(plan.request.path),
-        "hunk_id": plan.id,
-        "action": draft.action,
-        "context_match": outcome.context,
-        **report_fields.applied_fields(draft),
-    }
-    if outcome.context == "fuzz":
-        fields |= _drift(plan.base_digest, None if draft.created else draft.base.digest)
-    fields |= {"changed": outcome.edit_id != 0, "edit_id": outcome.edit_id}
-    version = _version_after(outcome)
-    if version:
-        fields["version"] = version
-    fields |= report_fields.warnings(draft, lang)
-    if not plan.request.is_operation:
-        fields["normalized"] = report_fields.normalized(draft)
-    fields["apply_evidence"] = report_fields.apply_evidence(draft)
+def _diff(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, Fields, str]:
+    """The diff as text, a field if it is cut, and a note if it cannot be applied."""
+    text, was_cut = shown_diff(diff, encoding)
     if was_cut:
-        fields["diff_truncated"] = True
-    fields["summary"] = _applied_summary(outcome, lang)
-    return fields
+        return text, _CUT, ""
+    is_other = encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff
+    return text, {}, say("diff.display", lang) if is_other else ""
 
 
-def _applied_summary(outcome: Applied, lang: Lang) -> str:
-    return say(_applied_saying(outcome), lang, report_fields.numbers(outcome.draft))
+def _diffs(diffs: Iterable[tuple[bytes, Encoding]]) -> tuple[str, Fields]:
+    """The diffs of several files as one text, and a field if it is too long for programs."""
+    text = "".join(shown_diff(diff, encoding)[0] for diff, encoding in diffs)
+    return text, _CUT if len(text) > MOST_DIFF_CHARACTERS else {}
 
 
-def _version_after(outcome: Applied) -> str:
-    """The version of the file that was written; empty if it was deleted."""
-    return "" if outcome.plan.request.deletes else outcome.draft.after.version
-
-
-def _written_line(outcome: Applied, version: str) -> str:
-    draft, planned_at = outcome.draft, outcome.plan.place.start + 1
-    drifted = outcome.context == "fuzz" and planned_at != _first_line(draft)
-    planned_line = f" (planned {planned_at})" if drifted else ""
-    edit = f" · edit {outcome.edit_id}" if outcome.edit_id else ""
-    word = "fuzz" if outcome.context == "fuzz" else "ok"
-    now = f" · version {version}" if version else ""
-    return f"{word} {_where(draft, planned_line)}{edit}{now}"
-
-
-def _where(draft: Draft, planned_line: str = "") -> str:
-    """The file and line of a draft, and the numbers of lines added and removed."""
-    request = draft.request
-    if request.target is not None:
-        return f"{request.path} => {request.target}"
-    if request.modes:
-        return f"{request.path} (mode {request.modes[1] & 0o777:o})"
-    if request.deletes:
-        return f"{request.path} (deleted) +0 -{draft.old_count}"
-    places = len(draft.place.parts) if request.by_text else 1
-    many = f" · {places} places" if places > 1 else ""
-    at = f":{_first_line(draft)}{planned_line}"
-    return f"{request.path}{at} +{draft.new_count} -{draft.old_count}{many}"
-
-
-def _first_line(draft: Draft) -> int:
-    changed = draft.regions if draft.place.parts else ()
-    return (changed[0].start if changed else draft.place.start) + 1
+def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
+    """The diff with long lines shortened to what changes in them, and whether it was cut."""
+    text = diff_text(shown.diff, shown.draft.base.encoding)
+    return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
 
 
 def _prefix(mode: str) -> str:
     """The prefix of the mirror toolset's tools, or empty."""
     return "team_mgmt_" if mode.startswith("team_mgmt_") else ""
+
+
+def _callers(mode: str) -> tuple[str, ...]:
+    """The voice of the mirror toolset, whose tools have other names."""
+    return ("team_mgmt",) if _prefix(mode) else ()
 
 
 def _rest(mode: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
@@ -201,188 +107,153 @@ def _rest(mode: str, shown: int | str, lang: Lang, key: str = "next.rest") -> st
     return say(key, lang, {"tool": f"{_prefix(mode)}show_hunk", "name": name, "id": value})
 
 
-def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
-    """The report of an apply that was refused because of the file."""
-    plan, now = outcome.plan, outcome.current
+def _done(word: str, what: str, edit_id: int, version: str) -> str:
+    """The line about a write: what was written, its id if anything changed, and the version."""
+    edit = f" · edit {edit_id}" if edit_id else ""
+    return f"{word} {what}{edit}" + (f" · version {version}" if version else "")
+
+
+# Plans.
+
+
+def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
+    """The answer with a plan, in full unless `length` is brief."""
+    draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
+    path, base, why = plan.request.path, draft.base, list[str]()
+    if outcome.declined is not None:
+        why.append(say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}))
+        if outcome.refusal is not None:
+            why.append(refusal_words(outcome.refusal, lang, _callers(mode)))
+    summary = "plan.nothing" if draft.replaces_nothing else row.plan_words(draft)
+    diff, was_cut, display = _diff(draft.diff, base.encoding, lang)
     fields: Fields = {
-        "status": "error",
+        "status": "ok",
+        "mode": mode,
+        "path": str(path),
+        "hunk_id": plan.id,
+        "expires_at_ms": plan.expires_ms,
+        "action": draft.action,
+        **row.planned(draft, draft.request, lang),
+        "version": base.version,
+        **report_fields.warnings(draft, lang),
+        **_declined(outcome.declined),
+        **({"normalized": report_fields.normalized(draft)} if row.of_text else {}),
+        **row.evidence(draft),
+        **was_cut,
+        "summary": " ".join((*why, say(summary, lang, row.numbers(draft)))),
+    }
+    apply = f"{_prefix(mode)}apply_file_modification"
+    steps = (
+        say("next.apply", lang, {"apply": apply, "id": plan.id}),
+        say("next.replan", lang, {"tool": mode, "id": plan.id}),
+    )
+    lines = partial(row.shown, draft)
+    view = View(path, base.version, base.line_count, "old", 0, lines, outcome.real)
+    rest = _rest(mode, plan.id, lang)
+    whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
+    if length != "brief":
+        return whole
+    said = (*why, *report_fields.remarks(draft, fields, lang))
+    return _sized(whole, length, f"planned {plan.id} · {row.where(draft, '')}", said)
+
+
+def _declined(reason: str | None) -> Fields:
+    return {} if reason is None else {"auto_apply": "declined", "auto_apply_reason": reason}
+
+
+def planned_together(
+    mode: str,
+    planned: Sequence[Planned],
+    lang: Lang,
+    declined: str | None = None,
+    saying: str = "transaction.planned",
+) -> Answer:
+    """The answer with the plans of one call; `declined`: why auto wrote none of them."""
+    rows: list[Value] = [
+        {
+            "hunk_id": one.plan.id,
+            "path": str(one.plan.request.path),
+            "action": one.draft.action,
+            "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
+        }
+        for one in planned
+    ]
+    diff, was_cut = _diffs((one.draft.diff, one.draft.base.encoding) for one in planned)
+    summary = say(saying, lang, {"files": len({one.plan.request.path for one in planned})})
+    if declined is not None:
+        why = say("auto.declined", lang, {"why": say_reason(declined, lang)})
+        summary = f"{why} {summary}"
+    fields: Fields = {"status": "ok", "mode": mode, "hunks": rows, **_declined(declined), **was_cut}
+    ids = ", ".join(f'"{one.plan.id}"' for one in planned)
+    tool = f"{_prefix(mode)}apply_file_modifications"
+    steps = (say("next.together", lang, {"tool": tool, "ids": ids}),)
+    rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
+    return Answer({**fields, "summary": summary}, diff, next_steps=steps, rest=rest)
+
+
+# Writes.
+
+
+def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Answer:
+    """The answer to an apply; one line if it was written exactly as planned, unless in full."""
+    draft, request = outcome.draft, outcome.plan.request
+    diff, was_cut, display = _diff(draft.diff, draft.base.encoding, lang)
+    drifted, path = outcome.context == "fuzz", request.target or request.path
+    view = View(path, draft.after.version, side="new")
+    rest = _rest(mode, outcome.edit_id, lang) if drifted or length == "full" else ""
+    # one line is enough for most callers, so that the fields are computed for programs alone
+    make = partial(_applied_fields, mode, outcome, lang, was_cut)
+    whole = Answer(make, diff, display=display, rest=rest, views=(view,))
+    said = report_fields.remarks(draft, report_fields.warnings(draft, lang), lang)
+    if not outcome.edit_id:
+        said = (_applied_summary(outcome, lang), *said)
+    line = _applied_line(outcome, _version_after(outcome))
+    return _sized(whole, length, line, said, drifted=drifted)
+
+
+def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
+    """All fields of an apply; `was_cut` is among them if the diff is cut."""
+    draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
+    drift: Fields = {}
+    if outcome.context == "fuzz":
+        drift = _drift(plan.base_digest, None if draft.created else draft.base.digest)
+    version = _version_after(outcome)
+    return {
+        "status": "ok",
         "mode": mode,
         "path": str(plan.request.path),
         "hunk_id": plan.id,
-        "action": plan.action,
-        "context_match": "rejected",
-        "error": outcome.refusal.code,
-        **facts_of(outcome.refusal),
-    }
-    if now is not None or not isinstance(outcome.refusal, _UNREAD):
-        fields |= _drift(plan.base_digest, now.digest if now else None)
-    if now is not None:
-        fields["version"] = now.version
-    shown: Fields = {}
-    current = fields.pop("current", None)
-    if current is not None:
-        shown["current"] = current
-    elif now is not None:
-        start = min(plan.place.start, now.line_count)
-        stop = max(plan.place.stop, start)
-        around = report_fields.AROUND
-        shown["current"] = report_fields.lines_of(now, start - around, stop + around, numbers=True)
-    fields["apply_evidence"] = shown
-    why = refusal_words(outcome.refusal, lang, (*_callers(mode), *plan.request.voices))
-    fields["summary"] = say("rejected", lang, {"why": why})
-    return Report(
-        fields, views=report_fields.views(outcome.refusal, plan.request.path, now, plan.place)
-    )
-
-
-_UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFailed)
-"""Refusals that do not depend on the content of the file: its state is not reported."""
-
-
-def _callers(mode: str) -> tuple[str, ...]:
-    """The voice of the mirror toolset, whose tools have other names."""
-    return ("team_mgmt",) if _prefix(mode) else ()
-
-
-REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
-
-
-def refused(
-    mode: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
-) -> Report:
-    """The report of a refusal, in the wording of `voices`."""
-    fields: Fields = {"status": "error", "mode": mode}
-    if path is not None:
-        fields["path"] = cut(path, LONGEST)
-    fields |= {"error": refusal.code, **facts_of(refusal)}
-    fields["summary"] = refusal_words(refusal, lang, (*_callers(mode), *voices))
-    return Report(fields)
-
-
-def created(mode: str, outcome: Created, lang: Lang, length: Length | None = None) -> Report:
-    """The report of a new file."""
-    after = outcome.after
-    fields: Fields = {
-        "status": "ok",
-        "mode": mode,
-        "path": str(outcome.path),
-        "total_lines": after.line_count,
-        "size_bytes": after.size,
-        "normalized_trailing_newline_added": outcome.newline_added,
-        "edit_id": outcome.edit_id,
-        "version": after.version,
-        **report_fields.lost_warning(after, None, lang),
-        "summary": say("create", lang, {"path": outcome.path, "lines": after.line_count}),
-    }
-    if length == "full":
-        return Report(fields)
-    line = f"ok {outcome.path} (new) +{after.line_count} -0{_edit(outcome.edit_id, after.version)}"
-    return Report(fields, line=line, remarks=report_fields.warned_in(fields))
-
-
-def overwritten(
-    mode: str, outcome: Overwritten, lang: Lang, length: Length | None = None
-) -> Report:
-    """The report of a file that was replaced as a whole."""
-    before, after = outcome.before, outcome.after
-    facts = {"path": outcome.path, "old": before.line_count, "lines": after.line_count}
-    summary = say("overwrite" if outcome.edit_id else "overwrite.nothing", lang, facts)
-    fields: Fields = {
-        "status": "ok",
-        "mode": mode,
-        "path": str(outcome.path),
-        "old_total_lines": before.line_count,
-        "old_total_bytes": before.size,
-        "total_lines": after.line_count,
-        "size_bytes": after.size,
-        "newline_style": after.newline_style,
-        "normalized_trailing_newline_added": outcome.newline_added,
+        "action": draft.action,
+        "context_match": outcome.context,
+        **row.applied(draft, draft.request, lang),
+        **drift,
         "changed": outcome.edit_id != 0,
         "edit_id": outcome.edit_id,
-        "version": after.version,
-        **report_fields.lost_warning(after, before, lang),
-        "summary": summary,
+        **({"version": version} if version else {}),
+        **report_fields.warnings(draft, lang),
+        **({"normalized": report_fields.normalized(draft)} if row.of_text else {}),
+        "apply_evidence": row.written(draft),
+        **was_cut,
+        "summary": _applied_summary(outcome, lang),
     }
-    if length == "full":
-        return Report(fields)
-    counts = f"+{after.line_count} -{before.line_count}"
-    line = f"ok {outcome.path} {counts}{_edit(outcome.edit_id, after.version)}"
-    nothing = () if outcome.edit_id else (summary,)
-    return Report(fields, line=line, remarks=(*nothing, *report_fields.warned_in(fields)))
 
 
-def _edit(edit_id: int, version: str) -> str:
-    return f" · edit {edit_id} · version {version}" if edit_id else f" · version {version}"
+def _applied_summary(outcome: Applied, lang: Lang) -> str:
+    row = row_of(outcome.draft.request)
+    saying = row.applied_words(outcome) if outcome.edit_id else "apply.nothing"
+    return say(saying, lang, row.numbers(outcome.draft))
 
 
-def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report:
-    """The report of lines of a file."""
-    first = outcome.first_line
-    fields: Fields = {"status": "ok", "mode": mode, "path": str(outcome.path)}
-    optional: Fields = {
-        "total_lines": outcome.total_lines,
-        "size_bytes": outcome.size_bytes,
-        "version": outcome.version,
-        "encoding": outcome.encoding,
-        "newline_style": outcome.newline_style,
-        "file_eof_has_newline": outcome.ends_with_newline,
-    }
-    fields |= {name: value for name, value in optional.items() if value is not None}
-    shown: Fields = {"count": len(outcome.lines)}
-    steps: list[str] = []
-    last = None if first is None else first + len(outcome.lines) - 1
-    if first is not None and outcome.lines:
-        shown = {"start": first, "end": last, "count": len(outcome.lines)}
-    fields["shown_lines"] = shown
-    fields |= {
-        "truncated_by_max_lines": outcome.cut_by_lines,
-        "truncated_by_char_limit": outcome.cut_by_characters,
-    }
-    if last is not None and last < outcome.last_wanted:
-        on = {"path": str(outcome.path), "range": f"{last + 1}~{outcome.last_wanted}"}
-        call = json.dumps(on, ensure_ascii=False)
-        steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
-    if outcome.cut_in_line:
-        search = mode.replace("read_file", "ripgrep_snippets")
-        steps.append(say("next.long_line", lang, {"tool": search}))
-    if outcome.lines:
-        where = f"{first or '?'}" if first == last else f"{first}~{last}"
-        fields["summary"] = say("read", lang, {"where": where, "path": outcome.path})
-    else:
-        fields["summary"] = say("read.empty", lang)
-    texts = list(outcome.lines)
-    shown_texts = report_fields.numbered(first, texts) if numbers and first and texts else texts
-    body = "\n".join(shown_texts)
-    return Report(
-        fields,
-        body=body + "\n" * bool(texts),
-        next_steps=tuple(steps),
-        content={"content": body + "\n" * bool(texts)},
-        line=report_fields.read_line(outcome, lang),
-    )
+def _version_after(outcome: Applied) -> str:
+    """The version of the file that was written; empty if it was deleted."""
+    return "" if outcome.plan.request.deletes else outcome.draft.after.version
 
 
-def _planned_saying(draft: Draft) -> str:
-    if draft.replaces_nothing:
-        return "plan.nothing"
-    if draft.request.is_several:
-        return "plan.batch"
-    if report_fields.is_binary_deletion(draft):
-        return "plan.file_delete.binary"
-    fills = draft.action == "replace" and not draft.old_count
-    return "plan.append" if fills else f"plan.{draft.action}"
-
-
-def _applied_saying(outcome: Applied) -> str:
-    if not outcome.edit_id:
-        return "apply.nothing"
-    if outcome.draft.request.is_several:
-        return f"apply.batch.{outcome.context}"
-    if outcome.draft.request.in_notes:
-        return f"apply.block_diff.{outcome.context}"
-    if outcome.draft.request.is_operation:
-        return f"apply.{outcome.draft.action}"
-    return f"apply.{outcome.context}"
+def _applied_line(outcome: Applied, version: str) -> str:
+    draft, planned_at = outcome.draft, outcome.plan.place.start + 1
+    drifted = outcome.context == "fuzz" and planned_at != first_line(draft)
+    where = row_of(draft.request).where(draft, f" (planned {planned_at})" * drifted)
+    return _done("fuzz" if outcome.context == "fuzz" else "ok", where, outcome.edit_id, version)
 
 
 def _drift(planned_on: str | None, current: str | None) -> Fields:
@@ -393,151 +264,253 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
     }
 
 
-def _with_diff(
-    fields: Fields,
-    diff: bytes,
-    encoding: Encoding,
-    lang: Lang,
-    steps: tuple[str, ...],
-    rest: str,
-    views: tuple[View, ...] = (),
-) -> Report:
-    text, was_cut, display = _diff_and_words(diff, encoding, lang)
-    if was_cut:
-        summary = fields.pop("summary")
-        fields |= {"diff_truncated": True, "summary": summary}
-    return Report(fields, diff=text, next_steps=steps, display=display, rest=rest, views=views)
+def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
+    """The answer about plans written together, or without anything to write."""
+    versions = outcome.versions
+    rows = [_transacted_row(one, versions[one.plan.id], lang) for one in outcome.applied]
+    drifted = any(one.context == "fuzz" for one in outcome.applied)
+    how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
+    facts = {"hunks": len(rows), "files": len(outcome.diffs)}
+    summary = say(f"transaction.{how}", lang, facts)
+    diff, was_cut = _diffs(outcome.diffs)
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "transaction_id": outcome.group,
+        "changed": bool(outcome.group),
+        "hunks": [*rows],
+        **was_cut,
+        "summary": summary,
+    }
+    requests = {one.plan.id: one.plan.request for one in outcome.applied}
+    texts = {
+        request.path: versions[plan_id]
+        for plan_id, request in requests.items()
+        if row_of(request).of_text
+    }
+    first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
+    rest = _rest(mode, first, lang, "next.rest_each")
+    whole = Answer(fields, diff, views=views_of(texts, outcome.diffs), rest=rest)
+    lines: list[str] = []
+    if len(rows) > _MOST_UNCOUNTED or not rows:
+        lines.append(f"{summary} ({outcome.group})" if outcome.group else summary)
+    for one, row in zip(outcome.applied, rows, strict=True):
+        lines.append(_applied_line(one, versions[one.plan.id]))
+        lines += report_fields.remarks(one.draft, row, lang)
+    return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
-def _diff_and_words(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, bool, str]:
-    """The diff as text, whether it was cut, and a note if it cannot be applied."""
-    text, was_cut = shown_diff(diff, encoding)
-    is_other = encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff
-    return text, was_cut, say("diff.display", lang) if is_other and not was_cut else ""
+def _transacted_row(one: Applied, version: str, lang: Lang) -> Fields:
+    """The row of one written plan; `version` is that of its file after all plans."""
+    draft, target, done = one.draft, one.plan.request.target, one.draft.normalized
+    is_normalized = done.file_eof_newline_added or done.content_eof_newline_added
+    return {
+        "hunk_id": one.plan.id,
+        "path": str(one.plan.request.path),
+        "action": draft.action,
+        "context_match": one.context,
+        "edit_id": one.edit_id,
+        "lines": line_counts(draft),
+        **({"version": version} if version else {}),
+        **report_fields.warnings(draft, lang),
+        **({} if target is None else {"to": str(target)}),
+        **({"normalized": report_fields.normalized(draft)} if is_normalized else {}),
+    }
 
 
-def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
-    """The diff with long lines shortened to what changes in them, and whether it was cut."""
-    text = diff_text(shown.diff, shown.draft.base.encoding)
-    return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
+def rewritten(
+    mode: str, outcome: Created | Overwritten, lang: Lang, length: Length | None = None
+) -> Answer:
+    """The answer about a file that is new, or was replaced as a whole."""
+    path, after, edit_id = outcome.path, outcome.after, outcome.edit_id
+    before = outcome.before if isinstance(outcome, Overwritten) else None
+    facts: dict[str, object] = {"path": path, "lines": after.line_count}
+    old, style, changed, saying, what = Fields(), Fields(), Fields(), "create", f"{path} (new)"
+    if before is not None:
+        old = {"old_total_lines": before.line_count, "old_total_bytes": before.size}
+        style, changed = {"newline_style": after.newline_style}, {"changed": edit_id != 0}
+        saying, what = "overwrite" if edit_id else "overwrite.nothing", str(path)
+        facts["old"] = before.line_count
+    summary = say(saying, lang, facts)
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "path": str(path),
+        **old,
+        "total_lines": after.line_count,
+        "size_bytes": after.size,
+        **style,
+        "normalized_trailing_newline_added": outcome.newline_added,
+        **changed,
+        "edit_id": edit_id,
+        "version": after.version,
+        **report_fields.lost_warning(after, before, lang),
+        "summary": summary,
+    }
+    what += f" +{after.line_count} -{facts.get('old', 0)}"
+    said = (*(() if edit_id else (summary,)), *report_fields.warned_in(fields))
+    return _sized(Answer(fields), length, _done("ok", what, edit_id, after.version), said)
 
 
-def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Report:
-    """The report of an undo, even if nothing was left to undo."""
-    entry, after = outcome.entry, outcome.after
-    found = regions(outcome.base, outcome.change)
-    old = sum(region.stop - region.start for region in found)
-    new = sum(len(region.new) for region in found)
+# Undo.
+
+
+_UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remove": "create"}
+"""The action of an undo by the kind of the edit; for other kinds it depends on the lines."""
+
+_UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_match", "lines")
+
+
+def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Answer:
+    """The answer to an undo, even if nothing was left to undo."""
+    entry, after, edit_id, path = outcome.entry, outcome.after, outcome.edit_id, outcome.path
+    drifted, is_text = outcome.context == "fuzz", entry.kind != "create"
+    changed = regions(outcome.base, outcome.change)
+    old = sum(region.stop - region.start for region in changed)
+    new = sum(len(region.new) for region in changed)
     kind = "move" if entry.moved else "mode" if entry.mode_changed else entry.kind
+    to: Fields = {"to": str(entry.moved.other)} if entry.moved else {}
+    saying = kind if kind in _UNDOING else outcome.context
+    facts = {"undone": entry.edit_id, "path": path, "old": old, "new": new, **to}
+    summary = say(f"undo.{saying if edit_id else 'nothing'}", lang, facts)
+    version = after.version if is_text or entry.moved else ""
+    shown: Fields = {}
+    if changed and version:
+        start, stop = changed[0].start, changed[0].start + len(changed[0].new)
+        shown = {
+            "before": report_fields.lines_before(after, start),
+            "written": report_fields.lines_of(after, start, stop),
+            "after": report_fields.lines_after(after, stop),
+        }
+    diff, was_cut, display = _diff(outcome.diff, outcome.base.encoding, lang)
     replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
         "status": "ok",
         "mode": mode,
-        "path": str(outcome.path),
-        **({"to": str(entry.moved.other)} if entry.moved else {}),
-        "edit_id": outcome.edit_id,
+        "path": str(path),
+        **to,
+        "edit_id": edit_id,
         "undone_edit_id": entry.edit_id,
         "action": _UNDOING.get(kind, replaces),
         "context_match": outcome.context,
         "regions": [
             {"start_line": start + 1, "end_line": start + len(region.new)}
-            for region, start in report_fields.shifted(found[: report_fields.MOST_REGIONS])
+            for region, start in report_fields.shifted(changed[: report_fields.MOST_REGIONS])
         ],
         "lines": {"old": old, "new": new, "delta": new - old},
+        **(_drift(entry.after, outcome.base.digest) if drifted else {}),
+        "changed": edit_id != 0,
+        **({"version": version} if version else {}),
+        "apply_evidence": shown,
+        **was_cut,
+        "summary": summary,
     }
-    if outcome.context == "fuzz":
-        fields |= _drift(entry.after, outcome.base.digest)
-    fields["changed"] = outcome.edit_id != 0
-    shown: Fields = {}
-    if entry.kind != "create" or entry.moved:
-        fields["version"] = after.version
-        if found:
-            start, stop = found[0].start, found[0].start + len(found[0].new)
-            shown = {
-                "before": report_fields.lines_before(after, start),
-                "written": report_fields.lines_of(after, start, stop),
-                "after": report_fields.lines_after(after, stop),
-            }
-    fields["apply_evidence"] = shown
-    facts = {"undone": entry.edit_id, "path": outcome.path, "old": old, "new": new}
-    if entry.moved:
-        facts["to"] = entry.moved.other
-    saying = kind if kind in _UNDOING else outcome.context
-    summary = say(f"undo.{saying if outcome.edit_id else 'nothing'}", lang, facts)
-    again = say("next.redo", lang, {"tool": mode, "id": outcome.edit_id})
-    steps = (again,) if outcome.edit_id else ()
-    rest = _rest(mode, outcome.edit_id, lang)
-    whole = {**fields, "summary": summary}
-    report = _with_diff(whole, outcome.diff, outcome.base.encoding, lang, steps, rest)
-    if entry.kind != "create":
-        report = replace(report, views=(View(outcome.path, after.version, side="new"),))
-    if length == "full":
-        return report
-    word = "fuzz" if outcome.context == "fuzz" else "ok"
-    at = f":{found[0].start + 1}" if found else ""
-    version = f" · version {after.version}" if "version" in fields else ""
-    done = f" · edit {outcome.edit_id}" if outcome.edit_id else ""
-    what = f"{outcome.path}{at} +{new} -{old}"
-    if entry.moved:
-        what = f"{outcome.path} => {entry.moved.other}"
-    line = f"{word} {what} · undid edit {entry.edit_id}{done}{version}"
-    return replace(
-        report,
-        line=line,
-        remarks=() if outcome.edit_id else (summary,),
-        shows_diff=length is None and outcome.context == "fuzz",
-        next_steps=(),
+    again = say("next.redo", lang, {"tool": mode, "id": edit_id})
+    whole = Answer(
+        fields,
+        diff,
+        display=display,
+        next_steps=(again,) if edit_id else (),
+        rest=_rest(mode, edit_id, lang),
+        views=(View(path, after.version, side="new"),) if is_text else (),
     )
+    what = f"{path}{f':{changed[0].start + 1}' if changed else ''} +{new} -{old}"
+    if entry.moved:
+        what = f"{path} => {entry.moved.other}"
+    what += f" · undid edit {entry.edit_id}"
+    line = _done("fuzz" if drifted else "ok", what, edit_id, version)
+    return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
 
 
 def undone_together(
     mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
-) -> Report:
-    """The report of the undo of a transaction, its newest edit first."""
+) -> Answer:
+    """The answer to the undo of a transaction, its newest edit first."""
     each = [undone(mode, one, lang, length) for one in outcomes]
     rows: list[Value] = [
-        {key: one.fields[key] for key in _UNDONE_ROW if key in one.fields} for one in each
+        {key: one.facts[key] for key in _UNDONE_ROW if key in one.facts} for one in each
     ]
     summary = say("undo.together", lang, {"edits": len(rows)})
     fields: Fields = {"status": "ok", "mode": mode, "changed": bool(rows), "edits": rows}
-    diff = "".join(one.diff for one in each)
-    report = Report({**fields, "summary": summary}, diff=diff)
-    if length == "full":
-        return report
+    whole = Answer({**fields, "summary": summary}, "".join(one.diff for one in each))
     lines = [one.line for one in each] or [summary]
-    shows = length is None and any(one.context == "fuzz" for one in outcomes)
-    return replace(report, line=lines[0], remarks=tuple(lines[1:]), shows_diff=shows)
+    drifted = any(one.context == "fuzz" for one in outcomes)
+    return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
-_UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_match", "lines")
+# Refusals.
 
 
-def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
-    """The report of an undo that was refused."""
-    entry, refusal, now = outcome.entry, outcome.refusal, outcome.current
-    fields: Fields = {
-        "status": "error",
-        "mode": mode,
-        "path": str(entry.path),
-        "edit_id": entry.edit_id,
+_UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFailed)
+"""Refusals that do not depend on the content of the file: its state is not reported."""
+
+
+def refused(
+    mode: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
+) -> Answer:
+    """The answer of a refusal, in the wording of `voices`."""
+    head = known(path=path and cut(path, LONGEST))
+    return _refused(mode, refusal, head, refusal_words(refusal, lang, (*_callers(mode), *voices)))
+
+
+def _refused(
+    mode: str,
+    refusal: Refusal,
+    head: Fields,
+    summary: str,
+    status: str = "error",
+    facts: Fields | None = None,
+    views: tuple[View, ...] = (),
+) -> Answer:
+    """The answer of a refusal; `head` are the fields before its code, `facts` those after it."""
+    told = {"error": refusal.code, **(facts_of(refusal) if facts is None else facts)}
+    fields: Fields = {"status": status, "mode": mode, **head, **told, "summary": summary}
+    return Answer(fields, views=views)
+
+
+def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
+    """The answer to an apply that was refused because of the file."""
+    plan, refusal, now = outcome.plan, outcome.refusal, outcome.current
+    head: Fields = {
+        "path": str(plan.request.path),
+        "hunk_id": plan.id,
+        "action": plan.action,
         "context_match": "rejected",
-        "error": refusal.code,
-        **facts_of(refusal),
     }
-    current = fields.pop("current", None)
+    lines = plan.place.start, plan.place.stop
+    facts, views = _at_place(refusal, plan.request.path, plan.base_digest, now, lines)
+    if now is None:
+        current = facts.pop("current", None)
+        unread = isinstance(refusal, _UNREAD)
+        facts |= {} if unread else _drift(plan.base_digest, None)
+        facts["apply_evidence"] = known(current=current)
+    why = refusal_words(refusal, lang, (*_callers(mode), *plan.request.voices))
+    return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
+
+
+def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
+    """The answer to an undo that was refused."""
+    entry, refusal = outcome.entry, outcome.refusal
+    head: Fields = {"path": str(entry.path), "edit_id": entry.edit_id, "context_match": "rejected"}
+    facts, views = _at_place(refusal, entry.path, entry.after, outcome.current, outcome.lines)
+    facts.pop("current", None)
+    summary = _why_not_undone(outcome, mode, lang)
+    return _refused(mode, refusal, head, summary, "error", facts, views)
+
+
+def _at_place(
+    refusal: Refusal, path: RelPath, digest: str | None, now: Text | None, lines: tuple[int, int]
+) -> tuple[Fields, tuple[View, ...]]:
+    """The facts of a refusal, with what is at the lines now if the file was read; and the views."""
+    facts = facts_of(refusal)
+    start = min(lines[0], now.line_count) if now is not None else 0
+    stop = max(lines[1], start)
     if now is not None:
-        fields |= {**_drift(entry.after, now.digest), "version": now.version}
-        if current is None:
-            around = report_fields.AROUND
-            start, stop = outcome.lines
-            current = report_fields.lines_of(now, start - around, stop + around, numbers=True)
-        fields["apply_evidence"] = {"current": current}
-    fields["summary"] = _why_not_undone(outcome, mode, lang)
-    return Report(fields, views=report_fields.views(refusal, entry.path, now, outcome.lines))
-
-
-_UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remove": "create"}
-"""The action of an undo by the kind of the edit; for other kinds it depends on the lines."""
+        around = start - report_fields.AROUND, stop + report_fields.AROUND
+        facts |= {**_drift(digest, now.digest), "version": now.version}
+        own = None if "current" in facts else report_fields.lines_of(now, *around, numbers=True)
+        facts["apply_evidence"] = {"current": facts.pop("current", own)}
+    return facts, report_fields.views(refusal, path, now, (start, stop))
 
 
 def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
@@ -553,158 +526,120 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
 
 
-_MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
-
-
-def planned_together(
-    mode: str,
-    planned: Sequence[Planned],
-    lang: Lang,
-    declined: str | None = None,
-    saying: str = "transaction.planned",
-) -> Report:
-    """The report of the plans of one call; `declined`: why auto wrote none of them."""
-    rows: list[Value] = [
-        {
-            "hunk_id": one.plan.id,
-            "path": str(one.plan.request.path),
-            "action": one.draft.action,
-            "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
-        }
-        for one in planned
-    ]
-    diff, was_cut = _shown((one.draft.diff, one.draft.base.encoding) for one in planned)
-    fields: Fields = {"status": "ok", "mode": mode, "hunks": rows}
-    files = {one.plan.request.path for one in planned}
-    summary = say(saying, lang, {"files": len(files)})
-    if declined is not None:
-        fields |= {"auto_apply": "declined", "auto_apply_reason": declined}
-        why = say("auto.declined", lang, {"why": say_reason(declined, lang)})
-        summary = f"{why} {summary}"
-    if was_cut:
-        fields["diff_truncated"] = True
-    ids = ", ".join(f'"{one.plan.id}"' for one in planned)
-    step = say(
-        "next.together", lang, {"tool": f"{_prefix(mode)}apply_file_modifications", "ids": ids}
-    )
-    rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
-    return Report({**fields, "summary": summary}, diff=diff, next_steps=(step,), rest=rest)
-
-
-def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Report:
-    """The report of plans written together, or without anything to write."""
-    rows: list[Value] = [
-        _written(one, outcome.versions[one.plan.id], lang) for one in outcome.applied
-    ]
-    fields: Fields = {
-        "status": "ok",
-        "mode": mode,
-        "transaction_id": outcome.group,
-        "changed": bool(outcome.group),
-        "hunks": rows,
-    }
-    facts = {"hunks": len(rows), "files": len(outcome.diffs)}
-    drifted = any(one.context == "fuzz" for one in outcome.applied)
-    how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
-    summary = say(f"transaction.{how}", lang, facts)
-    diff, was_cut = _shown(outcome.diffs)
-    if was_cut:
-        fields["diff_truncated"] = True
-    last = {
-        one.plan.request.path: outcome.versions[one.plan.id]
-        for one in outcome.applied
-        if not one.plan.request.is_operation
-    }
-    views = views_of(last, outcome.diffs)
-    first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
-    rest = _rest(mode, first, lang, "next.rest_each")
-    report = Report({**fields, "summary": summary}, diff=diff, views=views, rest=rest)
-    if length == "full":
-        return report
-    each = [
-        (
-            _written_line(one, outcome.versions[one.plan.id]),
-            *report_fields.remarks(one.draft, cast("Fields", row), lang),
-        )
-        for one, row in zip(outcome.applied, rows, strict=True)
-    ]
-    lines = [said for several in each for said in several]
-    if len(rows) != 1 and (len(rows) > _MOST_UNCOUNTED or not rows):
-        lines = [f"{summary} ({outcome.group})" if outcome.group else summary, *lines]
-    remarks = tuple(lines[1:])
-    return replace(report, line=lines[0], remarks=remarks, shows_diff=length is None and drifted)
-
-
-def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
-    """The report of a refused transaction: nothing was written."""
-    plan, refusal = outcome.plan, outcome.refusal
-    fields: Fields = {"status": "pending" if _waits(outcome) else "error", "mode": mode}
-    if plan is not None:
-        fields |= {"path": str(plan.request.path), "hunk_id": plan.id}
-    fields |= {"error": refusal.code, **facts_of(refusal)}
-    fields["hunks"] = [_judged(verdict, told=verdict.plan is plan) for verdict in outcome.verdicts]
+def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
+    """The answer of a refused transaction: nothing was written."""
+    plan, refusal, verdicts = outcome.plan, outcome.refusal, outcome.verdicts
+    of_plan: Fields = {} if plan is None else {"path": str(plan.request.path), "hunk_id": plan.id}
+    why = [one.refusal for one in verdicts if one.refusal is not None]
+    waits = why and all(isinstance(one, errors.ApprovalRequired) for one in why)
+    rows: list[Value] = [_judged(one, told=one.plan is plan) for one in verdicts]
     voices = _callers(mode) + (plan.request.voices if plan is not None else ())
-    why = refusal_words(refusal, lang, voices)
-    sound = [verdict.plan.id for verdict in outcome.verdicts if verdict.refusal is None]
     facts = {
-        "count": len(outcome.verdicts),
-        "failed": len(outcome.verdicts) - len(sound),
+        "count": len(verdicts),
+        "failed": len(why),
         "id": plan.id if plan else None,
         "path": plan.request.path if plan else None,
-        "why": why,
+        "why": refusal_words(refusal, lang, voices),
     }
-    fields["summary"] = say("transaction.withheld", lang, facts)
-    steps: tuple[str, ...] = ()
-    if plan is not None and sound and refusal.code != "FAILED":
-        ids = ", ".join(f'"{one}"' for one in sound)
-        steps = (say("next.without", lang, {"tool": mode, "ids": ids}),)
-    return Report(fields, next_steps=steps)
-
-
-def _waits(outcome: Withheld) -> bool:
-    """Whether only approvals are missing."""
-    refused = [verdict.refusal for verdict in outcome.verdicts if verdict.refusal is not None]
-    return bool(refused) and all(isinstance(each, errors.ApprovalRequired) for each in refused)
-
-
-def _written(one: Applied, version: str, lang: Lang) -> Fields:
-    """The row of one written plan; `version` is that of its file after all plans."""
-    draft = one.draft
-    row: Fields = {
-        "hunk_id": one.plan.id,
-        "path": str(one.plan.request.path),
-        "action": draft.action,
-        "context_match": one.context,
-        "edit_id": one.edit_id,
-        "lines": report_fields.line_counts(draft),
-        **({"version": version} if version else {}),
-        **report_fields.warnings(draft, lang),
-    }
-    if one.plan.request.target is not None:
-        row["to"] = str(one.plan.request.target)
-    done = draft.normalized
-    if done.file_eof_newline_added or done.content_eof_newline_added:
-        row["normalized"] = report_fields.normalized(draft)
-    return row
+    summary, status = say("transaction.withheld", lang, facts), "pending" if waits else "error"
+    told: Fields = {**facts_of(refusal), "hunks": rows}
+    answer = _refused(mode, refusal, of_plan, summary, status, told)
+    sound = [f'"{one.plan.id}"' for one in verdicts if one.refusal is None]
+    if plan is None or not sound or refusal.code == "FAILED":
+        return answer
+    step = say("next.without", lang, {"tool": mode, "ids": ", ".join(sound)})
+    return replace(answer, next_steps=(step,))
 
 
 def _judged(verdict: Verdict, *, told: bool) -> Fields:
     """The row of one plan of a refused transaction; without facts if they are `told` above."""
-    row: Fields = {
+    refusal = verdict.refusal
+    why: Fields = {} if refusal is None else {"error": refusal.code}
+    return {
         "hunk_id": verdict.plan.id,
         "path": str(verdict.plan.request.path),
         "action": verdict.plan.action,
-        "status": "ok" if verdict.refusal is None else "error",
+        "status": "ok" if refusal is None else "error",
         "context_match": verdict.context,
+        **why,
+        **({} if told or refusal is None else facts_of(refusal)),
     }
-    if verdict.refusal is not None:
-        row["error"] = verdict.refusal.code
-        if not told:
-            row |= facts_of(verdict.refusal)
-    return row
 
 
-def _shown(diffs: Iterable[tuple[bytes, Encoding]]) -> tuple[str, bool]:
-    """The diffs as one text, and whether it is too long for programs."""
-    text = "".join(shown_diff(diff, encoding)[0] for diff, encoding in diffs)
-    return text, len(text) > MOST_DIFF_CHARACTERS
+def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Answer:
+    """The answer to an apply that waits for approval; the plan stays pending."""
+    head: Fields = {
+        "path": str(plan.request.path),
+        "hunk_id": plan.id,
+        "expires_at_ms": plan.expires_ms,
+        "action": plan.action,
+    }
+    return _refused(mode, refusal, head, refusal_words(refusal, lang), "pending")
+
+
+# Readings.
+
+
+def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer:
+    """The answer with lines of a file."""
+    first, count, path = outcome.first_line, len(outcome.lines), str(outcome.path)
+    last = None if first is None else first + count - 1
+    shown = known(start=first, end=last) if count and first is not None else {}
+    summary = say("read.empty", lang)
+    if count:
+        where = f"{first or '?'}" if first == last else f"{first}~{last}"
+        summary = say("read", lang, {"where": where, "path": path})
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "path": path,
+        **known(
+            total_lines=outcome.total_lines,
+            size_bytes=outcome.size_bytes,
+            version=outcome.version,
+            encoding=outcome.encoding,
+            newline_style=outcome.newline_style,
+            file_eof_has_newline=outcome.ends_with_newline,
+        ),
+        "shown_lines": {**shown, "count": count},
+        "truncated_by_max_lines": outcome.cut_by_lines,
+        "truncated_by_char_limit": outcome.cut_by_characters,
+        "summary": summary,
+    }
+    steps: list[str] = []
+    if last is not None and last < outcome.last_wanted:
+        on = {"path": path, "range": f"{last + 1}~{outcome.last_wanted}"}
+        call = json.dumps(on, ensure_ascii=False)
+        steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
+    if outcome.cut_in_line:
+        search = mode.replace("read_file", "ripgrep_snippets")
+        steps.append(say("next.long_line", lang, {"tool": search}))
+    texts: Sequence[str] = outcome.lines
+    if numbers and first:
+        texts = report_fields.numbered(first, texts)
+    body = "".join(f"{text}\n" for text in texts)
+    content: Fields = {"content": body}
+    line = _read_line(outcome, lang)
+    return Answer(fields, body=body, next_steps=tuple(steps), content=content, line=line)
+
+
+def _read_line(outcome: Reading, lang: Lang) -> str:
+    """The path and the lines read, and anything unusual about the file."""
+    first, count, total = outcome.first_line, len(outcome.lines), outcome.total_lines
+    facts = {"path": named(str(outcome.path)), "bytes": outcome.size_bytes, "total": total}
+    facts |= {"count": count}
+    saying = "read.line" if count else "read.line.none"
+    if first is None or total is None:
+        saying = "read.line.last"
+    elif count:
+        facts["where"] = str(first) if count == 1 else f"{first}-{first + count - 1}"
+    parts = [say(saying, lang, facts)]
+    if outcome.version is not None:
+        parts.append(f"version {outcome.version}")
+    if outcome.newline_style in ("crlf", "mixed"):
+        parts.append(outcome.newline_style)
+    if outcome.encoding != "utf-8":
+        parts.append(f"encoding {outcome.encoding}")
+    if outcome.ends_with_newline is False and outcome.size_bytes and total != 0:
+        parts.append(say("read.no_newline", lang))
+    return " · ".join(parts)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, TypedDict, cast
+from typing import Any, ClassVar, Literal, TypedDict
 
 from copydesk.desk.history import Past
-from copydesk.desk.outcome import Applied, NotUndone, Planned, Rejected, Transacted, Withheld
+from copydesk.desk.outcome import (
+    Applied,
+    NotUndone,
+    Planned,
+    Rejected,
+    Transacted,
+    Undone,
+    Withheld,
+)
 from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import resolve_range
@@ -36,15 +44,14 @@ from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
-from copydesk.text.sizes import tokens
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.text.unified import counts
-from copydesk.tools import answers, reports
+from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Length, Report, Value, first_rows, listing, named
+from copydesk.tools.report import Answer, Fields, Length, first_rows, fitting, listing, named
 
 UNDO = "undo_file_modification"
 RESULTS = 50
@@ -58,16 +65,14 @@ class UndoCall(EditingCall):
     transaction: bool = False
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
-        if self.transaction:
-            together = context.desk.undo_together(context.member, name, self.edit_id)
-            if isinstance(together, NotUndone):
-                return reports.not_undone(name, together, context.lang)
-            return reports.undone_together(name, together, context.lang, self.report)
-        outcome = context.desk.undo(context.member, name, self.edit_id)
+    def run(self, context: Context, name: str) -> Answer:
+        undo = context.desk.undo_together if self.transaction else context.desk.undo
+        outcome = undo(context.member, name, self.edit_id)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
-        return reports.undone(name, outcome, context.lang, self.report)
+        if isinstance(outcome, Undone):
+            return reports.undone(name, outcome, context.lang, self.report)
+        return reports.undone_together(name, outcome, context.lang, self.report)
 
 
 class ListEditsCall(ToolCall):
@@ -78,37 +83,29 @@ class ListEditsCall(ToolCall):
     max_results: Count = RESULTS
     before_edit_id: Count = 0
 
-    def run(self, context: Context, name: str) -> Report:
-        page = context.desk.history.page(
-            context.member,
-            context.path(self.path, folder=True) if self.path else None,
-            self.member or None,
-            self.max_results,
-            self.before_edit_id or None,
-        )
-        rows: list[Value] = [past_fields(edit) for edit in page.edits]
+    def run(self, context: Context, name: str) -> Answer:
+        path = context.path(self.path, folder=True) if self.path else None
+        of = self.member or None, self.max_results, self.before_edit_id or None
+        page = context.desk.history.page(context.member, path, *of)
+        count, lang = len(page.edits), context.lang
+        shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
+        go_on = page.go_on if len(shown) == count else page.edits[len(shown) - 1].edit_id
+        asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
+        given = {key: value for key, value in asked.items() if self.raw.get(key)}
+        call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
+        older = say("next.older", lang, {"tool": name, "call": call})
+        lost = [f"{first}~{last}" if first < last else f"{first}" for first, last in page.lost]
         fields: Fields = {
             "status": "ok",
             "mode": name,
-            "count": len(rows),
-            "edits": rows,
+            "count": count,
+            "edits": [past_fields(edit) for edit in page.edits],
             "more": page.go_on != 0,
-            "summary": say("edits" if rows else "edits.none", context.lang, {"count": len(rows)}),
+            "summary": say("edits" if count else "edits.none", lang, {"count": count}),
+            **({"lost_edits": [*lost]} if lost else {}),
         }
-        remarks: tuple[str, ...] = ()
-        if page.lost:
-            lost = [f"{run[0]}~{run[1]}" if run[0] < run[1] else f"{run[0]}" for run in page.lost]
-            fields["lost_edits"] = [*lost]
-            remarks = (say("edits.lost", context.lang, {"ids": ", ".join(lost)}),)
-        shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
-        go_on = page.go_on if len(shown) == len(rows) else page.edits[len(shown) - 1].edit_id
-        steps: tuple[str, ...] = ()
-        if go_on:
-            asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
-            given = {key: value for key, value in asked.items() if self.raw.get(key)}
-            call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
-            steps = (say("next.older", context.lang, {"tool": name, "call": call}),)
-        return listing(fields, shown, remarks=remarks, next_steps=steps)
+        remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
+        return listing(fields, shown, remarks=remarks, next_steps=(older,) if go_on else ())
 
 
 class ListPendingCall(ToolCall):
@@ -117,22 +114,20 @@ class ListPendingCall(ToolCall):
     path: str = ""
     max_results: Count = RESULTS
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=True) if self.path else None
         plans = context.desk.waiting(context.member, path)
-        rows: list[Value] = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
-        said = "pending" if rows else "pending.none"
+        rows = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
+        shown = first_rows(map(_plan_row, rows), context.rows_tokens)
+        total, left_out = {"count": len(plans)}, {"count": len(plans) - len(shown)}
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "count": len(rows),
             "total": len(plans),
-            "hunks": rows,
-            "summary": say(said, context.lang, {"count": len(plans)}),
+            "hunks": [*rows],
+            "summary": say("pending" if rows else "pending.none", context.lang, total),
         }
-        each = (_plan_row(cast("dict[str, Any]", row)) for row in rows)
-        shown = first_rows(each, context.rows_tokens)
-        left_out = {"count": len(plans) - len(shown)}
         steps = (say("next.more_pending", context.lang, left_out),) if left_out["count"] else ()
         return listing(fields, shown, next_steps=steps)
 
@@ -142,10 +137,10 @@ class DiscardCall(ToolCall):
 
     hunk_id: str
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         plan = context.desk.discard(context.member, self.hunk_id, name)
         facts = {"id": plan.id, "path": plan.request.path}
-        return Report(
+        return Answer(
             {
                 "status": "ok",
                 "mode": name,
@@ -164,62 +159,51 @@ class ShowHunkCall(ToolCall):
     edit_id: Count = 0
     range: str = ""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         if bool(self.hunk_id) == bool(self.edit_id):
             raise InvalidArgs("hunk_id", "give either this or edit_id, not both")
-        asked: Fields
-        if self.hunk_id:
-            shown = context.desk.show(context.member, self.hunk_id)
-            path, diff, encoding = (
-                shown.plan.request.path,
-                shown.draft.diff,
-                shown.draft.base.encoding,
-            )
-            asked = {"hunk_id": self.hunk_id}
-            views = [View(path, shown.draft.base.version, side="old")]
-        else:
-            entry = context.desk.history.entry(context.member, self.edit_id)
-            path, diff, encoding = entry.path, entry.diff, encoding_of_diff(entry.diff, None)
-            asked = {"edit_id": self.edit_id}
-            before, after = (digest[:VERSION_LENGTH] for digest in (entry.before, entry.after))
-            views = [View(path, before, side="old"), View(path, after, side="new")]
-        lines = diff_text(diff, encoding).removesuffix("\n").split("\n") if diff else []
+        asked: Fields = {"hunk_id": self.hunk_id} if self.hunk_id else {"edit_id": self.edit_id}
+        path, diff, views = self._diff(context)
+        lines = diff.removesuffix("\n").split("\n") if diff else []
         start, stop = resolve_range(self.range or "~", len(lines))
-        kept = lines[start:stop]
-        shown_lines: Fields = {"start": start + 1, "end": stop, "count": len(kept)}
-        fields: Fields = {
-            "status": "ok",
-            "mode": name,
-            "path": str(path),
-            **asked,
-            "total_lines": len(lines),
-            "shown_lines": shown_lines,
-        }
-        room = context.budget - reports.HEAD_TOKENS if context.budget else None
         steps: tuple[str, ...] = ()
-        taken = 0
-        for at, line in enumerate(kept):
-            taken += tokens(line) + 1
-            if room is not None and taken > room and at:
-                kept, stop = kept[:at], start + at
-                shown_lines |= {"end": stop, "count": at}
-                call = json.dumps({**asked, "range": f"{stop + 1}~"})
-                steps = (say("next.read_on", context.lang, {"tool": name, "call": call}),)
-                break
+        room = context.budget - reports.HEAD_TOKENS
+        if context.budget and (most := max(fitting(lines[start:stop], room), 1)) < stop - start:
+            stop = start + most
+            call = json.dumps({**asked, "range": f"{stop + 1}~"})
+            steps = (say("next.read_on", context.lang, {"tool": name, "call": call}),)
+        shown = lines_in(lines, range(start, stop))
         for view in views:
-            found = view.lines(lines_in(lines, range(start, stop)), fields=False)
-            context.desk.note_shown(context.member, path, found)
+            context.desk.note_shown(context.member, path, view.lines(shown, fields=False))
         facts = {"where": f"{start + 1}~{stop}", "total": len(lines), "path": named(str(path))}
-        line = say("show_hunk.lines", context.lang, facts)
-        text = "".join(f"{one}\n" for one in kept)
-        return Report(
-            fields,
+        text = "".join(f"{one}\n" for one in lines[start:stop])
+        return Answer(
+            {
+                "status": "ok",
+                "mode": name,
+                "path": str(path),
+                **asked,
+                "total_lines": len(lines),
+                "shown_lines": {"start": start + 1, "end": stop, "count": stop - start},
+            },
             body=text,
             language="diff",
             next_steps=steps,
-            line=line,
+            line=say("show_hunk.lines", context.lang, facts),
             content={"content": text},
         )
+
+    def _diff(self, context: Context) -> tuple[RelPath, str, list[View]]:
+        """The path and the diff of the plan or the edit, and the versions that it shows."""
+        if self.hunk_id:
+            shown = context.desk.show(context.member, self.hunk_id)
+            path, base = shown.plan.request.path, shown.draft.base
+            text = diff_text(shown.draft.diff, base.encoding)
+            return path, text, [View(path, base.version, side="old")]
+        entry = context.desk.history.entry(context.member, self.edit_id)
+        before, after = (digest[:VERSION_LENGTH] for digest in (entry.before, entry.after))
+        views = [View(entry.path, before, side="old"), View(entry.path, after, side="new")]
+        return entry.path, diff_text(entry.diff, encoding_of_diff(entry.diff, None)), views
 
 
 def past_fields(edit: Past) -> Fields:
@@ -257,9 +241,11 @@ def when(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
-def _plan_fields(context: Context, plan: Plan) -> Fields:
+def _plan_fields(context: Context, plan: Plan) -> dict[str, Any]:
     """The fields of a pending plan, and a person's decision on it if that still holds."""
-    old, new = _planned_lines(plan)
+    old, new = plan.request.lines_at(plan.place)
+    if plan.blocks is not None:
+        old, new = plan.blocks.lines_removed, plan.blocks.lines_added
     decision = context.desk.review.decision(plan)
     return {
         "hunk_id": plan.id,
@@ -313,13 +299,6 @@ def _second(time_ms: int) -> str:
     return f"{when(time_ms)[:19]}Z"
 
 
-def _planned_lines(plan: Plan) -> tuple[int, int]:
-    """The numbers of lines that a plan replaces and that it writes."""
-    if plan.blocks is not None:
-        return plan.blocks.lines_removed, plan.blocks.lines_added
-    return plan.request.lines_at(plan.place)
-
-
 HISTORY = (
     Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch")),
     Tool(
@@ -353,7 +332,7 @@ class ReadFileCall(ToolCall):
     max_lines: Count = MOST_LINES
     show_linenos: bool = True
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
         limits = self.max_lines, context.shown_tokens
         outcome = context.desk.read(context.member, path, self.range, *limits)
@@ -371,12 +350,12 @@ class CreateNewFileCall(EditingCall):
     content_format: str = ""
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
         outcome = context.desk.create(
             context.member, name, path, self.content, may_be_diff=may_be_diff
         )
-        return reports.created(name, outcome, context.lang, self.report)
+        return reports.rewritten(name, outcome, context.lang, self.report)
 
 
 class OverwriteEntireFileCall(EditingCall):
@@ -389,7 +368,7 @@ class OverwriteEntireFileCall(EditingCall):
     content_format: str = ""
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         known = (self.known_old_total_lines, self.known_old_total_bytes)
         outcome = context.desk.overwrite(
             context.member,
@@ -399,7 +378,7 @@ class OverwriteEntireFileCall(EditingCall):
             self.content,
             may_be_diff=self.content_format in _DIFFS,
         )
-        return reports.overwritten(name, outcome, context.lang, self.report)
+        return reports.rewritten(name, outcome, context.lang, self.report)
 
 
 class PrepareCall(EditingCall):
@@ -418,7 +397,7 @@ class PrepareCall(EditingCall):
         version, old = getattr(self, "version", None), getattr(self, "expected_old", None)
         return Terms(version, old, self.existing_hunk_id, auto)
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         request, terms = self.request(context), self.terms(context)
         outcome = context.desk.prepare(context.member, name, request, terms)
         if isinstance(outcome, Applied):
@@ -580,25 +559,21 @@ class ReplaceTextCall(PrepareCall):
     def request(self, context: Context) -> Request:
         return self._in(context.path(self.path))
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=self.all)
         if not self.all or not context.looking.is_directory(context.member, path):
             return super().run(context, name)
-        planned: list[Planned] = []
-        keep = False
-        try:
+
+        def plan(planned: list[Planned]) -> str | None:
             self._plan_below(path, context, name, planned)
             most = context.member.auto_lines
             counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
-            declined = LONGER if most is not None and max(counts) > most else None
-            if self.apply == "never" or declined:
-                keep = True
-                return reports.planned_together(name, planned, context.lang, declined)
-            made, keep = write_planned(context, name, planned, self.report)
-            return replace(made, next_steps=())
-        finally:
-            if not keep:
-                discard_planned(context, planned)
+            return LONGER if most is not None and max(counts) > most else None
+
+        auto = self.apply != "never"
+        answer = planned_or_written(context, name, plan, self.report, auto=auto)
+        is_done = answer.facts["status"] == "ok"
+        return answer if is_done else replace(answer, next_steps=())
 
     def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
@@ -642,25 +617,40 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("old", "stands in no file below this directory")
 
 
-def write_planned(
-    context: Context, name: str, planned: Sequence[Planned], length: Length | None
-) -> tuple[Report, bool]:
-    """Write the plans of one call together; return the report and whether the plans are kept."""
-    ids = [one.plan.id for one in planned]
-    outcome = context.desk.apply_all(context.member, name, ids)
-    if isinstance(outcome, Transacted):
-        return reports.transacted(name, outcome, context.lang, length), True
-    told = reports.withheld(name, outcome, context.lang)
-    if isinstance(outcome.refusal, ApprovalRequired):
-        return told, True
-    return replace(told, next_steps=()), False
+def planned_or_written(
+    context: Context,
+    name: str,
+    plan: Callable[[list[Planned]], Answer | str | None],
+    length: Length | None,
+    *,
+    auto: bool,
+    saying: str = "transaction.planned",
+) -> Answer:
+    """The answer to a call that makes several plans, which are written together if `auto`.
 
-
-def discard_planned(context: Context, planned: Iterable[Planned]) -> None:
-    """Discard the plans of a call that ended; the answer gives the reason."""
-    for one in planned:
-        with suppress(Refusal):
-            context.desk.discard(context.member, one.plan.id)
+    `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
+    that are neither written nor told are discarded.
+    """
+    planned: list[Planned] = []
+    keep = False
+    try:
+        declined = plan(planned)
+        if isinstance(declined, Answer):
+            return declined
+        if not auto or declined:
+            keep = True
+            return reports.planned_together(name, planned, context.lang, declined, saying)
+        ids = [one.plan.id for one in planned]
+        outcome = context.desk.apply_all(context.member, name, ids)
+        keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
+        if isinstance(outcome, Transacted):
+            return reports.transacted(name, outcome, context.lang, length)
+        answer = reports.withheld(name, outcome, context.lang)
+        return answer if keep else replace(answer, next_steps=())
+    finally:
+        for one in () if keep else planned:
+            with suppress(Refusal):
+                context.desk.discard(context.member, one.plan.id)
 
 
 def occurrence_of(given: int | str | None) -> Occurrence | None:
@@ -681,13 +671,13 @@ class ApplyCall(EditingCall):
     accept: tuple[str, ...] = ()
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         member = context.member.accepting(self.accept)
         outcome = context.desk.apply(member, name, self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
-            return answers.pending(name, outcome.plan, outcome.refusal, context.lang)
+            return reports.pending(name, outcome.plan, outcome.refusal, context.lang)
         return reports.rejected(name, outcome, context.lang)
 
 
@@ -698,7 +688,7 @@ class ApplyTogetherCall(EditingCall):
     accept: tuple[str, ...] = ()
     report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         member = context.member.accepting(self.accept)
         outcome = context.desk.apply_all(member, name, self.hunk_ids)
         if isinstance(outcome, Withheld):
@@ -712,10 +702,10 @@ class ManualCall(ToolCall):
     toolset: str = ""
     topic: str = ""
 
-    def run(self, context: Context, name: str) -> Report:
+    def run(self, context: Context, name: str) -> Answer:
         toolset, topic = self.toolset or "ws_mod", self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
-        return Report(
+        return Answer(
             {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
             body=page,
             language="markdown",

@@ -29,11 +29,11 @@ from copydesk.notes.lazy import notes_of
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
-from copydesk.tools.answers import Answer, LongTexts, saved_data
+from copydesk.tools.answers import LongTexts, saved_data
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Answer, Lang
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
 

@@ -10,9 +10,8 @@ from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import ConfigError
 from copydesk.errors import Refusal
 from copydesk.tools import refusals, reports
-from copydesk.tools.answers import Answer
 from copydesk.tools.messages import in_shell, say
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Answer, Lang
 
 _SEE = {"HUNK_NOT_FOUND": "cli.see_pending", "FAILED": "cli.see_doctor"}
 
@@ -55,7 +54,7 @@ def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
     """Print a tool's refusal for a person."""
     words = _with_next(str(answer.fields["error"]), str(answer.fields["summary"]), lang)
     terminal.complain(f"{hunk_id}: {words}" if hunk_id else words)
-    for notice in terminal.notices(answer):
+    for notice in answer.notices:
         terminal.complain(notice)
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import dump
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.tools.answers import Answer
+from copydesk.tools.report import Answer
 
 Call = tuple[str, Mapping[str, object]]
 """A tool and its arguments."""

@@ -27,8 +27,7 @@ from mcp_types.jsonrpc import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from copydesk.tools.answers import Answer, Envelope, Original
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Answer, Lang, Original
 
 MOST_MESSAGE_BYTES: Final = 64 << 20
 """The largest message to read, in bytes."""
@@ -205,7 +204,7 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
 
     An answer in the form of another program is whole, and structured if that program's is.
     """
-    if isinstance(answer, Envelope) and answer.original is not None:
+    if answer.original is not None:
         return _as_original(answer, answer.original, structured=structured)
     text = capped(answer.text, lang)
     result = t.CallToolResult(content=[t.TextContent(text=text)], is_error=answer.is_error)
@@ -216,8 +215,8 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
     return result
 
 
-def _as_original(answer: Envelope, original: Original, *, structured: bool) -> t.CallToolResult:
-    result: dict[str, Any] = {"content": _plain(original.blocks), "isError": answer.is_error}
+def _as_original(answer: Answer, original: Original, *, structured: bool) -> t.CallToolResult:
+    result: dict[str, Any] = {"content": _plain(answer.blocks), "isError": answer.is_error}
     if original.structured is not None:
         result["structuredContent"] = _plain(original.structured)
     elif structured and original.only_text:

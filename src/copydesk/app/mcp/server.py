@@ -73,10 +73,9 @@ from copydesk.desk.backends.api import Decision
 from copydesk.edit.request import check_why
 from copydesk.errors import Cancelled, InvalidArgs, Refusal
 from copydesk.tools import refusals
-from copydesk.tools.answers import Answer, Envelope
 from copydesk.tools.catalog import Tool, by_name, crashed
 from copydesk.tools.messages import say
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.report import Answer, Lang
 from copydesk.tools.reports import short_diff
 
 MOST_BYTES: Final = 8_000
@@ -213,14 +212,15 @@ class Elicitor:
 
 def _pending(answer: Answer) -> tuple[str, object]:
     """The id and path of a plan that waits for a person's approval; an empty id if none does."""
-    if isinstance(answer, Report) and callable(answer.made):  # a success
+    if callable(answer.made):  # a success
         return "", None
     fields = answer.fields
     if fields.get("status") == "pending":
         return str(fields.get("hunk_id", "")), fields.get("path")
-    if not isinstance(answer, Envelope) or answer.error.get("code") != "APPROVAL_REQUIRED":
+    envelope = answer.envelope
+    if envelope is None or envelope.error.get("code") != "APPROVAL_REQUIRED":
         return "", None
-    return str(answer.data_fields.get("hunk_id", "")), answer.context.path
+    return str(answer.facts.get("hunk_id", "")), envelope.path
 
 
 async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitResult | None:
