@@ -31,7 +31,7 @@ from copydesk.store.notes.protocol import (
     UnreadFile,
     Update,
 )
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.markdown import Profile, Tree
 from copydesk.text.relpath import RelPath

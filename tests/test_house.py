@@ -23,7 +23,7 @@ PACKAGES = {
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
-        *("store.checks", "store.notes.protocol"),
+        *("store.threads", "store.checks", "store.notes.protocol"),
     ),
     "search": (),
     "search.options": ("text", "errors"),

@@ -18,9 +18,9 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Excerpt
 from support.cost import examples
 from support.large_files import PATH, TOOL, Desks, numbered
 from support.texts import LineEdit, files, requests

@@ -17,7 +17,7 @@ from copydesk.app.config import MemberConfig
 from copydesk.store import protocol
 from copydesk.store.notes import folder as folder_module
 from copydesk.store.notes.protocol import Update
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from support.cost import spread
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
 

@@ -53,7 +53,6 @@ from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Whole
 from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
@@ -224,8 +223,8 @@ class Amending:
             base = self._drafting.on_file(edit, lambda now: now.whole())
             if base.digest != digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
-            place = locate(edit, Whole(base))
-            draft = compose(edit, text_for(edit, Whole(base), place), place)
+            place = locate(edit, base)
+            draft = compose(edit, text_for(edit, base, place), place)
             made = self._planned(plan, plan.id, edit, draft, by)
             made = replace(made, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT))
             decide()
@@ -252,8 +251,8 @@ class Amending:
             edits: list[Edit] = []
             for region in apart:
                 request = range_edit_of(plan.request.path, base, region)
-                place = locate(request, Whole(base))
-                part = compose(request, text_for(request, Whole(base), place), place)
+                place = locate(request, base)
+                part = compose(request, text_for(request, base, place), place)
                 one = self._planned(plan, self._set.ids(), request, part, by)
                 made.append(replace(one, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT)))
                 edits += part.change.edits

@@ -53,11 +53,13 @@ from copydesk.errors import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.folding import explain
+from copydesk.text.lines import Hits, Sought
+from copydesk.text.nearest import nearest_lines
 from copydesk.text.relpath import RelPath
-from copydesk.text.search import Hits, Sought, find_all
-from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
-from copydesk.text.source import Excerpt, Source, Unread, Whole
+from copydesk.text.search import find_all
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import Region, deleted, mode_changed, regions, renamed, runs_of, unified
 
 _SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
@@ -109,9 +111,8 @@ AROUND = 3
 """Lines shown before and after those that an edit affects."""
 
 
-def locate(request: Request, text: Snapshot | Source) -> Place:
+def locate(request: Request, base: Source) -> Place:
     """Return the place of the request in the text; raises the refusals of its kind."""
-    base = Whole(text) if isinstance(text, Snapshot) else text
     if isinstance(request, RangeEdit):
         start, stop = resolve_range(request.range, base.line_count)
         if start < stop:
@@ -171,7 +172,7 @@ def text_for(request: Request, base: Source, place: Place) -> Text:
     if request.reads in ("whole", "bytes"):
         return base.whole()
     if request.reads == "nothing":
-        return Unread(base.size, base.digest).around(0, 0)
+        return Excerpt.unread(base.size, base.digest)
     return base.around(place.start, place.stop)
 
 
@@ -285,7 +286,7 @@ def _require(hits: Hits, anchor: Anchor, base: Source) -> None:
 
 def _missing(anchor: Anchor, base: Source) -> AnchorNotFound:
     """The refusal for an anchor that no line matches, with the lines most similar to it."""
-    near = base.close_to(anchor.text)
+    near = nearest_lines(base, anchor.text)
     close = shown(base, near.lines, 3)
     causes, corrected = tuple[str, ...](near.causes), near.corrected
     if anchor.match == "equals" and close:
@@ -697,7 +698,7 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: boo
         if not created:
             raise FileExists(base.size)
         parts = tuple((0, 0) for _ in request.edits)
-    batch = compile_parts(whole(base), request, parts)
+    batch = compile_parts(base.whole(), request, parts)
     unclosed = _is_unclosed(base)
     style = base.newline_name(base.dominant_newline)
     change, added = batch.change, False

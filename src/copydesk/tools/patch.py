@@ -34,7 +34,6 @@ from copydesk.edit.request import (
 )
 from copydesk.errors import Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import whole
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
 from copydesk.tools.report import Length, Report
@@ -198,7 +197,7 @@ class _Patching:
         terms = Terms(expected_old="" if patch.has_text else None)
         planned = self._first(patch, DeleteFile, terms)
         if patch.has_text:
-            base = whole(planned.draft.base)
+            base = planned.draft.base.whole()
             path = planned.plan.request.path
             check_whole(base, PatchEdit(path, patch.hunks, base=patch.base), patch.line)
 

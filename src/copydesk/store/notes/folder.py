@@ -81,7 +81,7 @@ from copydesk.store.notes.protocol import (
     valid,
 )
 from copydesk.store.protocol import Stamp
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Profile, Tree, heading_of, section
