@@ -195,7 +195,7 @@ class Files(Closing):
 
     def read(self, path: RelPath) -> Document:
         """The whole file; FileTooLarge above the limit."""
-        file, data = self._settled(path, self._data)
+        file, data = self._settled(self.open_for_reading(path), path, self._data)
         return Document(file.real, data, file.stamp)
 
     def _data(self, file: OpenFile) -> bytes:
@@ -211,20 +211,21 @@ class Files(Closing):
         return data
 
     def _settled(
-        self, path: RelPath, read: Callable[[OpenFile], T], file: OpenFile | None = None
+        self, file: OpenFile, path: RelPath, read: Callable[[OpenFile], T]
     ) -> tuple[OpenFile, T]:
         """What `read` finds in the file, now closed; it is opened again if it changes."""
-        for _ in range(_READS_TRIED):
-            with file or self.open_for_reading(path) as file:
-                try:
-                    found = read(file)
-                    if file.stamp.stands_in(_os.fstat(file.fd)):
-                        return file, found
-                except TargetMoved:
-                    pass
-                except OSError as refused:
-                    raise failed("read", refused) from refused
-            file = None
+        for again in range(_READS_TRIED):
+            file = self.open_for_reading(path) if again else file
+            try:
+                found = read(file)
+                if file.stamp.stands_in(_os.fstat(file.fd)):
+                    return file, found
+            except TargetMoved:
+                continue
+            except OSError as refused:
+                raise failed("read", refused) from refused
+            finally:
+                file.close()
         raise Failed("read", _CHANGING)
 
     def window(
@@ -247,8 +248,8 @@ class Files(Closing):
         """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
         file = self.open_for_reading(path)
         if file.stamp.size <= sizes.LARGE:
-            file, data = self._settled(path, self._data, file)
-            told = Digest((data,)).result if len(data) >= sizes.BESIDE else None
+            file, data = self._settled(file, path, self._data)
+            told = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None
             return OpenText(file.real, file.stamp, Snapshot.of(data, named(file.real), told))
         try:
             if file.stamp.size > self._limit_bytes:
@@ -297,8 +298,12 @@ class Files(Closing):
 
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
-        file, sha256 = self._settled(path, lambda file: sha256_of(file.fd, file.stamp.size))
-        return file.real, file.stamp, sha256
+
+        def sha256(file: OpenFile) -> str:
+            return sha256_of(file.fd, file.stamp.size)
+
+        file, digest = self._settled(self.open_for_reading(path), path, sha256)
+        return file.real, file.stamp, digest
 
     def replace(
         self,
@@ -633,10 +638,11 @@ def _opened(fd: int, real: RelPath) -> OpenFile:
     """The open file if it is a regular one; else it is closed. Raises NotAFile, Failed."""
     now_ns = _os.now_ns()
     try:
-        with refusing("stat"):
-            return OpenFile(real, stamp_of_regular(_os.fstat(fd), now_ns), fd)
-    except BaseException:
+        return OpenFile(real, stamp_of_regular(_os.fstat(fd), now_ns), fd)
+    except BaseException as error:
         _os.close_quietly(fd)
+        if isinstance(error, OSError):
+            raise failed("stat", error) from error
         raise
 
 

@@ -59,9 +59,9 @@ class _Counted:
     def __getitem__(self, line: int) -> int:
         if line == 0:
             return self._first
-        before = self._counted(line=line)
-        if before[-1] < line:  # the text ends without a line feed
-            return len(self._data)
+        if self._before[-1] < line and self._counted(line=line)[-1] < line:
+            return len(self._data)  # the text ends without a line feed
+        before = self._before
         block = bisect_left(before, line) - 1
         used, starts = self._used
         if used != block:
@@ -83,12 +83,13 @@ class _Counted:
 
         Each time twice as many are counted as before.
         """
-        data, before = self._data, self._before
-        while len(before) <= block or before[-1] < line:
-            low = self._first + (len(before) - 1) * _BLOCK
-            if low >= len(data):
+        data, size, before = self._data, len(self._data), self._before
+        while before[-1] < line or len(before) <= block:
+            known = len(before)
+            low = self._first + (known - 1) * _BLOCK
+            if low >= size:
                 break
-            stop = min(low + max(len(before), _AHEAD) * _BLOCK, len(data))
+            stop = min(low + max(known, _AHEAD) * _BLOCK, size)
             counts = (data.count(b"\n", at, at + _BLOCK) for at in range(low, stop, _BLOCK))
             self._before = before = [*before[:-1], *accumulate(counts, initial=before[-1])]
         return before
@@ -116,10 +117,12 @@ def _wide_ends(data: bytes, first: int, lf: bytes) -> Iterator[int]:
 
 def terminator_of(line: bytes, encoding: Encoding) -> bytes:
     """The bytes that end a line: LF or CRLF in the encoding, or nothing."""
-    if len(line) % encoding.unit:
-        return b""  # an incomplete last unit ends no line
-    crlf, lf = encoding.encode("\r\n"), encoding.encode("\n")
-    return crlf if line.endswith(crlf) else lf if line.endswith(lf) else b""
+    lf, crlf, unit = b"\n", b"\r\n", encoding.unit
+    if unit > 1:
+        lf, crlf = encoding.encode("\n"), encoding.encode("\r\n")
+        if len(line) % unit:
+            return b""  # an incomplete last unit ends no line
+    return crlf if line[-2 * unit :] == crlf else lf if line[-unit:] == lf else b""
 
 
 def keys_of(data: bytes, encoding: Encoding) -> list[bytes]:

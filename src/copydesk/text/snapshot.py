@@ -56,6 +56,9 @@ else:
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
+_LONG = 4_096
+"""The span of a line is cached if more bytes than this were scanned to find its ends."""
+
 _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
 """Encodings in which lines decode alone as they do together: no error spans a line feed."""
 
@@ -253,7 +256,9 @@ class Snapshot(Text):
     encoding: Encoding
     told: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
-    _line: ClassVar[tuple[int, int]] = (0, 0)
+    # The last long line scanned, so that many edits in it do not each scan it; each text has its
+    # own once there is one.
+    _long_line: ClassVar[tuple[int, int]] = (0, 0)
 
     @staticmethod
     def of(
@@ -306,20 +311,25 @@ class Snapshot(Text):
         return tuple(lines) if text[-1:] == "\n" else (*lines, last)
 
     def line_begin(self, byte: int) -> int:
-        return super().line_begin(byte) if self.encoding.unit > 1 else self._span(byte)[0]
+        if self.encoding.unit > 1:
+            return super().line_begin(byte)
+        begin, end = self._long_line
+        if not begin <= byte < end:
+            begin = self.data.rfind(b"\n", 0, byte) + 1 or len(self.encoding.bom)
+            if byte - begin > _LONG:
+                vars(self)["_long_line"] = begin, self.data.find(b"\n", byte) + 1 or self.size
+        return begin
 
     def line_end(self, byte: int) -> int:
-        return super().line_end(byte) if self.encoding.unit > 1 else self._span(byte)[1]
-
-    def _span(self, byte: int) -> tuple[int, int]:
-        """The bytes of the line that holds the byte; the last one is known, as it may be long."""
-        begin, end = self._line
+        if self.encoding.unit > 1:
+            return super().line_end(byte)
+        begin, end = self._long_line
         if not begin <= byte < end:
-            first = len(self.encoding.bom)
-            begin = self.data.rfind(b"\n", first, byte) + 1 or first
             end = self.data.find(b"\n", byte) + 1 or self.size
-            vars(self)["_line"] = begin, end
-        return begin, end
+            if end - byte > _LONG:
+                begin = self.data.rfind(b"\n", 0, byte) + 1 or len(self.encoding.bom)
+                vars(self)["_long_line"] = begin, end
+        return end
 
     def slice(self, start: int, stop: int) -> bytes:
         return self.data[start:stop]
@@ -340,8 +350,8 @@ class Snapshot(Text):
 
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
-        if not change or change.new_length != self.size:
-            return not change
+        if not change.edits or change.new_length != self.size:
+            return not change.edits
         start, stop = change.edits[0].start, change.edits[-1].stop
         old = self.data[start:stop]
         return change.within(start, stop).apply(old) == old
