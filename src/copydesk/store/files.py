@@ -61,7 +61,7 @@ from copydesk.store.staging import (
     is_temp_of,
     temps,
 )
-from copydesk.store.threads import wait_all_closed
+from copydesk.store.threads import close_of_size, wait_all_closed
 from copydesk.store.writes import (
     Chmod,
     Creation,
@@ -225,7 +225,7 @@ class Files(Closing):
             except OSError as refused:
                 raise failed("read", refused) from refused
             finally:
-                file.close()
+                close_of_size(file.fd, file.stamp.size)
         raise Failed("read", _CHANGING)
 
     def window(

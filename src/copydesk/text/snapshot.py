@@ -18,6 +18,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
 from copydesk.text.lines import (
+    SHORT,
     Hits,
     LineIndex,
     Sought,
@@ -282,10 +283,15 @@ class Snapshot(Text):
 
     @computed_once
     def line_count(self) -> int:
-        return len(self._starts) - 1
+        if self.encoding.unit > 1 or self.size > SHORT:
+            return len(self._starts) - 1
+        is_open = not self.ends_with_newline and self.size > len(self.encoding.bom)
+        return self.data.count(b"\n") + is_open
 
-    @property
+    @computed_once
     def ends_with_newline(self) -> bool:
+        if self.encoding.unit == 1:
+            return self.data[-1:] == b"\n"
         return not self.ragged and self.data.endswith(self.lf)
 
     @computed_once
@@ -300,6 +306,12 @@ class Snapshot(Text):
         if byte < self.size:
             return line_of(self._starts, byte)
         return self.line_count - (self.line_count > 0 and not self.ends_with_newline)
+
+    def raw(self, start: int, stop: int) -> bytes:
+        return self.data[self._starts[start] : self._starts[stop]]
+
+    def terminator(self, line: int) -> bytes:
+        return terminator_of(self.data[self._starts[line] : self._starts[line + 1]], self.encoding)
 
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
         if self.encoding.name not in _LINE_BY_LINE or start >= stop:
@@ -350,11 +362,15 @@ class Snapshot(Text):
 
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
-        if not change.edits or change.new_length != self.size:
-            return not change.edits
-        start, stop = change.edits[0].start, change.edits[-1].stop
-        old = self.data[start:stop]
-        return change.within(start, stop).apply(old) == old
+        if not change.edits:
+            return True
+        first, last = change.edits[0], change.edits[-1]
+        old = self.data[first.start : last.stop]
+        if first is last:
+            return first.new == old
+        # bytes may come in one place and go in another
+        inner = change.within(first.start, last.stop)
+        return inner.new_length == inner.length and inner.apply(old) == old
 
     @computed_once
     def keys(self) -> tuple[bytes, ...]:
