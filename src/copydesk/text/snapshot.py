@@ -179,7 +179,7 @@ class Text(Source):
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
         """Go `lines` lines back from a line's start or the end: the byte, and how many lines."""
-        count, first = 0, len(self.encoding.bom)
+        count, first = 0, len(self.encoding.bom) if self.encoding.bom else 0
         while count < lines and byte > first:
             byte, count = self.line_begin(byte - 1), count + 1
         return byte, count
@@ -311,7 +311,10 @@ class Snapshot(Text):
         return self.data[self._starts[start] : self._starts[stop]]
 
     def terminator(self, line: int) -> bytes:
-        return terminator_of(self.data[self._starts[line] : self._starts[line + 1]], self.encoding)
+        raw = self.data[self._starts[line] : self._starts[line + 1]]
+        if self.encoding.unit == 1 and raw[-1:] == b"\n" and raw[-2:-1] != b"\r":
+            return b"\n"
+        return terminator_of(raw, self.encoding)
 
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
         if self.encoding.name not in _LINE_BY_LINE or start >= stop:
