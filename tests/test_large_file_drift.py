@@ -327,12 +327,12 @@ def test_bytes_that_changed_before_they_were_kept_are_not_kept(
     """What is remembered for a digest has it, whenever it was read."""
     path = tmp_path / "root/a.txt"
     path.write_bytes(numbered(1000))
-    content = large.files.content(PATH)
+    content = large.files.open_for_reading(PATH)
     digest = Snapshot.of(numbered(1000)).digest
     with path.open("r+b") as file:
         file.write(b"x")
     assert content.packed(digest, 1 << 20) is None
-    again = large.files.content(PATH)
+    again = large.files.open_for_reading(PATH)
     data = again.packed(Snapshot.of(path.read_bytes()).digest, 1 << 20)
     assert data is not None
     assert zlib.decompress(data) == path.read_bytes()
