@@ -134,6 +134,13 @@ def test_small_windows_fall_back_to_the_whole(desks: Desks, kind: str, window: i
         desks.check(TEXTS[kind], make("new"), window=window, block=max(window // 4, 16))
 
 
+def test_what_stands_in_a_line_longer_than_a_window_is_found(desks: Desks) -> None:
+    data = b"begin\n" + b"x" * 500 + b"\r\n" + b"y" * 15 + b"\r\nend\n"
+    for anchor in ("x" * 40, "y", "end"):
+        report = desks.check(data, Insert(PATH, Anchor(anchor), "new"), window=16, block=16)[0]
+        assert "error" not in report.fields
+
+
 def test_blank_lines_are_counted_as_far_as_the_window_goes(desks: Desks) -> None:
     report = desks.check(b"\n" * 50, Append(PATH, "x"), window=50)[0]
     assert report.fields["blankline_style"]["file_trailing_blank_line_count"] == 50  # type: ignore[index, call-overload]
