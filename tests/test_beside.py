@@ -27,7 +27,7 @@ from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
-from copydesk.store import _os, contents
+from copydesk.store import _os, threads
 from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import NOBODY, Caller, Content
 from copydesk.store.state import StateFile
@@ -35,7 +35,6 @@ from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Whole
 from copydesk.tools.batch import put_off
 from test_journal import entry
 
@@ -422,12 +421,12 @@ def test_a_draft_is_given_for_its_plan_on_its_content_alone() -> None:
     plan, base = planned(1, b"one\ntwo\n")
     draft = compose(plan.request, base, plan.place)
     shown.keep(plan, draft)
-    assert shown.of(plan, Whole(Snapshot.of(base.data))) is draft
+    assert shown.of(plan, Snapshot.of(base.data)) is draft
     wide = Snapshot(base.data, Encoding("latin-1"))
     for other in (Snapshot.of(b"one\ntwo!"), Snapshot.of(b"one\n"), wide):
-        assert shown.of(plan, Whole(other)) is None
+        assert shown.of(plan, other) is None
     renewed, _ = planned(2, b"one\ntwo\n")
-    assert shown.of(renewed, Whole(base)) is None
+    assert shown.of(renewed, base) is None
 
 
 def test_few_drafts_are_kept_and_none_of_a_large_text() -> None:
@@ -436,7 +435,7 @@ def test_few_drafts_are_kept_and_none_of_a_large_text() -> None:
     large = planned(99, b"x" * LARGEST + b"\n")
     for plan, base in (*made, large):
         shown.keep(plan, compose(plan.request, base, plan.place))
-    there = [shown.of(plan, Whole(base)) is not None for plan, base in (*made, large)]
+    there = [shown.of(plan, base) is not None for plan, base in (*made, large)]
     assert there == [False, *[True] * MOST, False]
 
 
@@ -460,13 +459,13 @@ def test_a_large_file_without_a_name_is_closed_beside(
     with path.open("rb") as file:
         if removed:
             path.unlink()
-        monkeypatch.setattr(contents, "close_soon", soon.append)
+        monkeypatch.setattr(threads, "close_soon", soon.append)
         monkeypatch.setattr(_os, "close_quietly", now.append)
-        contents.close_of_size(file.fileno(), size)
+        threads.close_of_size(file.fileno(), size)
         assert (bool(soon), bool(now)) == (beside, not beside)
         soon.clear()
         monkeypatch.setattr(_os, "fstat", refused)
-        contents.close_of_size(file.fileno(), size)
+        threads.close_of_size(file.fileno(), size)
         assert bool(soon) is (size >= sizes.BESIDE)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from copydesk.errors import Failed
 from copydesk.store import _os, contents
-from copydesk.store.contents import digest_in_thread, write_pieces
+from copydesk.store.contents import Digest, write_pieces
 from copydesk.store.files import Files
 from copydesk.store.protocol import Kept, Piece
 from copydesk.text.relpath import RelPath
@@ -100,7 +100,7 @@ def test_many_pieces_are_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_digest_beside_is_the_digest() -> None:
-    told = digest_in_thread(OLD)
+    told = Digest((OLD,)).result
     assert told() == told() == hashlib.sha256(OLD).hexdigest()
 
 

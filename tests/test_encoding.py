@@ -224,3 +224,8 @@ def test_names_refused(name: str) -> None:
         checked_name(name)
     assert found.value.argument == "encodings"
     assert found.value.reason.encode()
+
+
+def test_half_a_code_unit_does_not_decode_even_if_it_is_ascii() -> None:
+    assert detect(b"abc", "utf-16-le").damaged
+    assert not detect(b"ab", "utf-16-le").damaged

@@ -20,7 +20,7 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.redis import leases
 from copydesk.desk.redis.leases import Server
 from copydesk.store import _os
-from copydesk.store.state import SOON_SECONDS
+from copydesk.store.threads import SOON_SECONDS
 from support.processes import Facts, outcome, workers
 from support.redis_servers import RedisServer, running
 

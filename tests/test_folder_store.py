@@ -32,7 +32,7 @@ from copydesk.notes.protocol import (
 )
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from support.note_stores import (

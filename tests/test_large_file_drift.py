@@ -18,9 +18,9 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Excerpt
 from support.cost import examples
 from support.large_files import PATH, TOOL, Desks, numbered
 from support.texts import LineEdit, files, requests
@@ -327,12 +327,12 @@ def test_bytes_that_changed_before_they_were_kept_are_not_kept(
     """What is remembered for a digest has it, whenever it was read."""
     path = tmp_path / "root/a.txt"
     path.write_bytes(numbered(1000))
-    content = large.files.content(PATH)
+    content = large.files.open_for_reading(PATH)
     digest = Snapshot.of(numbered(1000)).digest
     with path.open("r+b") as file:
         file.write(b"x")
     assert content.packed(digest, 1 << 20) is None
-    again = large.files.content(PATH)
+    again = large.files.open_for_reading(PATH)
     data = again.packed(Snapshot.of(path.read_bytes()).digest, 1 << 20)
     assert data is not None
     assert zlib.decompress(data) == path.read_bytes()

@@ -23,11 +23,11 @@ from copydesk.edit.draft import Draft
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.errors import FileTooLarge
 from copydesk.store import _os
-from copydesk.store.contents import LargeFile, Surveyed
+from copydesk.store.large import LargeFile, Survey
 from copydesk.text import sizes
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Excerpt
 from copydesk.tools import reports
 from support.cost import examples, spread
 from support.large_files import PATH, TOOL, Desks, numbered
@@ -134,6 +134,13 @@ def test_small_windows_fall_back_to_the_whole(desks: Desks, kind: str, window: i
         desks.check(TEXTS[kind], make("new"), window=window, block=max(window // 4, 16))
 
 
+def test_what_stands_in_a_line_longer_than_a_window_is_found(desks: Desks) -> None:
+    data = b"begin\n" + b"x" * 500 + b"\r\n" + b"y" * 15 + b"\r\nend\n"
+    for anchor in ("x" * 40, "y", "end"):
+        report = desks.check(data, Insert(PATH, Anchor(anchor), "new"), window=16, block=16)[0]
+        assert "error" not in report.fields
+
+
 def test_blank_lines_are_counted_as_far_as_the_window_goes(desks: Desks) -> None:
     report = desks.check(b"\n" * 50, Append(PATH, "x"), window=50)[0]
     assert report.fields["blankline_style"]["file_trailing_blank_line_count"] == 50  # type: ignore[index, call-overload]
@@ -172,7 +179,7 @@ def test_candidates_are_shown_as_elsewhere(desks: Desks) -> None:
 
 def test_more_candidates_than_are_kept(desks: Desks, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"same\n" * 40 + b"other\n"
-    monkeypatch.setattr("copydesk.text.search.KEPT", 20)
+    monkeypatch.setattr("copydesk.text.lines.KEPT", 20)
     for occurrence in (None, 3, 20, 21, 40, "last"):
         report = desks.check(data, Insert(PATH, Anchor("same"), "x", "after", occurrence))[0]  # type: ignore[arg-type]
         assert report.fields.get("error") == (
@@ -340,7 +347,7 @@ def test_one_pass_serves_plan_and_apply(
     passes: list[int] = []
     whole_pass = LargeFile._pass
 
-    def counted(self: LargeFile) -> Surveyed:
+    def counted(self: LargeFile) -> Survey:
         passes.append(1)
         return whole_pass(self)
 
@@ -416,7 +423,7 @@ def test_a_change_of_the_file_while_it_is_read_is_seen(
     path.write_bytes(numbered(1000))
     whole_pass, passes = LargeFile._pass, [0]
 
-    def meanwhile(self: LargeFile) -> Surveyed:
+    def meanwhile(self: LargeFile) -> Survey:
         known = whole_pass(self)
         passes[0] += 1
         if passes[0] == 1:

@@ -28,7 +28,6 @@ from copydesk.errors import (
     OccurrenceOutOfRange,
     Refusal,
 )
-from copydesk.text import search
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded
 from support.texts import PATH, LineEdit, requests, snapshots
@@ -429,5 +428,5 @@ def test_the_bytes_that_a_place_relies_on(place: Place, span: tuple[int, int] | 
 def test_of_more_candidates_than_are_kept_the_last_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, occurrence: Occurrence, expected: str | type[Refusal]
 ) -> None:
-    monkeypatch.setattr(search, "KEPT", 2)
+    monkeypatch.setattr("copydesk.text.lines.KEPT", 2)
     check(insert("a", occurrence=occurrence), b"a\na\na\na\n", expected)

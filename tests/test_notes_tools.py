@@ -18,7 +18,7 @@ from copydesk.notes.folder import store as folder_module
 from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import Update
 from copydesk.store import protocol
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from support.cost import spread
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
 

@@ -24,7 +24,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, whole
+from copydesk.text.snapshot import Snapshot
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
@@ -38,7 +38,7 @@ def made(data: bytes, text: str, parse: Parse = parse_diff) -> bytes:
     request = PatchEdit(path, patch.hunks, patch.base, patch.after, creates=is_new)
     assert decode(encode(request)) == request
     draft = compose(request, base, locate(request, base), created=request.creates)
-    return whole(draft.after).data
+    return draft.after.whole().data
 
 
 def rejected(data: bytes, text: str, parse: Parse = parse_diff) -> RejectedHunk:

@@ -18,7 +18,6 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Whole
 
 PATH = RelPath.parse("a.txt")
 Step = Sequence[tuple[int, int, bytes]]
@@ -137,7 +136,7 @@ def test_an_edit_is_taken_back_or_refused(
     ],
 )  # fmt: skip
 def test_what_changed_since_a_version(text: bytes, now: bytes, expected: tuple[str, ...]) -> None:
-    refusal = stale("v", Snapshot.of(text), Whole(Snapshot.of(now)), "why")
+    refusal = stale("v", Snapshot.of(text), Snapshot.of(now), "why")
     assert refusal.changed == expected
 
 
@@ -213,7 +212,7 @@ def test_a_plan_goes_to_its_lines_or_is_refused(
         monkeypatch.setattr(sizes, name, limit)
     find, since = (lambda: base if kept else None), inverses if known else None
     try:
-        moved = place_of(plan, Whole(now), find, since)
+        moved = place_of(plan, now, find, since)
         placed: tuple[tuple[int, int], ...] | str = moved.parts or ((moved.start, moved.stop),)
     except (ContentChanged, AmbiguousMatch) as refusal:
         placed = shown(refusal)
@@ -235,4 +234,4 @@ def test_what_relies_on_no_lines_goes_to_the_whole_file_or_its_end(
     base, now = Snapshot.of(b"a\n"), Snapshot.of(b"a\nb\n")
     names = ("1", "me", "ws_mod", "tool")
     plan = Plan(*names, request_, end_of(base), "append", base.digest, "0" * 64, 1, 2)
-    assert place_of(plan, Whole(now)) == expected
+    assert place_of(plan, now) == expected

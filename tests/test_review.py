@@ -31,8 +31,6 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
-from copydesk.text.snapshot import whole
-from copydesk.text.source import Whole
 from support.redis_servers import RedisServer
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
@@ -417,7 +415,7 @@ def test_only_the_drafts_that_were_shown_last_are_kept(opener: Open) -> None:
     for one, draft in drafts:
         assert isinstance(draft, Draft)
         kept.keep(one, draft)
-    found = [kept.of(one, Whole(whole(draft.base))) for one, draft in drafts]
+    found = [kept.of(one, draft.base.whole()) for one, draft in drafts]
     assert found == [None, None, *[draft for _, draft in drafts[2:]]]
 
 
@@ -617,7 +615,7 @@ def test_nobody_approves_what_they_did_not_see(
             one = show(desk, hunk, by=name)
             if one.refusal is not None:
                 return
-            before, after = (whole(text).data for text in (one.draft.base, one.draft.after))
+            before, after = (text.whole().data for text in (one.draft.base, one.draft.after))
             saw[name].add((sha256(before).hexdigest(), sha256(after).hexdigest()))
             if act == "apply":
                 done = desk.desk.review.apply(

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from copydesk.text import sizes, snapshot
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.excerpt import Excerpt, Facts
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Excerpt, Facts
 from support.texts import WIDE, snapshots
 
 BOM = codecs.BOM_UTF8
@@ -193,20 +193,16 @@ def test_a_very_long_line_is_one_line() -> None:
     assert base.texts(1, 2) == ("end",)
 
 
-@given(snapshots, st.sampled_from((2, 4_096)), st.data())
-def test_the_ends_of_a_long_line_are_remembered(
-    base: Snapshot, long: int, data: st.DataObject
-) -> None:
+@given(snapshots, st.data())
+def test_the_ends_of_the_last_line_are_remembered(base: Snapshot, data: st.DataObject) -> None:
     lines = st.integers(0, max(base.line_count - 1, 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot, "_LONG", long)
-        for line in data.draw(st.lists(lines, max_size=6)) if base.line_count else ():
-            start, stop = base.start(line), base.start(line + 1)
-            byte = data.draw(st.integers(start, stop - 1))
-            if data.draw(st.booleans()):
-                assert base.line_begin(byte) == start
-            assert base.line_end(byte) == stop
+    for line in data.draw(st.lists(lines, max_size=6)) if base.line_count else ():
+        start, stop = base.start(line), base.start(line + 1)
+        byte = data.draw(st.integers(start, stop - 1))
+        if data.draw(st.booleans()):
             assert base.line_begin(byte) == start
+        assert base.line_end(byte) == stop
+        assert base.line_begin(byte) == start
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])

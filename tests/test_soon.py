@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.store import state, writes
+from copydesk.store import threads, writes
 from copydesk.store.files import Files
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text.relpath import RelPath
 
 ENOUGH = 30.0
@@ -27,7 +27,7 @@ def test_a_thread_does_it_with_nobody_asking() -> None:
 
 
 def test_the_thread_is_woken_when_it_has_slept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "_IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", -1.0)
     with Soon(0.001) as later:
         for _ in range(20):
             done = threading.Event()
@@ -74,7 +74,7 @@ def test_a_child_has_a_thread_of_its_own() -> None:
 
 LEAVING = """
 import os
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 later = Soon(3600)
 later.do(lambda: print("done", flush=True))
 os.fork() and os.wait()

@@ -40,9 +40,9 @@ from copydesk.text.change import (
     follow,
     smallest_span,
 )
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Excerpt, Whole
 from support.cost import examples, first, spread
 from support.texts import changes, files
 
@@ -851,7 +851,7 @@ def test_a_plan_without_its_base_is_placed_on_the_same_lines(text: bytes) -> Non
         for plan in plans:
             low, high = plan.place.start, plan.place.stop
             try:
-                found = place_of(plan, Whole(now), known=(change.invert(text),))
+                found = place_of(plan, now, known=(change.invert(text),))
             except ContentChanged:
                 is_above = edit.start == edit.stop <= base.start(low)
                 assert not (is_above and new.endswith(b"\n")), "lines put above are in no way"

@@ -36,7 +36,7 @@ from copydesk.edit.request import (
     check_why,
 )
 from copydesk.errors import FileNotFound, InvalidArgs
-from copydesk.store.contents import Closing
+from copydesk.store.protocol import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.ws_mod import UNDO
 

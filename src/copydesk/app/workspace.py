@@ -42,11 +42,10 @@ from copydesk.notes.lazy import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Rule, Trust
-from copydesk.store.contents import Closing
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import now_ms
+from copydesk.store.protocol import Closing, now_ms
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import answers, refusals, reports
@@ -89,7 +88,7 @@ class NotesOpener:
         from copydesk.notes.grammar import is_address, is_siyuan_id, split_as
         from copydesk.notes.notebook_access import OpenNotes
         from copydesk.notes.protocol import several
-        from copydesk.store.state import Soon
+        from copydesk.store.threads import Soon
 
         settings = self._config.notes
         stores = [

@@ -67,8 +67,7 @@ from copydesk.store.protocol import EXECUTABLE, OpenText
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Source, Whole
+from copydesk.text.snapshot import Snapshot, Source, Text
 
 
 def _as_it_waits(found: Plan, plan: Plan) -> Plan:
@@ -528,12 +527,12 @@ class Applying:
         is_one = len(file.items) == 1
         if now is not None and len(file.items) > 1 + (file.to is not None):
             try:
-                now = Whole(now.whole())
+                now = now.whole()
             except Refusal as refusal:
                 file.refuse(refusal)
                 return
         read = "" if now is None or is_one else now.digest
-        base = now.whole() if isinstance(now, Whole) else None
+        base = now if isinstance(now, Snapshot) else None
         inverses: list[ChangeSet] = []
         for item in (item for item in file.items if item.refusal is None):
             plan = item.plan
@@ -559,7 +558,7 @@ class Applying:
             if not is_one:
                 inverses.append(draft.change.inverse(draft.base.slice))
                 if isinstance(draft.after, Snapshot):
-                    now = Whole(draft.after)
+                    now = draft.after
 
     def _approve(self, files: Sequence[_File]) -> None:
         """Refuse those plans that need a person's approval and have none.
@@ -651,7 +650,7 @@ class Applying:
         """The plan on the file as it was read, without the others."""
         if file.opened is None:
             return self._drafting.of_new(plan.request)
-        return self.draft(plan, file.real, Whole(file.opened.source.whole()))
+        return self.draft(plan, file.real, file.opened.source.whole())
 
     def _context(self, item: _Item, file: _File, base: Snapshot | None) -> ContextMatch:
         """The plan's status in the file as read, which is `base` if loaded."""
@@ -666,7 +665,7 @@ class Applying:
         if plan.base_digest == base.digest:
             return "exact"
         try:
-            alone = self.draft(plan, file.real, Whole(base))
+            alone = self.draft(plan, file.real, base)
         except Refusal:
             return "fuzz"
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"

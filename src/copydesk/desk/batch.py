@@ -28,8 +28,7 @@ from copydesk.store.checks import suffix_of
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, computed_once
-from copydesk.text.source import Source
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, computed_once
 from copydesk.text.unified import FileEdit, counts, line_counts, unified, unified_start
 
 SHOWN_DIFF = 16 << 10

@@ -61,8 +61,7 @@ from copydesk.store.protocol import Document
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import FileEdit
 
 ON_NO_TERMS = Terms()

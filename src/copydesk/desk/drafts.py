@@ -54,10 +54,9 @@ from copydesk.store.protocol import Named, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
+from copydesk.text.lines import Sought
 from copydesk.text.relpath import RelPath
-from copydesk.text.search import Sought
-from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Snapshot, Source, Text
 from copydesk.text.unified import renamed, unified
 
 HOUR_MS = 3_600_000
@@ -304,7 +303,7 @@ class Drafting:
         """Store the text of a large file, unless it is too large to be compared later."""
         if size <= sizes.COMPARED and line_count <= sizes.LINES:
             with suppress(Refusal):  # it was removed meanwhile
-                self._set.bases.keep_content(digest, self._set.files.content(real), real)
+                self._set.bases.keep_content(digest, self._set.files.open_for_reading(real), real)
 
     def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
         """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""

@@ -43,9 +43,9 @@ from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Excerpt, Source, Whole
+from copydesk.text.snapshot import Snapshot, Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
@@ -424,11 +424,11 @@ class Undoing:
             back = self._removed(first, texts[0].after, at, now)
             return [(back, Remove(at, [part(back)], opened))]
         backs: list[Undone] = []
-        text = now if len(texts) < 2 else Whole(now.whole())
+        text = now if len(texts) < 2 else now.whole()
         for one in texts:
             backs.append(back := self._seen_back(one, at, text, seen))
             if isinstance(back.after, Snapshot):
-                text = Whole(back.after)
+                text = back.after
         left = {
             back.entry.edit_id: part(back)
             for back in backs

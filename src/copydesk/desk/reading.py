@@ -14,10 +14,10 @@ from copydesk.errors import (
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.encoding import Encoding
+from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
 from copydesk.text.sizes import tokens
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
-from copydesk.text.source import Facts
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000

@@ -47,7 +47,6 @@ from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Whole
 from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
@@ -218,7 +217,7 @@ class Amending:
             base = self._drafting.on_file(edit, lambda now: now.whole())
             if base.digest != digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
-            draft = made_at(edit, Whole(base))
+            draft = made_at(edit, base)
             made = self._planned(plan, plan.id, edit, draft, by)
             made = replace(made, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT))
             decide()
@@ -245,7 +244,7 @@ class Amending:
             edits: list[Edit] = []
             for region in apart:
                 request = range_edit_of(plan.request.path, base, region)
-                part = made_at(request, Whole(base))
+                part = made_at(request, base)
                 one = self._planned(plan, self._set.ids(), request, part, by)
                 made.append(replace(one, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT)))
                 edits += part.change.edits

@@ -39,7 +39,7 @@ from copydesk.store.protocol import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, whole
+from copydesk.text.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Edit(Step):
         if not isinstance(base, Snapshot):
             return kept_and_new(change)
         if base.size <= sizes.JOINED:
-            return (whole(self.parts[-1].made.after).data,)
+            return (self.parts[-1].made.after.whole().data,)
         return change.pieces(memoryview(base.data))
 
     @classmethod
@@ -341,7 +341,7 @@ class Create(Step):
         self._restores = restores
 
     def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
-        data = whole(self.parts[-1].made.after).data
+        data = self.parts[-1].made.after.whole().data
         return at.files.stage_new(self.path, data, expected_real=self.real, removed=self._restores)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:

@@ -34,7 +34,7 @@ from copydesk.store.files import Files
 from copydesk.store.locks import Ticket
 from copydesk.store.protocol import Caller, Named, NotPutBack, OpenText, TargetMoved
 from copydesk.text.relpath import RelPath
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Source
 
 ATTEMPTS = 10
 """How often a write is attempted if another program writes meanwhile."""

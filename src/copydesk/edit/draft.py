@@ -24,10 +24,10 @@ from copydesk.errors import ContentChanged, EncodingRefused, InvalidHunkId, Line
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
+from copydesk.text.excerpt import Excerpt
 from copydesk.text.folding import explain
 from copydesk.text.search import find_all
-from copydesk.text.snapshot import Snapshot, Text, computed_once
-from copydesk.text.source import Excerpt, Source, Whole
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import FileEdit, Region, regions, runs_of
 
 SHOWN_CANDIDATES = 10
@@ -286,7 +286,7 @@ class Draft:
 
 def locate(request: Request, text: Snapshot | Source) -> Place:
     """Return the place of the request in the text; raises the refusals of its kind."""
-    return request.locate(Whole(text) if isinstance(text, Snapshot) else text)
+    return request.locate(text)
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:

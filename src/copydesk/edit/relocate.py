@@ -20,8 +20,7 @@ from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
 from copydesk.text.relocation import WORD, Ambiguous, Carried, LineKeys, Reason, Relocation
-from copydesk.text.snapshot import Snapshot, Text, computed_once
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import Region, touched
 
 SHOWN_CHANGES = 5

@@ -317,7 +317,7 @@ class _Session:
         self._search, self._query, self._flags = search, query, flags
         self._deadline = monotonic() + search.timeout_s
         self._real = search.files.resolve(query.path)
-        self._kind = search.files.kind(self._real)
+        self._kind = search.files.info(self._real, follow=False).kind
         if self._kind == "symlink":
             raise InvalidPath("symlinks on the way keep changing")
         if self._kind not in ("file", "directory"):

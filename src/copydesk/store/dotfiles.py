@@ -69,15 +69,12 @@ class GitIgnore:
     def names(self, path: RelPath, *, directory: bool) -> bool:
         """Whether the last line that matches this path itself excludes it."""
         parts = path.parts
-        said = _said(self._first, parts, directory)
-        if said is None and self._in_files:
-            for depth, lines in self._above(parts[:-1]):
-                said = _said(lines, parts[depth:], directory)
-                if said is not None:
-                    break
-        if said is None:
-            said = _said(self._last, parts, directory)
-        return bool(said)
+        above = self._above(parts[:-1]) if self._in_files else ()
+        for depth, lines in ((0, self._first), *above, (0, self._last)):
+            said = _said(lines, parts[depth:], directory)
+            if said is not None:
+                return said
+        return False
 
     def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
         """The lines of the files in a directory and above, deepest first, each with its depth."""
@@ -109,8 +106,6 @@ def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
 
 def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> bool | None:
     """Whether the lines exclude a path; None if no line matches it."""
-    if not lines:
-        return None
     for line in lines:
         if line.directories and not directory:
             continue

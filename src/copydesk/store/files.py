@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace as replace_fields
+from typing import TypeVar
 
 from copydesk.errors import (
     BinaryFile,
@@ -23,22 +24,8 @@ from copydesk.errors import (
 )
 from copydesk.store import _os
 from copydesk.store._os import Offers
-from copydesk.store.contents import (
-    Closing,
-    LargeFile,
-    OpenContent,
-    OpenFile,
-    States,
-    Surveyed,
-    close_of_size,
-    digest_in_thread,
-    from_line,
-    last_lines,
-    read_at,
-    sha256_of,
-    stamp_of_regular,
-    wait_all_closed,
-)
+from copydesk.store.contents import Digest, OpenFile, States, read_at, sha256_of, stamp_of_regular
+from copydesk.store.large import LargeFile, Survey, last_lines
 from copydesk.store.paths import (
     MadeParents,
     ResolvedPath,
@@ -50,6 +37,7 @@ from copydesk.store.paths import (
     similar,
 )
 from copydesk.store.protocol import (
+    Closing,
     DirEntry,
     Document,
     Durability,
@@ -62,7 +50,6 @@ from copydesk.store.protocol import (
     TargetMoved,
     Window,
     failed,
-    kind_of,
     refusing,
 )
 from copydesk.store.staging import (
@@ -74,6 +61,7 @@ from copydesk.store.staging import (
     is_temp_of,
     temps,
 )
+from copydesk.store.threads import close_of_size, wait_all_closed
 from copydesk.store.writes import (
     Chmod,
     Creation,
@@ -94,10 +82,12 @@ from copydesk.store.writes import (
 from copydesk.store.writes import StagedWrite as StagedWrite  # for the layers above
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
+from copydesk.text.excerpt import Excerpt
+from copydesk.text.lines import Sought
 from copydesk.text.relpath import PATH_BYTES, RelPath
-from copydesk.text.search import Sought
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Unread, Whole
+
+T = TypeVar("T")
 
 MOST_NEW_PARENTS = 100
 """Limit of directories created for one new file; each is flushed to disk."""
@@ -135,7 +125,7 @@ class Files(Closing):
         keep: Keep = keep_nothing,
         note_open: Callable[[RelPath], None] = lambda real: None,
     ) -> None:
-        self._surveyed: dict[tuple[Stamp, str | None], Surveyed] = {}
+        self._surveyed: dict[tuple[Stamp, str | None], Survey] = {}
         self._root = Root(os.fspath(root))
         self._late, self._flush = LateLooks(keep), durability == "full"
         self._hooks = Hooks(may_write, may_return, keep, note_open, self._late, self._flush)
@@ -173,10 +163,6 @@ class Files(Closing):
                 raise failed("stat", refused) from refused
             return place.real, stamp_of_regular(found, now_ns)
 
-    def kind(self, path: RelPath) -> str:
-        """The kind of file at the path, in the terms of NotAFile; a final link is a "symlink"."""
-        return self.info(path, follow=False).kind
-
     def info(self, path: RelPath, *, follow: bool = True) -> FileInfo:
         """The properties of the path's target, of any kind, or of a final link itself."""
         with self._root.place(path, follow=follow) as place:
@@ -205,33 +191,41 @@ class Files(Closing):
             if refused.errno in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
                 raise InvalidPath("a symlink is on the way") from None
             raise failed("open", refused) from refused
-        kind = kind_of(_os.fstat(fd).st_mode)
-        if kind != "file":
-            _os.close_quietly(fd)
-            raise NotAFile(kind)
-        return fd
+        return _opened(fd, RelPath(())).fd
 
     def read(self, path: RelPath) -> Document:
         """The whole file; FileTooLarge above the limit."""
-        return self._document(self.open_for_reading(path), path)
+        file, data = self._settled(self.open_for_reading(path), path, self._data)
+        return Document(file.real, data, file.stamp)
 
-    def _document(self, file: OpenFile, path: RelPath) -> Document:
-        """Read the whole file and close it; if it changes meanwhile, open it again."""
+    def _data(self, file: OpenFile) -> bytes:
+        """All bytes of the file; TargetMoved if there are fewer, FileTooLarge, OSError."""
+        size = file.stamp.size
+        if size > self._limit_bytes:
+            raise FileTooLarge(size, self._limit_bytes)
+        if size > self._whole_bytes:
+            raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
+        data = read_at(file.fd, size, 0)
+        if len(data) < size:
+            raise TargetMoved()
+        return data
+
+    def _settled(
+        self, file: OpenFile, path: RelPath, read: Callable[[OpenFile], T]
+    ) -> tuple[OpenFile, T]:
+        """What `read` finds in the file, now closed; it is opened again if it changes."""
         for again in range(_READS_TRIED):
             file = self.open_for_reading(path) if again else file
-            size = file.stamp.size
             try:
-                if size > self._limit_bytes:
-                    raise FileTooLarge(size, self._limit_bytes)
-                if size > self._whole_bytes:
-                    raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
-                data = read_at(file.fd, size, 0)
-                if len(data) == size and file.stamp.stands_in(_os.fstat(file.fd)):
-                    return Document(file.real, data, file.stamp)
+                found = read(file)
+                if file.stamp.stands_in(_os.fstat(file.fd)):
+                    return file, found
+            except TargetMoved:
+                continue
             except OSError as refused:
                 raise failed("read", refused) from refused
             finally:
-                close_of_size(file.fd, size)
+                close_of_size(file.fd, file.stamp.size)
         raise Failed("read", _CHANGING)
 
     def window(
@@ -242,14 +236,11 @@ class Files(Closing):
         They start at line `first_line` (0-based), or with `last` are that many lines at the end.
         `named` is the encoding that the configuration names. Raises BinaryFile.
         """
-        with self.open_for_reading(path) as file:
-            fd, stamp = file.fd, file.stamp
+        with refusing("read"), self.open_for_reading(path) as file:
+            if last:
+                return last_lines(file, first_line, most_bytes, named)
             try:
-                if last:
-                    return last_lines(fd, stamp, first_line, most_bytes, named)
-                return from_line(self._large(file, named), fd, stamp, first_line, most_bytes)
-            except OSError as refused:
-                raise failed("read", refused) from refused
+                return self._large(file, named).window(first_line, most_bytes)
             except TargetMoved:
                 raise Failed("read", _CHANGING) from None
 
@@ -257,10 +248,9 @@ class Files(Closing):
         """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
         file = self.open_for_reading(path)
         if file.stamp.size <= sizes.LARGE:
-            document = self._document(file, path)
-            told = digest_in_thread(document.data) if document.stamp.size >= sizes.BESIDE else None
-            text = Whole(Snapshot.of(document.data, named(document.real), told))
-            return OpenText(document.real, document.stamp, text)
+            file, data = self._settled(file, path, self._data)
+            told = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None
+            return OpenText(file.real, file.stamp, Snapshot.of(data, named(file.real), told))
         try:
             if file.stamp.size > self._limit_bytes:
                 raise FileTooLarge(file.stamp.size, self._limit_bytes)
@@ -270,42 +260,23 @@ class Files(Closing):
             raise
         return OpenText(file.real, file.stamp, source, file.close)
 
-    @contextmanager
-    def any_content(self, path: RelPath, named: Named) -> Generator[OpenText]:
-        """Open any file; one that is not text is shown as bytes. Raises FileTooLarge."""
+    def any_content(self, path: RelPath, named: Named) -> OpenText:
+        """Open any file whole; one that is not text is shown as bytes. Raises FileTooLarge."""
         try:
             with self.text(path, named) as opened:
-                opened.source.whole()
-                yield opened
-                return
+                return OpenText(opened.real, opened.stamp, opened.source.whole())
         except BinaryFile:
-            pass
-        document = self.read(path)
-        base = Whole(Snapshot(document.data, BYTES))
-        yield OpenText(document.real, document.stamp, base)
+            document = self.read(path)
+            return OpenText(document.real, document.stamp, Snapshot(document.data, BYTES))
 
     def unread(self, path: RelPath) -> OpenText:
         """A file of any size and content, of which only size and digest are known."""
         real, stamp, digest = self.digest(path)
-        return OpenText(real, stamp, Unread(stamp.size, digest))
+        return OpenText(real, stamp, Excerpt.unread(stamp.size, digest))
 
     def open_for_reading(self, path: RelPath) -> OpenFile:
         """Open the file for reading, whatever its size; the caller closes it."""
-        fd, real = self._root.open_file(path)
-        now_ns = _os.now_ns()
-        try:
-            return OpenFile(real, stamp_of_regular(_os.fstat(fd), now_ns), fd)
-        except OSError as refused:
-            _os.close_quietly(fd)
-            raise failed("stat", refused) from refused
-        except BaseException:
-            _os.close_quietly(fd)
-            raise
-
-    def content(self, path: RelPath) -> OpenContent:
-        """The bytes of a file of any size, to be read later; the caller closes it."""
-        fd, _ = self._root.open_file(path)
-        return OpenContent(fd)
+        return _opened(*self._root.open_file(path))
 
     def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[DirEntry, ...]]:
         """A directory's real path and its entries by name, without copydesk's temporary files."""
@@ -327,14 +298,12 @@ class Files(Closing):
 
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
-        for _ in range(_READS_TRIED):
-            with self.open_for_reading(path) as file:
-                with refusing("read"):
-                    sha256 = sha256_of(file.fd, file.stamp.size)
-                    stands = file.stamp.stands_in(_os.fstat(file.fd))
-                if stands:
-                    return file.real, file.stamp, sha256
-        raise Failed("read", _CHANGING)
+
+        def sha256(file: OpenFile) -> str:
+            return sha256_of(file.fd, file.stamp.size)
+
+        file, digest = self._settled(self.open_for_reading(path), path, sha256)
+        return file.real, file.stamp, digest
 
     def replace(
         self,
@@ -594,19 +563,18 @@ class Files(Closing):
     def _large(self, file: OpenFile, named: str | None, sought: Sequence[Sought] = ()) -> LargeFile:
         key = (file.stamp, named)
 
-        def keep(known: Surveyed) -> None:
+        def keep(known: Survey) -> None:
             if file.stamp.settled:
                 if len(self._surveyed) >= _SURVEYED:
                     self._surveyed.clear()
                 self._surveyed[key] = known
 
-        known = self._surveyed.get(key)
-        return LargeFile(file.fd, file.stamp, named, self._whole_bytes, sought, known, keep)
+        return LargeFile(file, named, self._whole_bytes, sought, self._surveyed.get(key), keep)
 
     def _states_of(self, stamp: Stamp, sha256: str) -> States:
         """The states of the digest of a file, if a pass over it has saved any."""
         for (known_stamp, _), known in list(self._surveyed.items()):
-            if known_stamp == stamp and known.survey.facts.digest == sha256:
+            if known_stamp == stamp and known.facts.digest == sha256:
                 return known.states
         return ()
 
@@ -664,6 +632,18 @@ class Files(Closing):
         most = _os.name_bytes(place.dir_fd)
         if any(len(name) > most for name in (*place.missing, place.name)):
             raise InvalidPath(f"a name has more than {most} bytes")
+
+
+def _opened(fd: int, real: RelPath) -> OpenFile:
+    """The open file if it is a regular one; else it is closed. Raises NotAFile, Failed."""
+    now_ns = _os.now_ns()
+    try:
+        return OpenFile(real, stamp_of_regular(_os.fstat(fd), now_ns), fd)
+    except BaseException as error:
+        _os.close_quietly(fd)
+        if isinstance(error, OSError):
+            raise failed("stat", error) from error
+        raise
 
 
 def _temps_of(place: ResolvedPath) -> list[bytes]:

@@ -14,6 +14,7 @@ import os
 import platform
 import stat
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,8 +22,26 @@ from typing import Literal, Protocol, Self
 
 from copydesk.errors import Busy, Failed
 from copydesk.text.encoding import Encoding
+from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
-from copydesk.text.source import Facts, Source
+from copydesk.text.snapshot import Source
+
+
+class Closing(ABC):
+    """A context manager that calls `close`."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
 
 WAIT_SECONDS = 10.0
 """How long to wait for a lock by default."""

@@ -1,18 +1,12 @@
-"""The state folder, for plans, texts, locks and the journal; work that is deferred for a moment.
+"""The state folder, for plans, texts, locks and the journal.
 
 Invariant: the folder and the entries in it are real files and folders, not links to others (a
 workspace may come from elsewhere, and its state folder with it).
-
-A thread that is woken competes for the GIL and a core in the middle of the call that woke it; this
-took a tenth of the time of a small edit. While work comes now and then, the thread of `Soon` polls
-for it; in an idle process it sleeps. The work of several calls is done together.
 """
 
 from __future__ import annotations
 
-import atexit
 import errno
-import logging
 import os
 import re
 import secrets
@@ -22,94 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from glob import escape, glob
 from pathlib import Path
-from threading import Condition, Lock, Thread
 
 from copydesk.errors import StateDamaged, StateFailed
-from copydesk.store.contents import Closing
-from copydesk.store.locks import held_at_fork
-
-SOON_SECONDS = 0.03
-"""The delay of deferred work: the agent's call is over, and the next one has not started."""
-
-_log = logging.getLogger("copydesk")
-
-_IDLE_SECONDS = 5.0
-"""After this time without work the thread sleeps until it is woken."""
-
-
-class Soon(Closing):
-    """Runs jobs in a thread after `seconds`, or as the process ends; `now` runs them at once."""
-
-    def __init__(self, seconds: float = SOON_SECONDS) -> None:
-        self._seconds = seconds
-        self._changed, self._working = held_at_fork(Condition()), held_at_fork(Lock())
-        self._left: list[Callable[[], None]] = []
-        self._due = 0.0
-        self._thread: Thread | None = None
-        self._pid = 0
-        self._asleep = self._closed = False
-
-    def do(self, work: Callable[[], None]) -> None:
-        """Run the job soon, only once even if it is given again before; raises nothing."""
-        with self._changed:
-            if work not in self._left:
-                if not self._left:
-                    self._due = time.monotonic() + self._seconds
-                self._left.append(work)
-            if self._pid != os.getpid() and not self._closed:  # it is the parent's thread
-                self._asleep = False
-                self._thread = Thread(target=self._run, name="copydesk-soon", daemon=True)
-                with suppress(RuntimeError):  # no thread is available: `now` runs it
-                    self._thread.start()
-                    self._pid = os.getpid()
-                    atexit.register(self._end)
-            elif self._asleep:
-                self._changed.notify()
-
-    def now(self) -> None:
-        """Run all queued jobs in the calling thread."""
-        with self._working:
-            with self._changed:
-                works, self._left = self._left, []
-            for work in works:
-                try:
-                    work()
-                except Exception:  # a bug in one job must not end the others or the thread
-                    _log.exception("work after a call")
-
-    def close(self) -> None:
-        """End the thread; `now` runs the remaining jobs."""
-        atexit.unregister(self._end)
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-            thread = self._thread if self._pid == os.getpid() else None
-        if thread is not None:
-            thread.join()
-
-    def _end(self) -> None:
-        """Run the remaining jobs as the process ends, unless they are those of its parent."""
-        if self._pid == os.getpid():
-            self.now()
-
-    def _run(self) -> None:
-        used = time.monotonic()
-        while True:
-            with self._changed:
-                if self._closed:
-                    return
-                now = time.monotonic()
-                if not self._left:
-                    self._asleep = now - used > _IDLE_SECONDS
-                    self._changed.wait(None if self._asleep else self._seconds)
-                    self._asleep = False
-                    continue
-                used = now
-                if self._due > now:
-                    self._changed.wait(self._due - now)
-                    continue
-            self.now()
-
 
 Looks = tuple[tuple[int, int] | None, tuple[int, int, int, int] | None]
 """Device and inode of a file; those of its log, with its size and time (ns); None if gone."""

@@ -30,11 +30,8 @@ from typing import ClassVar, Self
 from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import (
-    Closing,
     Digest,
     States,
-    close_of_size,
-    flush_in_thread,
     from_memory,
     read_at,
     sha256_of,
@@ -44,6 +41,7 @@ from copydesk.store.contents import (
 from copydesk.store.locks import held_at_fork
 from copydesk.store.paths import MadeParents, ResolvedPath
 from copydesk.store.protocol import (
+    Closing,
     Kept,
     NotPutBack,
     Piece,
@@ -64,7 +62,7 @@ from copydesk.store.staging import (
     new_temp,
     set_attributes,
 )
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon, close_of_size, flush_in_thread
 from copydesk.text.relpath import RelPath
 
 Keep = Callable[[RelPath, bytes, bytes | None, bool], None]

@@ -267,8 +267,7 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
     `named` is a codec name from `checked_name`. Raises BinaryFile for a NUL byte where the code
     unit is one byte.
     """
-    is_plain = named is None and data.isascii()
-    encoding = UTF8 if is_plain else _detect(data, named)
+    encoding = UTF8 if named is None and data.isascii() else _detect(data, named)
     if encoding.unit == 1 and (nul := data.find(b"\0")) >= 0:
         raise BinaryFile(nul)
     return encoding
@@ -313,12 +312,10 @@ def checked_name(name: str) -> str:
 
 
 def _detect(data: bytes, named: str | None) -> Encoding:
-    known = _marked(data)
-    if known is None and named is not None and named != "utf-8":
-        known = Encoding(named, b"", _WIDE.get(named, 1))
-    if known is not None:
-        return known if _decodes(data, known) else replace(known, damaged=True)
-    return UTF8 if _is_utf8(data) else BYTES
+    encoding = detect_head(data, named)
+    if _decodes(data, encoding):
+        return encoding
+    return BYTES if encoding == UTF8 else replace(encoding, damaged=True)
 
 
 def encoding_of_diff(diff: bytes, named: str | None) -> Encoding:
@@ -327,10 +324,17 @@ def encoding_of_diff(diff: bytes, named: str | None) -> Encoding:
 
 
 def _decodes(data: bytes, encoding: Encoding) -> bool:
+    """Whether the bytes decode; UTF-8 in pieces, most of which are ASCII in most files."""
     if encoding.unit == 1 and data.isascii():
         return True
+    at, step = 0, _PIECE if encoding.name == "utf-8" else len(data)
     try:
-        data.decode(encoding.name)
+        while at < len(data):
+            end = data.find(b"\n", at + step) + 1 or len(data)
+            piece = data[at:end]
+            if encoding.unit > 1 or not piece.isascii():
+                piece.decode(encoding.name)
+            at = end
     except UnicodeDecodeError:
         return False
     return True
@@ -344,23 +348,6 @@ def _kept(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_KEPT, _kept)
-
-
-def _is_utf8(data: bytes) -> bool:
-    """Whether the bytes decode; checked in pieces, most of which are ASCII in most files."""
-    if data.isascii():
-        return True
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at + _PIECE) + 1 or len(data)
-        piece = data[at:end]
-        at = end
-        if not piece.isascii():
-            try:
-                piece.decode("utf-8")
-            except UnicodeDecodeError:
-                return False
-    return True
 
 
 def _marked(data: bytes) -> Encoding | None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
+from copydesk.text import sizes
 from copydesk.text.diff import Gap, align, longest, same_after
 from copydesk.text.folding import Cause, Correction, corrections, fold, visible
 from copydesk.text.search import NormalizedText, places
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Source
 
 _SIZES = (32, 16, 8, 4)
 """Bytes of a piece, at most half of the text: long ones are more selective, short ones are
@@ -89,9 +90,9 @@ def _voted(
 def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
     """Yield evenly spread pieces of the text, with offsets; also in lower case if that differs."""
     fitting = [size for size in _SIZES if 2 * size <= len(text)]
-    sizes = fitting[:3] or [(len(text) + 1) // 2]
-    count = max(most // len(sizes), 1)
-    for size in sizes:
+    lengths = fitting[:3] or [(len(text) + 1) // 2]
+    count = max(most // len(lengths), 1)
+    for size in lengths:
         room = len(text) - size
         step = -(-(room + 1) // count)
         for offset in range(0, room + 1, step):
@@ -431,14 +432,18 @@ class Closest:
     corrected: str | None = None
 
 
-def nearest_lines(base: Snapshot, text: str) -> Closest:
-    """Return the lines most similar to `text`, which is in none of them."""
-    found = NearestLines(text)
-    found.take(base, 0)
+def nearest_lines(source: Source, text: str) -> Closest:
+    """Return the lines most similar to `text`, which is in none of them; the first 64 MiB count."""
+    found, size = _NearestLines(text), 0
+    for first, lines in source.blocks():
+        found.take(lines, first)
+        size += lines.size
+        if size >= sizes.NEAR:
+            break
     return found.closest
 
 
-class NearestLines:
+class _NearestLines:
     """The lines most similar to one text, ignoring case, in a file given in blocks of lines."""
 
     def __init__(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Exact search: spans of texts within a text, and lines that contain or equal one.
+"""Exact search: the spans of texts within a text.
 
 Spans are searched for in the bytes with LF for every line end, many texts in one pass, and counted
 with overlaps. Invariant: a span found covers bytes of the original text, at whole characters and
@@ -8,18 +8,17 @@ whole line ends, and never part of a byte order mark.
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
-from typing import AnyStr, NamedTuple
+from typing import NamedTuple
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.diff import same_after
-from copydesk.text.encoding import UTF8, Encoding, has_raw
+from copydesk.text.encoding import Encoding, has_raw
 from copydesk.text.snapshot import Snapshot
 
 Span = tuple[int, int]
@@ -401,112 +400,3 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
             start += chunk
         live = [key for key in live if len(found[key]) <= most]
     return found
-
-
-def found_in(
-    data: bytes, encoding: Encoding, text: str, *, whole: bool, escaped: bool = False
-) -> Iterator[int]:
-    """Yield the numbers of the lines that contain (`whole`: equal) the text; `data` has no BOM.
-
-    A byte that does not decode is not text; with `escaped`, its `\\xNN` matches it.
-
-    Valid UTF-8 is self-synchronizing, so a match in the bytes is a match in the text. What follows
-    a byte order mark may be invalid, and is searched as decoded text.
-    """
-    wanted = encoding.pattern(text) if escaped else None
-    if escaped and wanted is None:
-        return iter(())
-    if encoding == UTF8 and wanted is None:
-        return _by_find(data, text.encode(), b"\n", b"\r", whole=whole)
-    decoded = encoding.text(data)
-    if wanted is None and not (encoding.known and has_raw(decoded)):
-        return _by_find(decoded, text, "\n", "\r", whole=whole)
-    lines = Snapshot(data, replace(encoding, bom=b""))  # decoding depends on where lines end
-    shown = enumerate(encoding.text(lines.key(line)) for line in range(lines.line_count))
-    if wanted is None:
-        return (line for line, have in shown if (text == have if whole else text in have))
-    matches = wanted.fullmatch if whole else wanted.search
-    return (line for line, have in shown if matches(have))
-
-
-def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: bool) -> Iterator[int]:
-    """Yield the lines of `text` that contain or equal `wanted`, which has no line feed."""
-    line = at = 0
-    while (hit := text.find(wanted, at)) >= 0:
-        line += text.count(lf, at, hit)
-        begin = max(text.rfind(lf, at, hit) + 1, at)
-        end = text.find(lf, hit)
-        stop = len(text) if end < 0 else end - text.endswith(cr, begin, end)
-        last = hit + len(wanted)
-        if (hit == begin and last == stop) if whole else last <= stop:
-            yield line
-        if end < 0:
-            return
-        at, line = end + 1, line + 1
-
-
-KEPT = 1 << 20
-"""The most line numbers stored; further matches are only counted."""
-
-_SHOWN = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """A text that a line must contain or (`whole`) equal.
-
-    `ends`: this text ends ranges that the one before it in the list starts, so only the first match
-    after each of its matches is kept, and the first few of the others. `escaped`: the text is as it
-    was shown to the caller, with `\\xNN` for bytes.
-    """
-
-    text: str
-    whole: bool = False
-    ends: bool = False
-    escaped: bool = False
-
-
-class Hits:
-    """The lines that match one text, 0-based, in order: the first ones, and how many."""
-
-    def __init__(self, sought: Sought, starts: Hits | None = None) -> None:
-        self.sought = sought
-        self.count = 0
-        self.last = -1
-        self._lines = array("q")
-        self._starts = starts if sought.ends else None
-        self._looked = 0
-
-    @property
-    def lines(self) -> Sequence[int]:
-        """The stored line numbers."""
-        return self._lines
-
-    def take(self, data: bytes, encoding: Encoding, first_line: int) -> None:
-        """Search the next whole lines, the first of which is line `first_line`."""
-        sought = self.sought
-        for line in found_in(
-            data, encoding, sought.text, whole=sought.whole, escaped=sought.escaped
-        ):
-            self._add(first_line + line)
-
-    def _add(self, line: int) -> None:
-        self.count += 1
-        self.last = line
-        if len(self._lines) < KEPT and (self._starts is None or self._closes(line)):
-            self._lines.append(line)
-
-    def _closes(self, line: int) -> bool:
-        """Whether a start is between the last stored line and this one, or few are stored yet."""
-        starts = self._starts.lines if self._starts else ()
-        before = self._looked
-        self._looked = bisect_left(starts, line, before)
-        return self._looked > before or len(self._lines) < _SHOWN
-
-
-def hits_of(sought: Sequence[Sought]) -> tuple[Hits, ...]:
-    """Return empty hits for each text; where it `ends` another, they refer to that one's."""
-    made: list[Hits] = []
-    for each in sought:
-        made.append(Hits(each, made[-1] if made else None))
-    return tuple(made)

@@ -1,24 +1,35 @@
-"""One immutable text: its bytes, their encoding, and where its lines are.
+"""A text of any size that is read around a place, and a text that is all in memory.
 
 Invariants: a line ends with LF or CRLF and nothing else; the byte order mark belongs to no line;
 the spans of all lines, in order, cover all bytes after it. Line numbers in this package are 0-based
 and ranges half-open unless a name says otherwise (`..._line` in reports is 1-based).
+Laws: for the same content every source gives the same answers, except what it refuses as too large.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, count
-from operator import add
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
+from copydesk.text.lines import (
+    SHORT,
+    Hits,
+    LineIndex,
+    Sought,
+    crlf_of,
+    hits_of,
+    keys_of,
+    line_of,
+    lines_of,
+    narrow,
+    terminator_of,
+)
 
 if TYPE_CHECKING:  # type checkers see a plain property
     computed_once = property
@@ -53,14 +64,8 @@ _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
 """Encodings in which lines decode alone as they do together: no error spans a line feed."""
 
 
-class Text(ABC):
-    """A text as an edit sees it: all of it, or the lines that the edit is about.
-
-    Lines and bytes are numbered in the whole text. Asking for a line that is not loaded raises
-    ValueError, which is a bug of the caller.
-    """
-
-    encoding: Encoding
+class Source(ABC):
+    """A file's text at one moment. Raises BinaryFile, FileTooLarge, and the store's errors."""
 
     @property
     @abstractmethod
@@ -76,6 +81,41 @@ class Text(ABC):
     @abstractmethod
     def line_count(self) -> int:
         """The number of lines; 0 for a text without bytes after the byte order mark."""
+
+    @property
+    def version(self) -> str:
+        """The short name of this content that callers pass back: 12 hex characters."""
+        return self.digest[:VERSION_LENGTH]
+
+    @abstractmethod
+    def blocks(self) -> Iterator[tuple[int, Snapshot]]:
+        """Yield all lines, some at a time, each time with the number of the first one."""
+
+    @abstractmethod
+    def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
+        """Return the lines that match each text."""
+
+    @abstractmethod
+    def around(self, start: int, stop: int) -> Text:
+        """The text with lines [start, stop), 0-based, some around them and the end loaded."""
+
+    @abstractmethod
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
+        """The text with the lines around each byte span, and its end, loaded."""
+
+    @abstractmethod
+    def whole(self) -> Snapshot:
+        """The text with all lines loaded; ValueError if that needs the file, and it is closed."""
+
+
+class Text(Source):
+    """A text as an edit sees it: all of it, or the lines that the edit is about.
+
+    Lines and bytes are numbered in the whole text. Asking for a line that is not loaded raises
+    ValueError, which is a bug of the caller.
+    """
+
+    encoding: Encoding
 
     @property
     @abstractmethod
@@ -103,6 +143,32 @@ class Text(ABC):
     def reach(self, line: int) -> tuple[int, int]:
         """The loaded lines [start, stop) around the start of `line`, without a gap."""
 
+    @abstractmethod
+    def edited(self, change: ChangeSet) -> Text:
+        """The text after the change."""
+
+    @abstractmethod
+    def unmarked(self) -> Text:
+        """The text with its byte order mark counted as part of the first line."""
+
+    def around(self, start: int, stop: int) -> Self:
+        return self
+
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Self:
+        return self
+
+    def whole(self) -> Snapshot:
+        raise ValueError("only some lines of the text are loaded")
+
+    def blocks(self) -> Iterator[tuple[int, Snapshot]]:
+        yield 0, self.whole()
+
+    def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
+        found, body = hits_of(sought), self.whole().body
+        for hits in found:
+            hits.take(body, self.encoding, 0)
+        return found
+
     def line_begin(self, byte: int) -> int:
         """The byte where the line of `line_at(byte)` starts."""
         return self.start(self.line_at(byte))
@@ -113,38 +179,26 @@ class Text(ABC):
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
         """Go `lines` lines back from a line's start or the end: the byte, and how many lines."""
-        line = self.line_count if byte == self.size else self.line_at(byte)
-        first = max(line - lines, 0)
-        return self.start(first), line - first
+        count, first = 0, len(self.encoding.bom) if self.encoding.bom else 0
+        while count < lines and byte > first:
+            byte, count = self.line_begin(byte - 1), count + 1
+        return byte, count
 
     def on(self, byte: int, lines: int) -> tuple[int, int]:
         """Go `lines` lines on from a line's start or the end: the byte, and how many lines."""
-        line = self.line_count if byte == self.size else self.line_at(byte)
-        last = min(line + lines, self.line_count)
-        return self.start(last), last - line
-
-    @abstractmethod
-    def edited(self, change: ChangeSet) -> Text:
-        """The text after the change."""
-
-    @abstractmethod
-    def unmarked(self) -> Text:
-        """The text with its byte order mark counted as part of the first line."""
+        count = 0
+        while count < lines and byte < self.size:
+            byte, count = self.line_end(byte), count + 1
+        return byte, count
 
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the change only replaces bytes by the same bytes."""
         return all(self.slice(edit.start, edit.stop) == edit.new for edit in change.edits)
 
     @property
-    def version(self) -> str:
-        """The short name of this content that callers pass back: 12 hex characters."""
-        return self.digest[:VERSION_LENGTH]
-
-    @property
     def ragged(self) -> bool:
         """Whether the last bytes are no whole code unit (a broken UTF-16 or UTF-32 file)."""
-        unit = self.encoding.unit
-        return unit > 1 and (self.size - len(self.encoding.bom)) % unit != 0
+        return self.size % self.encoding.unit != 0
 
     def raw(self, start: int, stop: int) -> bytes:
         """The bytes of lines [start, stop), terminators included."""
@@ -152,16 +206,13 @@ class Text(ABC):
 
     def terminator(self, line: int) -> bytes:
         """The bytes that end the line: LF or CRLF in the file's encoding, or nothing."""
-        start, stop = self.start(line), self.start(line + 1)
-        if stop % self.encoding.unit:
-            return b""  # an incomplete last unit ends no line
-        lf, crlf = self.lf, self.crlf
-        end = self.slice(max(start, stop - len(crlf)), stop)
-        return crlf if end == crlf else lf if end.endswith(lf) else b""
+        start, stop, unit = self.start(line), self.start(line + 1), self.encoding.unit
+        end = self.slice(max(start, stop - 2 * unit - stop % unit), stop)
+        return terminator_of(end, self.encoding)
 
     def key(self, line: int) -> bytes:
         """The bytes of the line without its terminator, by which lines are compared."""
-        return self.slice(self.start(line), self.start(line + 1) - len(self.terminator(line)))
+        return keys_of(self.raw(line, line + 1), self.encoding)[0]
 
     def text(self, line: int) -> str:
         """The line as it is shown: no terminator, `\\xNN` for bytes that do not decode."""
@@ -181,7 +232,7 @@ class Text(ABC):
     def dominant_newline(self) -> bytes:
         """The terminator of most lines; LF if there is none or a tie."""
         every, crlf = self.newline_counts
-        return self.crlf if 2 * crlf > every else self.lf
+        return self.encoding.encode("\r\n") if 2 * crlf > every else self.lf
 
     def newline_name(self, terminator: bytes) -> str:
         """`lf` or `crlf`."""
@@ -196,11 +247,6 @@ class Text(ABC):
     def lf(self) -> bytes:
         """A line feed in the file's encoding."""
         return b"\n" if self.encoding.unit == 1 else self.encoding.encode("\n")
-
-    @computed_once
-    def crlf(self) -> bytes:
-        """A carriage return and a line feed in the file's encoding."""
-        return b"\r\n" if self.encoding.unit == 1 else self.encoding.encode("\r\n")
 
 
 @dataclass(frozen=True)
@@ -226,11 +272,14 @@ class Snapshot(Text):
     def size(self) -> int:
         return len(self.data)
 
+    @property
+    def body(self) -> bytes:
+        """The bytes after the byte order mark."""
+        return self.data[len(self.encoding.bom) :] if self.encoding.bom else self.data
+
     @computed_once
     def digest(self) -> str:
-        if self.told is not None:
-            return self.told()
-        return hashlib.sha256(self.data).hexdigest()
+        return self.told() if self.told else hashlib.sha256(self.data).hexdigest()
 
     @computed_once
     def line_count(self) -> int:
@@ -243,26 +292,12 @@ class Snapshot(Text):
     def ends_with_newline(self) -> bool:
         if self.encoding.unit == 1:
             return self.data[-1:] == b"\n"
-        return self.line_count > 0 and self.terminator(self.line_count - 1) != b""
+        return not self.ragged and self.data.endswith(self.lf)
 
     @computed_once
     def newline_counts(self) -> tuple[int, int]:
-        if self.encoding.unit == 1:
-            crlf = self.data.count(b"\r\n") if b"\r" in self.data else 0
-            return self.line_count - (self.line_count > 0 and not self.ends_with_newline), crlf
-        found = [self.terminator(line) for line in range(self.line_count)]
-        return len(found) - found.count(b""), found.count(self.crlf)
-
-    def raw(self, start: int, stop: int) -> bytes:
-        return self.data[self._starts[start] : self._starts[stop]]
-
-    def terminator(self, line: int) -> bytes:
-        if self.encoding.unit > 1:
-            return super().terminator(line)
-        stop = self._starts[line + 1]
-        if self.data[stop - 1 : stop] != b"\n":
-            return b""
-        return b"\r\n" if self.data[stop - 2 : stop] == b"\r\n" else b"\n"
+        is_open = self.line_count > 0 and not self.ends_with_newline
+        return self.line_count - is_open, crlf_of(narrow(self.data, self.encoding))
 
     def start(self, line: int) -> int:
         return self._starts[line]
@@ -272,13 +307,14 @@ class Snapshot(Text):
             return line_of(self._starts, byte)
         return self.line_count - (self.line_count > 0 and not self.ends_with_newline)
 
-    def key(self, line: int) -> bytes:
-        if self.encoding.unit > 1:
-            return super().key(line)
+    def raw(self, start: int, stop: int) -> bytes:
+        return self.data[self._starts[start] : self._starts[stop]]
+
+    def terminator(self, line: int) -> bytes:
         raw = self.data[self._starts[line] : self._starts[line + 1]]
-        if not raw.endswith(b"\n"):
-            return raw
-        return raw[: -1 - raw.endswith(b"\r\n")]
+        if self.encoding.unit == 1 and raw[-1:] == b"\n" and raw[-2:-1] != b"\r":
+            return b"\n"
+        return terminator_of(raw, self.encoding)
 
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
         if self.encoding.name not in _LINE_BY_LINE or start >= stop:
@@ -293,44 +329,22 @@ class Snapshot(Text):
         if self.encoding.unit > 1:
             return super().line_begin(byte)
         begin, end = self._long_line
-        if begin <= byte < end:
-            return begin
-        first = len(self.encoding.bom)
-        found = self.data.rfind(b"\n", first, byte) + 1 or first
-        if byte - found > _LONG:
-            vars(self)["_long_line"] = found, self.data.find(b"\n", byte) + 1 or self.size
-        return found
+        if not begin <= byte < end:
+            begin = self.data.rfind(b"\n", 0, byte) + 1 or len(self.encoding.bom)
+            if byte - begin > _LONG:
+                vars(self)["_long_line"] = begin, self.data.find(b"\n", byte) + 1 or self.size
+        return begin
 
     def line_end(self, byte: int) -> int:
         if self.encoding.unit > 1:
             return super().line_end(byte)
         begin, end = self._long_line
-        if begin <= byte < end:
-            return end
-        found = self.data.find(b"\n", byte) + 1 or self.size
-        if found - byte > _LONG:
-            first = len(self.encoding.bom)
-            long = self.data.rfind(b"\n", first, byte) + 1 or first, found
-            vars(self)["_long_line"] = long
-        return found
-
-    def back(self, byte: int, lines: int) -> tuple[int, int]:
-        if self.encoding.unit > 1:
-            return super().back(byte, lines)
-        first, count = len(self.encoding.bom), 0
-        while count < lines and byte > first:
-            byte = self.data.rfind(b"\n", first, byte - 1) + 1 or first
-            count += 1
-        return byte, count
-
-    def on(self, byte: int, lines: int) -> tuple[int, int]:
-        if self.encoding.unit > 1:
-            return super().on(byte, lines)
-        size, count = self.size, 0
-        while count < lines and byte < size:
-            byte = self.data.find(b"\n", byte) + 1 or size
-            count += 1
-        return byte, count
+        if not begin <= byte < end:
+            end = self.data.find(b"\n", byte) + 1 or self.size
+            if end - byte > _LONG:
+                begin = self.data.rfind(b"\n", 0, byte) + 1 or len(self.encoding.bom)
+                vars(self)["_long_line"] = begin, end
+        return end
 
     def slice(self, start: int, stop: int) -> bytes:
         return self.data[start:stop]
@@ -346,38 +360,32 @@ class Snapshot(Text):
             return self
         return Snapshot(self.data, replace(self.encoding, bom=b""), self.told)
 
+    def whole(self) -> Snapshot:
+        return self
+
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
-        data, at, shift = self.data, 0, 0
-        for edit in change.edits:
-            if shift and data[at : edit.start] != data[at + shift : edit.start + shift]:
-                return False
-            start = edit.start + shift
-            if data[start : start + len(edit.new)] != edit.new:
-                return False
-            shift += len(edit.new) - (edit.stop - edit.start)
-            at = edit.stop
-        return shift == 0
+        if not change.edits:
+            return True
+        first, last = change.edits[0], change.edits[-1]
+        old = self.data[first.start : last.stop]
+        if first is last:
+            return first.new == old
+        # bytes may come in one place and go in another
+        inner = change.within(first.start, last.stop)
+        return inner.new_length == inner.length and inner.apply(old) == old
 
     @computed_once
     def keys(self) -> tuple[bytes, ...]:
-        if self.encoding.unit > 1:
-            return tuple(self.key(line) for line in range(self.line_count))
-        keys = self.data[len(self.encoding.bom) :].split(b"\n")
-        last = keys.pop()
-        if b"\r" in self.data:
-            keys = [key.removesuffix(b"\r") for key in keys]
-        return (*keys, last) if last else tuple(keys)
+        """The bytes of all lines without their terminators."""
+        return tuple(keys_of(self.body, self.encoding))
 
     def keys_in_blocks(self) -> Iterator[Sequence[bytes]]:
         """Yield the keys of all lines, some at a time, so that not all are held at once."""
-        if self.encoding.unit > 1:
-            yield from ([self.key(line)] for line in range(self.line_count))
-            return
         at = len(self.encoding.bom)
         while at < self.size:
             end = self.line_end(min(at + sizes.BLOCK, self.size - 1))
-            yield Snapshot(self.data[at:end], replace(self.encoding, bom=b"")).keys
+            yield keys_of(self.data[at:end], self.encoding)
             at = end
 
     @computed_once
@@ -387,123 +395,6 @@ class Snapshot(Text):
 
 def newline_style(every: int, crlf: int) -> str:
     """Name the style of `every` terminators, of which `crlf` are CRLF."""
-    if not every:
-        return "none"
-    if not crlf:
-        return "lf"
+    if not every or not crlf:
+        return "lf" if every else "none"
     return "crlf" if crlf == every else "mixed"
-
-
-def whole(text: Text) -> Snapshot:
-    """Return the text as a Snapshot; raise ValueError if only some of its lines are loaded."""
-    if not isinstance(text, Snapshot):
-        raise ValueError("only some lines of the text are loaded")
-    return text
-
-
-SHORT = 1 << 12
-"""A text of up to this many bytes is split into lines at once."""
-
-_BLOCK = 1 << 12
-"""Bytes of a block; in a text of at most `_SMALL` bytes a block has a quarter of this."""
-
-_SMALL = 1 << 16
-_AHEAD = 16
-"""Line feeds are counted for at least this many blocks at once."""
-
-
-def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
-    """Where the lines of `data` from byte `first` on start, and last where they end.
-
-    `lf` is a line feed, one code unit.
-    """
-    size = len(data)
-    if lf != b"\n":
-        starts = [first, *_wide_ends(data, first, lf)]
-    elif size - first > SHORT:
-        return _Counted(data, first)
-    else:
-        starts = _cut(data, first, size)
-    return starts if starts[-1] == size else [*starts, size]
-
-
-def line_of(index: LineIndex, byte: int) -> int:
-    """The line that contains the byte, which is not the end; -1 before the first."""
-    return bisect_right(index, byte) - 1 if isinstance(index, list) else index.at(byte)
-
-
-class _Counted:
-    """Like a list of starts, but counts line feeds block by block, only as far as needed."""
-
-    def __init__(self, data: bytes, first: int) -> None:
-        self._data, self._first = data, first
-        self._block = _BLOCK if len(data) > _SMALL else max(_BLOCK >> 2, 1)
-        self._used = (-1, list[int]())
-        self._before = [0]
-        """The line feeds before each block; replaced, not changed, since threads share it."""
-
-    def __len__(self) -> int:
-        """The number of starts; counts all blocks, since callers mostly look up a line next."""
-        before, known = self._before, 0
-        while len(before) > known:
-            before, known = self._longer(before), len(before)
-        return before[-1] + (not self._data.endswith(b"\n")) + 1
-
-    def __getitem__(self, line: int) -> int:
-        if line == 0:
-            return self._first
-        before = self._before
-        while before[-1] < line:
-            before, known = self._longer(before), len(before)
-            if len(before) == known:
-                break
-        if before[-1] < line:  # the text ends without a line feed
-            return len(self._data)
-        block = bisect_left(before, line) - 1
-        used, starts = self._used
-        if used != block:
-            low = self._first + block * self._block
-            starts = _cut(self._data, low, low + self._block)
-            self._used = (block, starts)
-        return starts[line - before[block]]
-
-    def at(self, byte: int) -> int:
-        if byte < self._first:
-            return -1
-        block = (byte - self._first) // self._block
-        before = self._before
-        while len(before) <= block:
-            before = self._longer(before)
-        low = self._first + block * self._block
-        return before[block] + self._data.count(b"\n", low, byte)
-
-    def _longer(self, before: list[int]) -> list[int]:
-        """Return the line feeds before twice as many blocks, as far as there are any."""
-        data, size = self._data, self._block
-        low = self._first + (len(before) - 1) * size
-        stop = min(low + max(len(before), _AHEAD) * size, len(data))
-        counts = (data.count(b"\n", at, at + size) for at in range(low, stop, size))
-        made = list(accumulate(counts, initial=before[-1]))
-        self._before = longer = [*before, *made[1:]]
-        return longer
-
-
-LineIndex = list[int] | _Counted
-
-
-def _cut(data: bytes, first: int, stop: int) -> list[int]:
-    """Return `first`, and the byte after each line feed in [first, stop)."""
-    sizes = map(len, data[first:stop].split(b"\n"))
-    starts = list(map(add, accumulate(sizes, initial=0), count(first)))
-    starts.pop()
-    return starts
-
-
-def _wide_ends(data: bytes, first: int, lf: bytes) -> list[int]:
-    """Return the bytes just after each LF code unit that is aligned with `first`."""
-    unit, ends, at = len(lf), list[int](), first
-    while (at := data.find(lf, at)) >= 0:
-        at += unit
-        if at % unit == 0:
-            ends.append(at)
-    return ends

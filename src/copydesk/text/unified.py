@@ -18,7 +18,7 @@ from typing import NamedTuple
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Run, align, common_ends
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text, computed_once, whole
+from copydesk.text.snapshot import Snapshot, Text, computed_once
 
 CONTEXT = 3
 """Lines of context around a change."""
@@ -201,11 +201,11 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
 
     A binary file is identified by its name and its Git blob hash, without its content.
     """
-    data = whole(old).data
+    data = old.whole().data
     text = unified(old, change, path, removed=True)
     head, rest = text.split(b"\n", 1)
     rest = rest.removeprefix(b"deleted file mode 100644\n")
-    if is_binary(whole(old)):
+    if is_binary(old.whole()):
         name = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
         # As git does: applying it checks the hash, and needs none of the old bytes.
         rest = b"index %s..%s\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n" % (

@@ -27,7 +27,6 @@ from copydesk.edit.request import (
 )
 from copydesk.errors import Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import whole
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
 from copydesk.tools.report import Answer, Length
@@ -182,7 +181,7 @@ class _Patching:
         terms = Terms(expected_old="" if patch.has_text else None)
         planned = self._first(patch, DeleteFile, terms)
         if patch.has_text:
-            base = whole(planned.draft.base)
+            base = planned.draft.base.whole()
             path = planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
 

@@ -28,7 +28,7 @@ from copydesk.edit.draft import Approval, BlockReads, Ended, Plan
 from copydesk.edit.request import KINDS, Anchor, PatchHunk, Place, StringEdit
 from copydesk.errors import Cancelled, Failed, Refusal
 from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 

@@ -18,7 +18,7 @@ from copydesk.desk.backends.database import Database
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Content
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot

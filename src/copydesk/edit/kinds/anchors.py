@@ -19,8 +19,9 @@ from copydesk.errors import (
     OccurrenceOutOfRange,
 )
 from copydesk.text.folding import explain
-from copydesk.text.search import Hits, Sought
-from copydesk.text.source import Source
+from copydesk.text.lines import Hits, Sought
+from copydesk.text.nearest import nearest_lines
+from copydesk.text.snapshot import Source
 
 Match = Literal["contains", "equals"]
 Occurrence = int | Literal["last"]
@@ -70,7 +71,7 @@ class Anchor:
 
     def missing(self, base: Source) -> AnchorNotFound:
         """The refusal if no line matches, with the lines most similar to it."""
-        near = base.close_to(self.text)
+        near = nearest_lines(base, self.text)
         close = shown(base, near.lines, 3)
         causes, corrected = tuple[str, ...](near.causes), near.corrected
         if self.match == "equals" and close:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from copydesk.edit.kinds.base import Place, end_of
 from copydesk.edit.kinds.content import OfContent
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Source
 
 
 @dataclass(frozen=True, slots=True)

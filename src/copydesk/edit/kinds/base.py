@@ -16,10 +16,10 @@ from typing import ClassVar, Literal, NamedTuple
 from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import NO_ESCAPES, Escapes
+from copydesk.text.excerpt import Excerpt
+from copydesk.text.lines import Sought
 from copydesk.text.relpath import RelPath
-from copydesk.text.search import Sought
-from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Source, Unread
+from copydesk.text.snapshot import Snapshot, Source, Text
 from copydesk.text.unified import unified
 
 Action = Literal[
@@ -271,7 +271,7 @@ class Request:
         if self.reads == "lines":
             return base.around(place.start, place.stop)
         if self.reads == "nothing":
-            return Unread(base.size, base.digest).around(0, 0)
+            return Excerpt.unread(base.size, base.digest)
         return base.whole()
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:

@@ -9,8 +9,8 @@ from copydesk.edit.kinds.anchors import Anchor, Occurrence, check_anchors, seek,
 from copydesk.edit.kinds.base import Place, check_text
 from copydesk.edit.kinds.content import Replacing
 from copydesk.errors import AnchorNotFound
-from copydesk.text.search import Sought
-from copydesk.text.source import Source
+from copydesk.text.lines import Sought
+from copydesk.text.snapshot import Source
 
 
 @dataclass(frozen=True, slots=True)

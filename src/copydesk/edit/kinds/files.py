@@ -8,8 +8,7 @@ from copydesk.edit.kinds.base import Composed, Normalized, Place, Request, Span,
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Text
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed
 
 _AS_IT_IS = Normalized(True, True, False, False, "lf", 0)

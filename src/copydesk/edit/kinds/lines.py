@@ -22,8 +22,7 @@ from copydesk.edit.kinds.base import (
 from copydesk.edit.kinds.content import Replacing, compose_lines
 from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Text
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Source, Text
 from copydesk.text.unified import Region
 
 _SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)

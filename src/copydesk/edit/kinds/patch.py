@@ -25,8 +25,7 @@ from copydesk.text.folding import explain, indented_by
 from copydesk.text.nearest import Near, line_difference, nearest_of
 from copydesk.text.relocation import Outline
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text, computed_once
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import Region, regions
 
 _SHOWN_PLACES = 10

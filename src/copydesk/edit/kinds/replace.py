@@ -29,8 +29,7 @@ from copydesk.edit.kinds.base import (
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text, whole
-from copydesk.text.source import Source
+from copydesk.text.snapshot import Snapshot, Source, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class BatchEdit(Request):
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         """Leave the end of the file as it is, unless an edit is of it."""
-        batch = self.batch(whole(base), place.parts)
+        batch = self.batch(base.whole(), place.parts)
         style = base.newline_name(base.dominant_newline)
         normalized = Normalized(not is_unclosed(base), True, False, False, style, 0)
         return Composed(batch.change, (), normalized, batch.escapes)

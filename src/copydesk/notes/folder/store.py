@@ -84,7 +84,7 @@ from copydesk.store.access import Rules
 from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
-from copydesk.store.state import Soon
+from copydesk.store.threads import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
