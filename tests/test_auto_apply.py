@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from copydesk.desk.outcome import Transacted, Undone
 from copydesk.desk.review import Seen
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from support.desks import Setup
 from support.mcp_calls import settings
 from support.mcp_transports import stdio_client
 from support.processes import results
@@ -31,13 +32,7 @@ VERSION = Snapshot.of(TEXT.encode()).version
 FILE = RelPath.parse("a.txt")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with one file, for two members."""
-    (tmp_path / "a.txt").write_text(TEXT)
-    members = {name: MemberConfig() for name in ("ann", "bob")}
-    with open_workspace(str(tmp_path), settings(members=members), shared=False) as opened:
-        yield opened
+DESK = Setup(settings(members={name: MemberConfig() for name in ("ann", "bob")}), {"a.txt": TEXT})
 
 
 def call(desk: OpenWorkspace, tool: str, /, by: str = "ann", **arguments: object) -> Facts:

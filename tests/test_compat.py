@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from copydesk.tools.answers import Envelope, Original
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN, compat
 from copydesk.tools.report import Fields
 from support.batch_calls import call, nulls, put, refused
+from support.desks import Setup
 
 TEXT = "one\ntwo\nthree\ntwo\n"
 NESTED = "class A:\n    def f(self):\n        if x:\n            y()\n"
@@ -39,11 +40,7 @@ MEMBERS = {
 }
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    config = Config(members=MEMBERS, durability="fast")
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
+DESK = Setup(Config(members=MEMBERS, durability="fast"))
 
 
 @dataclass(frozen=True)

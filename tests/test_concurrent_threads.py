@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.text.relpath import RelPath
+from support.desks import Setup
 from support.processes import Facts, code, outcome
 
 Resolve = Callable[..., RelPath]
@@ -21,12 +21,7 @@ THREADS = 20
 BASE = "".join(f"line {i}\n" for i in range(1, 101))
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with one file."""
-    (tmp_path / "f").write_text(BASE)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
-        yield opened
+DESK = Setup(files={"f": BASE}, stores=("memory", "shared"))
 
 
 def at_once(count: int, work: Callable[[int], Facts]) -> list[Facts]:

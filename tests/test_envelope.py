@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk import errors
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import answers
 from copydesk.tools.answers import Envelope, code_of
+from support.desks import Setup
 
 CODES = {
     *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
@@ -48,11 +46,7 @@ def check(answer: Any) -> dict[str, Any]:
     return fields
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    Path(tmp_path, "a.txt").write_text("a\nb\n")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        yield opened
+DESK = Setup(files={"a.txt": "a\nb\n"})
 
 
 def test_an_answer_is_put_into_words_once(desk: OpenWorkspace) -> None:

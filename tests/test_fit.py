@@ -22,6 +22,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
 from copydesk.tools.report import Report, Words, fit_diff, fit_text, fits
 from support.cost import tokens
+from support.desks import Setup
 
 WORDS = Words(lambda first, last: f"<{first}~{last}>", lambda count: f"<{count}>")
 GAP = re.compile(r"<(\d+)~(\d+)>")
@@ -101,10 +102,7 @@ def test_a_line_of_megabytes_shows_what_changes() -> None:
     assert "there" in shown
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        yield opened
+DESK = Setup()
 
 
 LONG = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(30_000))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from copydesk.edit.draft import cut
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
 from copydesk.tools.report import Lang
+from support.desks import Setup
 
 HIDDEN = "no_read_dirs"
 MEMBERS = {
@@ -64,18 +64,12 @@ LINKS = {
 }
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with things that some may not see, and links to them."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text(text)
+def lay_links(root: Path) -> None:
     for name, target in LINKS.items():
-        os.symlink(target, tmp_path / name)
-    with open_workspace(
-        str(tmp_path), Config(members=MEMBERS, durability="fast"), shared=False
-    ) as d:
-        yield d
+        os.symlink(target, root / name)
+
+
+DESK = Setup(Config(members=MEMBERS, durability="fast"), FILES, lay_links)
 
 
 def check(

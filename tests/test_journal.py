@@ -31,8 +31,8 @@ from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from support.cost import sqlite_steps
+from support.desks import Setup
 from support.redis_calls import connections
-from support.redis_servers import RedisServer
 from test_plan_registry import plan
 
 Open = Callable[[], Records]
@@ -306,18 +306,15 @@ def whole(folder: Path, edit_id: int) -> bytes | None:
     return bytes(found) if found is not None else None
 
 
-@pytest.fixture(params=["memory", "shared", "redis"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with one file, and another name for it in `linked`."""
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    (tmp_path / "linked").write_text("one\ntwo\n")
-    os.link(tmp_path / "linked", tmp_path / "other name")
-    config, shared = Config(durability="fast"), request.param != "memory"
-    if request.param == "redis":
-        server: RedisServer = request.getfixturevalue("redis_server")
-        config = server.config(server.fresh_name())
-    with open_workspace(str(tmp_path), config, shared=shared) as opened:
-        yield opened
+def link(root: Path) -> None:
+    os.link(root / "linked", root / "other name")
+
+
+DESK = Setup(
+    files=dict.fromkeys(("a.txt", "linked"), "one\ntwo\n"),
+    lay=link,
+    stores=("memory", "shared", "redis"),
+)
 
 
 def test_an_entry_is_open_before_the_file_is_touched(

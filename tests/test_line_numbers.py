@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from support.cost import spread
+from support.desks import Setup
 from support.processes import Facts, code, outcome
 
 SEEDS = range(8)
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """An empty workspace."""
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
-        yield opened
+DESK = Setup(stores=("memory", "shared"))
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.text import sizes
 from support.cost import spread
+from support.desks import Setup
 
 TEXTS = {
     "lf": b"".join(b"line %d\n" % i for i in range(1, 1201)),
@@ -26,10 +26,7 @@ TEXTS = {
 RANGES = ("", "1", "3~7", "1190~", "~", "-1~", "-5~", "-5000~", "1200", "1201", "1201~", "9~2", "x")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), Config(), shared=False) as opened:
-        yield opened
+DESK = Setup(Config())
 
 
 def check(desk: OpenWorkspace, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

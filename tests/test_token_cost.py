@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from copydesk.app import reference
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.config import Config
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Lang
 from support.cost import tokens
+from support.desks import Setup
 
 LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(200))
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "module.py").write_text(LINES)
-    with open_workspace(str(tmp_path), shared=False) as opened:
-        yield opened
+DESK = Setup(Config(), {"src/module.py": LINES})
 
 
 @pytest.mark.parametrize("guard", ["version", "expected_old"])

@@ -17,11 +17,14 @@ from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
 from copydesk.tools.report import Report
+from support.desks import FAST, Setup
 
 PATH = RelPath(("a.txt",))
 TOOL = "prepare_file_range_edit"
 NO_TERMS = Terms()
-FAST = Config(durability="fast")
+SIZES = {"LARGE": 4 << 10, "COMPARED": 8 << 10, "BLOCK": 256, "WINDOW": 2 << 10}
+LARGE_FILES = Setup(Config(durability="fast", whole_bytes=16 << 10), sizes=SIZES)
+"""A workspace in which a file of 100 KB is larger than what is compared."""
 
 
 class Desks:
