@@ -193,8 +193,13 @@ ANSWERS: dict[str, tuple[Way, set[int]]] = {
 WAYS = READS | ANSWERS
 
 
-def check(desk: OpenWorkspace, lines: set[int]) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_an_edit_of_lines_that_were_read_or_found_is_made_at_once(
+    desk: OpenWorkspace, way: str
+) -> None:
     """Edits of shown lines are made at once, of any other line they are not."""
+    call_it, lines = WAYS[way]
+    call_it(desk)
     assert shown(desk) == lines
     beside = min(run(1, 61) - lines - {61}, default=0)
     if beside:
@@ -203,15 +208,6 @@ def check(desk: OpenWorkspace, lines: set[int]) -> None:
         assert f"lines {beside}~{beside} of version {VERSION}" in found["auto_apply_reason"]
     if lines:
         assert written(edit(desk, str(max(lines))))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_edit_of_lines_that_were_read_or_found_is_made_at_once(
-    desk: OpenWorkspace, way: str
-) -> None:
-    call_it, lines = WAYS[way]
-    call_it(desk)
-    check(desk, lines)
 
 
 def test_a_version_alone_proves_nothing(desk: OpenWorkspace, tmp_path: Path) -> None:
