@@ -55,7 +55,7 @@ class Case:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check(desk: OpenWorkspace, case: Case) -> dict[str, Any]:
+def check_case(desk: OpenWorkspace, case: Case) -> dict[str, Any]:
     """The call does what the case says; what it wrote is taken back with the very bytes."""
     target = put(desk, "a.txt", case.before)
     raw = target.read_bytes()
@@ -171,7 +171,7 @@ def test_no_byte_outside_of_the_edit_changes(
         (EDITOR, inserting(line, "new\n"), old + newline + new + newline + end),
     ):
         before = head + old + end + tail
-        check(desk, Case(tool, arguments, head + after + tail, before=before))
+        check_case(desk, Case(tool, arguments, head + after + tail, before=before))
 
 
 @pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
@@ -179,7 +179,7 @@ def test_lines_are_put_into_an_empty_file(desk: OpenWorkspace, text: bytes) -> N
     new = "x\n".encode("utf-16-le" if text == b"\xff\xfe" else "utf-8")
     newline = new[len(new) // 2 :]
     for given, after in (("x", new), ("x\n", new + newline)):
-        check(desk, Case(EDITOR, inserting(0, given), text + after, before=text))
+        check_case(desk, Case(EDITOR, inserting(0, given), text + after, before=text))
 
 
 REFUSED = [
@@ -350,13 +350,13 @@ def test_a_plan_of_a_text_that_has_changed_is_not_the_one_that_was_approved(
 
 @pytest.mark.parametrize("case", WRITTEN, ids=name_of)
 def test_what_is_written_and_taken_back(desk: OpenWorkspace, case: Case) -> None:
-    found = check(desk, case)
+    found = check_case(desk, case)
     assert found["stats"]["new_size"] == found["stats"]["bytes_written"]
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=name_of)
 def test_what_is_refused(desk: OpenWorkspace, case: Case) -> None:
-    found = check(desk, case)
+    found = check_case(desk, case)
     chinese = desk.call("local", case.tool, {"path": "a.txt", **case.arguments}, lang="zh")
     for said in (found["text"], str(chinese.fields["text"])):
         assert "old_string" not in said

@@ -70,7 +70,7 @@ MEMBERS = {
 DESK = Setup(Config(members=MEMBERS, limit_bytes=4_096, durability="fast"), FILES, lay_others)
 
 
-def check(report: Report, code: str, /, **facts: Any) -> None:
+def check_refusal(report: Report, code: str, /, **facts: Any) -> None:
     """The report is this refusal, with these facts among its fields."""
     assert report.fields["status"] == "error", report.text
     assert report.fields["error"] == code, report.text
@@ -236,7 +236,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 def test_refusal(
     desk: OpenWorkspace, tool: str, arguments: dict[str, Any], code: str, facts: dict[str, Any]
 ) -> None:
-    check(desk.call("local", tool, arguments), code, **facts)
+    check_refusal(desk.call("local", tool, arguments), code, **facts)
 
 
 def _plan(desk: OpenWorkspace, **changed: Any) -> str:
@@ -396,7 +396,7 @@ def test_story(
     facts: dict[str, Any],
 ) -> None:
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.txt") if p.is_file()}
-    check(story(desk, tmp_path), code, **facts)
+    check_refusal(story(desk, tmp_path), code, **facts)
     assert all(p.read_bytes() == data for p, data in before.items())
 
 

@@ -28,7 +28,7 @@ WORDS = Words(lambda first, last: f"<{first}~{last}>", lambda count: f"<{count}>
 GAP = re.compile(r"<(\d+)~(\d+)>")
 
 
-def check(whole: str, shown: str, first: int) -> None:
+def check_gaps(whole: str, shown: str, first: int) -> None:
     """Each line that is shown is the line of its number, and the gaps make up for the others."""
     lines = whole.removesuffix("\n").split("\n")
     at = 0
@@ -59,7 +59,7 @@ def test_a_text_is_cut_where_it_says(text: str, room: int) -> None:
     if fits(text, room) or not first:
         assert (shown, first) == (text, 0)
     if first:
-        check(text, shown, first)
+        check_gaps(text, shown, first)
         assert estimated(shown) <= room + 20
 
 
@@ -78,7 +78,7 @@ def test_a_diff_keeps_its_heads(edits: list[tuple[int, int, int]], room: int) ->
     diff = unified(base, ChangeSet.of(base.size, made), "a").decode()
     shown, first = fit_diff(diff, room, WORDS)
     if first:
-        check(diff, shown, first)
+        check_gaps(diff, shown, first)
     else:
         assert shown == diff
     heads = [line for line in diff.split("\n") if line.startswith("@@")]

@@ -51,7 +51,7 @@ def plain(text: str) -> str:
     return "" if text == "-" else text.replace("|", "\n")
 
 
-def check(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
+def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
     """The text after the steps, each of which ends as it says.
 
     `base TEXT` writes and reads the file; `plan ID RANGE TEXT` and `after ID
@@ -152,7 +152,7 @@ def check(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
     ],
 )
 def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
-    check(desk, tmp_path / "f", steps, expected)
+    check_steps(desk, tmp_path / "f", steps, expected)
 
 
 @pytest.mark.parametrize("tool", ["prepare_file_range_edit", "prepare_file_insert_after"])
