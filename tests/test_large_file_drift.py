@@ -22,16 +22,10 @@ from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from support.cost import examples
-from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered
+from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered, prepared
 from support.texts import LineEdit, files, requests
 
 DESK = LARGE_FILES
-
-
-def prepared(desk: OpenWorkspace, request: Request) -> Planned:
-    plan = desk.desk.prepare(desk.member("local"), TOOL, request)
-    assert isinstance(plan, Planned)
-    return plan
 
 
 def applied(desk: OpenWorkspace, plan: Planned) -> str:

@@ -30,7 +30,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from copydesk.tools import reports
 from support.cost import examples, spread
-from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered
+from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered, prepared
 from support.texts import LineEdit, files, requests
 
 DESK = LARGE_FILES
@@ -216,12 +216,6 @@ def test_expected_old_and_version(desks: Desks) -> None:
 
 
 # What a large file does that a small one does not
-
-
-def prepared(desk: OpenWorkspace, request: Request) -> Planned:
-    plan = desk.desk.prepare(desk.member("local"), TOOL, request)
-    assert isinstance(plan, Planned)
-    return plan
 
 
 def applied(desk: OpenWorkspace, plan: Planned) -> Applied | Rejected:

@@ -10,7 +10,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.outcome import Applied, Rejected
+from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
@@ -110,3 +110,9 @@ def _answers(
 
 def numbered(count: int) -> bytes:
     return b"".join(b"%06d of many lines\n" % i for i in range(1, count + 1))
+
+
+def prepared(desk: OpenWorkspace, request: Request) -> Planned:
+    plan = desk.desk.prepare(desk.member("local"), TOOL, request)
+    assert isinstance(plan, Planned)
+    return plan
