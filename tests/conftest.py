@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if os.environ.get("LACKING"):
     import support.lacking  # noqa: F401
 
 if TYPE_CHECKING:  # a test that needs none of them starts without them
+    from copydesk.app.workspace import OpenWorkspace
+    from support.desks import Setup
     from support.large_files import Desks
     from support.redis_servers import RedisServer
 
@@ -81,6 +84,36 @@ def pytest_collection_finish() -> None:
 def anyio_backend() -> str:
     """What asynchronous tests run on."""
     return "asyncio"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for the shared `desk` once for each of the module's stores."""
+    setup = getattr(metafunc.module, "DESK", None)
+    if "desk" in metafunc.fixturenames and setup is not None and len(setup.stores) > 1:
+        metafunc.parametrize("desk", setup.stores, indirect=True)
+
+
+@pytest.fixture
+def desk(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenWorkspace]:
+    """The workspace that the module's `DESK` describes."""
+    from copydesk.app.workspace import open_workspace
+    from copydesk.text import sizes
+
+    setup: Setup = request.module.DESK
+    store = getattr(request, "param", setup.stores[0])
+    config = setup.config
+    if store == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        config = replace(
+            config, registry="redis", redis_url=server.url, registry_name=server.fresh_name()
+        )
+    for name, size in {**setup.sizes, **({"LARGE": 0} if store == "large" else {})}.items():
+        monkeypatch.setattr(sizes, name, size)
+    setup.lay_files(tmp_path)
+    with open_workspace(str(tmp_path), config, shared=store in ("shared", "redis")) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -37,6 +37,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
+from support.desks import Setup
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -52,15 +53,10 @@ MEMBERS = {
 }
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace in which some need a person."""
-    for name in ("a.txt", "b.txt", "src/a.txt", "src/free/a.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(TEXT)
-    config = Config(members=MEMBERS, durability="fast", source="pyproject.toml")
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
+DESK = Setup(
+    Config(members=MEMBERS, durability="fast", source="pyproject.toml"),
+    dict.fromkeys(("a.txt", "b.txt", "src/a.txt", "src/free/a.txt"), TEXT),
+)
 
 
 def plan(

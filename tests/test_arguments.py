@@ -37,21 +37,6 @@ class Found(Arguments):
 GOOD: dict[str, object] = {"path": "a", "content": "x", "size": 1}
 
 
-def check(changes: dict[str, object], expected: str | None) -> None:
-    """With these the arguments are good (None), or refused, naming this one."""
-    given_ = {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}
-    if expected is None:
-        read(Found, given_)
-        return
-    with pytest.raises(Refusal) as found:
-        read(Found, given_)
-    told = found.value
-    assert (told.argument if isinstance(told, InvalidArgs) else told.code) == expected
-    if isinstance(told, InvalidArgs):
-        assert told.reason
-        assert (told.argument + told.reason).encode()
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -146,7 +131,18 @@ def check(changes: dict[str, object], expected: str | None) -> None:
     ],
 )
 def test_arguments(changes: dict[str, object], expected: str | None) -> None:
-    check(changes, expected)
+    """With these the arguments are good (None), or refused, naming this one."""
+    given_ = {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}
+    if expected is None:
+        read(Found, given_)
+        return
+    with pytest.raises(Refusal) as found:
+        read(Found, given_)
+    told = found.value
+    assert (told.argument if isinstance(told, InvalidArgs) else told.code) == expected
+    if isinstance(told, InvalidArgs):
+        assert told.reason
+        assert (told.argument + told.reason).encode()
 
 
 @pytest.mark.parametrize("found", [None, [], "path", 1, True, [("path", "a")]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from copydesk.desk.outcome import Transacted, Undone
 from copydesk.desk.review import Seen
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from support.desks import Setup
 from support.mcp_calls import settings
 from support.mcp_transports import stdio_client
 from support.processes import results
@@ -31,13 +32,7 @@ VERSION = Snapshot.of(TEXT.encode()).version
 FILE = RelPath.parse("a.txt")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with one file, for two members."""
-    (tmp_path / "a.txt").write_text(TEXT)
-    members = {name: MemberConfig() for name in ("ann", "bob")}
-    with open_workspace(str(tmp_path), settings(members=members), shared=False) as opened:
-        yield opened
+DESK = Setup(settings(members={name: MemberConfig() for name in ("ann", "bob")}), {"a.txt": TEXT})
 
 
 def call(desk: OpenWorkspace, tool: str, /, by: str = "ann", **arguments: object) -> Facts:
@@ -198,8 +193,13 @@ ANSWERS: dict[str, tuple[Way, set[int]]] = {
 WAYS = READS | ANSWERS
 
 
-def check(desk: OpenWorkspace, lines: set[int]) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_an_edit_of_lines_that_were_read_or_found_is_made_at_once(
+    desk: OpenWorkspace, way: str
+) -> None:
     """Edits of shown lines are made at once, of any other line they are not."""
+    call_it, lines = WAYS[way]
+    call_it(desk)
     assert shown(desk) == lines
     beside = min(run(1, 61) - lines - {61}, default=0)
     if beside:
@@ -208,15 +208,6 @@ def check(desk: OpenWorkspace, lines: set[int]) -> None:
         assert f"lines {beside}~{beside} of version {VERSION}" in found["auto_apply_reason"]
     if lines:
         assert written(edit(desk, str(max(lines))))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_edit_of_lines_that_were_read_or_found_is_made_at_once(
-    desk: OpenWorkspace, way: str
-) -> None:
-    call_it, lines = WAYS[way]
-    call_it(desk)
-    check(desk, lines)
 
 
 def test_a_version_alone_proves_nothing(desk: OpenWorkspace, tmp_path: Path) -> None:

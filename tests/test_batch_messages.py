@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.reference import team_mgmt, ws_mod
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY
 from support.batch_calls import pairs, put
+from support.desks import Setup
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 FOREIGN = {tool.name for tool in (*ws_mod(), *team_mgmt())} - {APPLY}
@@ -25,18 +26,22 @@ BATCH = {"edits": pairs(("a", "b"))}
 OVER = {"content": "b", "overwrite": True, "expected_size_bytes": 1}
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    config = Config(durability="fast", whole_bytes=9 << 20, limit_bytes=10 << 20)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        put(opened, "folder/a.txt", "a")
-        put(opened, "a.txt", "a\n")
-        put(opened, "nul", b"a\0b")
-        put(opened, "bytes", b"a\xff")
-        for name, size in (("large", (9 << 20) + 1), ("huge", (10 << 20) + 1)):
-            with put(opened, name, "").open("wb") as file:
-                file.truncate(size)
-        yield opened
+def lay_large(root: Path) -> None:
+    os.truncate(root / "large", (9 << 20) + 1)
+    os.truncate(root / "huge", (10 << 20) + 1)
+
+
+DESK = Setup(
+    Config(durability="fast", whole_bytes=9 << 20, limit_bytes=10 << 20),
+    {
+        "folder/a.txt": "a",
+        "a.txt": "a\n",
+        "nul": b"a\0b",
+        "bytes": b"a\xff",
+        **dict.fromkeys(("large", "huge"), ""),
+    },
+    lay_large,
+)
 
 
 def said(desk: OpenWorkspace, name: str, lang: Lang, **arguments: Any) -> tuple[str, str]:

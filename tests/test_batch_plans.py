@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from support.batch_calls import nulls, pairs, put
 from support.cost import examples
+from support.desks import Setup
 
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        yield opened
+DESK = Setup()
 
 
 TEXT = "".join(f"line {i}\n" for i in range(1, 41))

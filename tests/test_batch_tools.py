@@ -7,26 +7,23 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from support.batch_calls import call, pairs, put, refused
 from support.cost import bounded, spread, tokens
+from support.desks import Setup
 
 ENCODINGS = (("*.gb", "gb18030"), ("*.sjis", "shift_jis"), ("*.u16", "utf-16-le"))
 MEMBERS = {"guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)})}
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    config = Config(encodings=ENCODINGS, members=MEMBERS, durability="fast")
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
+DESK = Setup(Config(encodings=ENCODINGS, members=MEMBERS, durability="fast"))
 
 
 def batch_refused(

@@ -62,14 +62,6 @@ def race(
     return Race(seconds, edits, lost, 0, damaged, timely)
 
 
-def check(made: object, expected: object) -> None:
-    """A bar is written `verdict: measured`, verdicts are `+`, `-` and `?`."""
-    if isinstance(made, Bar):
-        sign = {True: "+", False: "-", None: "?"}[made.met]
-        made = f"{sign} {made.measured}"
-    assert made == expected
-
-
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
@@ -140,7 +132,11 @@ def check(made: object, expected: object) -> None:
     ],
 )  # fmt: skip
 def test_figures_and_bars(made: object, expected: object) -> None:
-    check(made, expected)
+    """A bar is written `verdict: measured`, verdicts are `+`, `-` and `?`."""
+    if isinstance(made, Bar):
+        sign = {True: "+", False: "-", None: "?"}[made.met]
+        made = f"{sign} {made.measured}"
+    assert made == expected
 
 
 # --- plots

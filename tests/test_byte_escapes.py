@@ -3,7 +3,6 @@ r"""Bytes shown as `\xNN`: what was shown, written back, is the bytes that it wa
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.text.encoding import UNKNOWN, Encoding, detect, split_raw
 from copydesk.text.snapshot import Snapshot
+from support.desks import Setup
 from support.mcp_calls import settings
 
 GB = "标题 title\n第二行 second\nthird\n".encode("gb18030")
@@ -26,10 +26,7 @@ TEXTS = {"gb": GB, "sjis": SJIS, "latin": LATIN, "mixed": MIXED, "broken": BROKE
 EDITOR = "str_replace_based_edit_tool"
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), settings(), shared=False) as opened:
-        yield opened
+DESK = Setup(settings())
 
 
 def done(desk: OpenWorkspace, tool: str, **given: Any) -> Any:

@@ -280,7 +280,7 @@ def at_once(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Answ
 Way = Callable[[OpenWorkspace, Change, dict[str, Any]], Answer]
 
 
-def check(kind: Kind, change: Change, way: Way) -> str:
+def check_bytes(kind: Kind, change: Change, way: Way) -> str:
     """Make the change to such a file; what the table says of it."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -324,7 +324,7 @@ def due(kind: Kind, change: Change) -> str:
 
 def row(name: str) -> str:
     """One row of the table."""
-    cells = [check(KINDS[name], change, prepared) for change in TOOLS.values()]
+    cells = [check_bytes(KINDS[name], change, prepared) for change in TOOLS.values()]
     return f"| {name} | {' | '.join(cells)} |\n"
 
 
@@ -349,7 +349,7 @@ def test_an_edit_at_once_keeps_every_other_byte(name: str) -> None:
     kind = KINDS[name]
     for change in TOOLS.values():
         if change.tool.startswith("prepare_"):
-            assert check(kind, change, at_once) == due(kind, change)
+            assert check_bytes(kind, change, at_once) == due(kind, change)
 
 
 def test_the_committed_table_is_the_one_made_here() -> None:

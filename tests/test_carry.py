@@ -44,7 +44,7 @@ def shown(verdict: Verdict) -> str:
             return "?" + ",".join(map(str, candidates))
 
 
-def check(base: str, now: str, footprint: str, expected: str) -> None:
+def check_carried(base: str, now: str, footprint: str, expected: str) -> None:
     """`footprint` is `start:stop`; `expected` the line, the reason, or `?` and the candidates."""
     start, stop = map(int, footprint.split(":"))
     assert shown(carry(lines(base), lines(now), start, stop)) == expected
@@ -152,7 +152,7 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
     ],
 )
 def test_one_footprint(base: str, now: str, footprint: str, expected: str) -> None:
-    check(base, now, footprint, expected)
+    check_carried(base, now, footprint, expected)
 
 
 def split_lines(text: str) -> list[bytes]:
@@ -389,7 +389,7 @@ def test_beyond_a_limit_nothing_is_certain(
 ) -> None:
     """What would take too long is not carried; at the limit itself all is as without it."""
     monkeypatch.setattr(module, name, limit)
-    check(base, now, footprint, expected)
+    check_carried(base, now, footprint, expected)
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,6 @@ def made(length: int, spelled: str) -> ChangeSet:
     return ChangeSet.of(length, edits)
 
 
-def check(length: int, spelled: str, line: str, new_length: int) -> None:
-    """The change has this one-line form and makes a text of this length."""
-    change = made(length, spelled)
-    assert str(change) == line
-    assert change.new_length == new_length
-    assert bool(change) == bool(change.edits)
-
-
 @pytest.mark.parametrize(
     ("length", "spelled", "line", "new_length"),
     [
@@ -57,7 +49,11 @@ def check(length: int, spelled: str, line: str, new_length: int) -> None:
     ],
 )
 def test_one_spelling(length: int, spelled: str, line: str, new_length: int) -> None:
-    check(length, spelled, line, new_length)
+    """The change has this one-line form and makes a text of this length."""
+    change = made(length, spelled)
+    assert str(change) == line
+    assert change.new_length == new_length
+    assert bool(change) == bool(change.edits)
 
 
 def test_insertions_at_one_place_keep_their_order() -> None:

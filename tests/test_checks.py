@@ -88,13 +88,13 @@ class Desk:
 def make(tmp_path: Path) -> Iterator[Any]:
     opened: list[OpenWorkspace] = []
 
-    def desk(*rules: Rule) -> Desk:
+    def open_with(*rules: Rule) -> Desk:
         (tmp_path / "a.py").write_text(GOOD)
         made = Desk(tmp_path, *rules)
         opened.append(made.opened)
         return made
 
-    yield desk
+    yield open_with
     for each in opened:
         each.close()
 

@@ -87,7 +87,7 @@ def plan() -> Plan:
     )
 
 
-def check(value: object) -> None:
+def check_round_trip(value: object) -> None:
     """The law: what is unpacked equals what was packed, and has its types."""
     again = decode(encode(value))
     assert again == value
@@ -98,17 +98,17 @@ def check(value: object) -> None:
 @pytest.mark.slow
 @given(PLAN)
 def test_a_plan_comes_back(plan: Plan) -> None:
-    check(plan)
+    check_round_trip(plan)
 
 
 @given(CHANGE)
 def test_a_change_comes_back(change: ChangeSet) -> None:
-    check(change)
+    check_round_trip(change)
 
 
 @given(REQUEST | PLACE | PATH | EDIT)
 def test_the_parts_come_back(part: object) -> None:
-    check(part)
+    check_round_trip(part)
 
 
 @given(PLAN, st.data())

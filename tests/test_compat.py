@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from copydesk.tools import compat_files
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN, compat
 from copydesk.tools.report import Answer, Fields, Original
 from support.batch_calls import call, nulls, put, refused
+from support.desks import Setup
 
 TEXT = "one\ntwo\nthree\ntwo\n"
 NESTED = "class A:\n    def f(self):\n        if x:\n            y()\n"
@@ -38,11 +39,7 @@ MEMBERS = {
 }
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    config = Config(members=MEMBERS, durability="fast")
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
+DESK = Setup(Config(members=MEMBERS, durability="fast"))
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Case:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check(desk: OpenWorkspace, case: Case) -> dict[str, Any]:
+def check_case(desk: OpenWorkspace, case: Case) -> dict[str, Any]:
     """The call does what the case says; what it wrote is taken back with the very bytes."""
     target = put(desk, "a.txt", case.before)
     raw = target.read_bytes()
@@ -173,7 +170,7 @@ def test_no_byte_outside_of_the_edit_changes(
         (EDITOR, inserting(line, "new\n"), old + newline + new + newline + end),
     ):
         before = head + old + end + tail
-        check(desk, Case(tool, arguments, head + after + tail, before=before))
+        check_case(desk, Case(tool, arguments, head + after + tail, before=before))
 
 
 @pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
@@ -181,7 +178,7 @@ def test_lines_are_put_into_an_empty_file(desk: OpenWorkspace, text: bytes) -> N
     new = "x\n".encode("utf-16-le" if text == b"\xff\xfe" else "utf-8")
     newline = new[len(new) // 2 :]
     for given, after in (("x", new), ("x\n", new + newline)):
-        check(desk, Case(EDITOR, inserting(0, given), text + after, before=text))
+        check_case(desk, Case(EDITOR, inserting(0, given), text + after, before=text))
 
 
 REFUSED = [
@@ -353,13 +350,13 @@ def test_a_plan_of_a_text_that_has_changed_is_not_the_one_that_was_approved(
 
 @pytest.mark.parametrize("case", WRITTEN, ids=name_of)
 def test_what_is_written_and_taken_back(desk: OpenWorkspace, case: Case) -> None:
-    found = check(desk, case)
+    found = check_case(desk, case)
     assert found["stats"]["new_size"] == found["stats"]["bytes_written"]
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=name_of)
 def test_what_is_refused(desk: OpenWorkspace, case: Case) -> None:
-    found = check(desk, case)
+    found = check_case(desk, case)
     chinese = desk.call("local", case.tool, {"path": "a.txt", **case.arguments}, lang="zh")
     for said in (found["text"], str(chinese.fields["text"])):
         assert "old_string" not in said

@@ -18,7 +18,7 @@ from support.processes import Facts, code, gather, outcome, results, workers
 BASE = "".join(f"line {i}\n" for i in range(1, 31)) + "the anchor\n" + "tail\n"
 
 
-def check(text: str, told: list[Facts], base: str = BASE) -> None:
+def check_lines(text: str, told: list[Facts], base: str = BASE) -> None:
     """Every line that was reported is in the text once, the others are not, the base is there."""
     expected = Counter(fact["line"] for fact in told if fact["code"] == "ok")
     refused = {fact["line"] for fact in told if fact["code"] != "ok"}
@@ -38,7 +38,7 @@ def test_every_success_is_in_the_file_once(tmp_path: Path, processes: int, count
     told = [fact for each in results(tmp_path, *(("insert", f) for f in facts)) for fact in each]
     ended = [fact for fact in told if "line" in fact]
     assert len(ended) == processes * count
-    check((tmp_path / "f").read_text(), ended)
+    check_lines((tmp_path / "f").read_text(), ended)
     codes = Counter(fact["code"] for fact in ended)
     assert codes["ok"] > processes * count * 0.9, codes
     assert codes.keys() <= {"ok", "CONTENT_CHANGED", "AMBIGUOUS_MATCH"}
@@ -82,7 +82,7 @@ def test_a_plan_is_written_by_one_of_the_processes(tmp_path: Path) -> None:
     for each in zip(*told, strict=True):
         assert Counter(f["code"] for f in each) == {"ok": 1, "HUNK_NOT_FOUND applied": 3}
     added = [{"line": f"new {i}", "code": "ok"} for i in range(10)]
-    check((tmp_path / "f").read_text(), added)
+    check_lines((tmp_path / "f").read_text(), added)
 
 
 EDIT: Facts = {"tool": "prepare_file_range_edit", "path": "f", "range": "2~3", "content": "new\n"}
@@ -144,7 +144,7 @@ def test_a_process_killed_in_the_middle_is_in_nobodys_way(tmp_path: Path, rounds
         assert longest < 1.0
         if unsure and unsure in text.split("\n"):
             told.append({"line": unsure, "code": "ok"})
-        check(text, told)
+        check_lines(text, told)
         assert sum(fact["code"] == "ok" for fact in told) > len(told) * 0.9
 
 
@@ -189,7 +189,7 @@ def test_two_names_of_one_file_lose_nothing(tmp_path: Path) -> None:
     works = [("insert", {"path": "fg"[i % 2], "name": f"p{i}", "count": 10}) for i in range(4)]
     told = [fact for each in results(tmp_path, *works) for fact in each if "line" in fact]
     assert (tmp_path / "f").stat().st_ino == (tmp_path / "g").stat().st_ino
-    check((tmp_path / "f").read_text(), told)
+    check_lines((tmp_path / "f").read_text(), told)
     assert Counter(fact["code"] for fact in told)["ok"] > 36
 
 

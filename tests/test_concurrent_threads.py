@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.text.relpath import RelPath
+from support.desks import Setup
 from support.processes import Facts, code, outcome
 
 Resolve = Callable[..., RelPath]
@@ -21,12 +21,7 @@ THREADS = 20
 BASE = "".join(f"line {i}\n" for i in range(1, 101))
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with one file."""
-    (tmp_path / "f").write_text(BASE)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
-        yield opened
+DESK = Setup(files={"f": BASE}, stores=("memory", "shared"))
 
 
 def at_once(count: int, work: Callable[[int], Facts]) -> list[Facts]:
@@ -46,7 +41,7 @@ def at_once(count: int, work: Callable[[int], Facts]) -> list[Facts]:
     return [found[i] for i in range(count)]
 
 
-def check(text: str, added: dict[str, str], base: str = BASE) -> None:
+def check_lines(text: str, added: dict[str, str], base: str = BASE) -> None:
     """The text is the base with the lines whose code is `ok`, each once, and no other."""
     expected = Counter(base.split("\n")) + Counter(k for k, v in added.items() if v == "ok")
     assert Counter(text.split("\n")) == expected
@@ -74,7 +69,7 @@ def test_plans_applied_at_once_are_all_written_once(desk: OpenWorkspace, tmp_pat
         return outcome(desk, "apply_file_modification", hunk_id=plans[i]["hunk_id"])
 
     found = at_once(THREADS, work)
-    check((tmp_path / "f").read_text(), {f"new {i}": code(f) for i, f in enumerate(found)})
+    check_lines((tmp_path / "f").read_text(), {f"new {i}": code(f) for i, f in enumerate(found)})
     assert Counter(map(code, found))["ok"] >= THREADS // 2
     refused = {code(f) for f in found} - {"ok"}
     assert refused <= {"CONTENT_CHANGED", "AMBIGUOUS_MATCH"}
@@ -90,7 +85,7 @@ def test_edits_made_at_once_are_all_written_once(desk: OpenWorkspace, tmp_path: 
 
     found = at_once(THREADS, work)
     written = {f"new {i}": "ok" if f.get("changed") else "waits" for i, f in enumerate(found)}
-    check((tmp_path / "f").read_text(), written)
+    check_lines((tmp_path / "f").read_text(), written)
     assert list(written.values()).count("ok") >= THREADS // 2
     assert all(f.get("changed") or f["auto_apply"] == "declined" for f in found)
 
@@ -129,7 +124,7 @@ def test_a_plan_is_written_once(desk: OpenWorkspace, tmp_path: Path, tool: str) 
 
     found = Counter(map(code, at_once(16, work)))
     assert found == {"ok": 1, "HUNK_NOT_FOUND applied": 15}
-    check((tmp_path / "f").read_text(), {"new 0": "ok"})
+    check_lines((tmp_path / "f").read_text(), {"new 0": "ok"})
 
 
 def test_a_plan_made_anew_is_written_once_as_one_of_both(
@@ -247,7 +242,7 @@ def test_appends_to_a_file_that_is_not_there_are_all_written(
     found = at_once(THREADS, work)
     codes = ["ok" if f.get("changed") else f["auto_apply_reason"] for f in found]
     written = {f"new {i}": c for i, c in enumerate(codes)}
-    check((tmp_path / "n").read_text(), written, base="")
+    check_lines((tmp_path / "n").read_text(), written, base="")
     assert codes == ["ok"] * THREADS
 
 
@@ -281,6 +276,6 @@ def test_two_names_of_one_file_lose_nothing(desk: OpenWorkspace, tmp_path: Path)
     found = at_once(6, work)
     assert [code(f) for f in found] == ["ok"] * 6
     added = {f"new {i} {k}": "ok" for i in range(6) for k in range(4)}
-    check((tmp_path / "f").read_text(), added, base=large)
+    check_lines((tmp_path / "f").read_text(), added, base=large)
     assert (tmp_path / "f").stat().st_ino == (tmp_path / "g").stat().st_ino
     assert os.readlink(tmp_path / "h") == "g"

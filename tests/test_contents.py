@@ -31,7 +31,7 @@ def joined(parts: Sequence[Piece]) -> bytes:
     )
 
 
-def check(folder: Path, parts: Sequence[Piece], *, start: bool = True) -> None:
+def check_pieces(folder: Path, parts: Sequence[Piece], *, start: bool = True) -> None:
     """The pieces are what stands in the file."""
     (folder / "old").write_bytes(OLD)
     old = os.open(folder / "old", os.O_RDONLY)
@@ -63,7 +63,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["many", "large", "kept"],
 )
 def test_pieces_are_gathered(tmp_path: Path, parts: list[Piece], start: bool) -> None:
-    check(tmp_path, parts, start=start)
+    check_pieces(tmp_path, parts, start=start)
 
 
 @pytest.mark.usefixtures("small")
@@ -80,7 +80,7 @@ def test_a_short_write_of_many_goes_on(
         return os.write(fd, data) if data else 0
 
     monkeypatch.setattr(_os, "write_many", shorter)
-    check(tmp_path, MANY)
+    check_pieces(tmp_path, MANY)
     assert len(calls) > 1
 
 
@@ -95,7 +95,7 @@ def test_many_pieces_are_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return write_many(fd, parts)
 
     monkeypatch.setattr(_os, "write_many", counted)
-    check(tmp_path, MANY)
+    check_pieces(tmp_path, MANY)
     assert len(calls) == -(-len(MANY) // _os.MOST_PARTS)
 
 

@@ -74,7 +74,7 @@ def runnable(opened: OpenWorkspace, path: str) -> str:
     return planned.id
 
 
-def check(root: Path, opened: OpenWorkspace, before: Tree) -> bool:
+def check_tree(root: Path, opened: OpenWorkspace, before: Tree) -> bool:
     """All is as before or as after, with modes and links; whether as after."""
     found = tree(root)
     assert not opened.journal.in_doubt()
@@ -103,12 +103,12 @@ def run(root: Path, numbers: range) -> list[bool]:
         died = forked(root, ids, dies_at_call(number))
         with open_workspace(str(root), FAST) as opened:
             opened.recovery.run()
-            written = check(root, opened, before)
+            written = check_tree(root, opened, before)
             ended.append(written)
             again = outcome(opened, ALL, hunk_ids=ids)
             expected = "HUNK_NOT_FOUND applied" if written else "ok"
             assert code(again) == expected, json.dumps(again)
-            assert check(root, opened, before)
+            assert check_tree(root, opened, before)
         if not died:
             break
     return ended
@@ -130,7 +130,7 @@ def test_all_was_written_and_nothing_recorded(
         monkeypatch.undo()
         assert opened.journal.in_doubt()
         opened.recovery.run()
-        assert check(tmp_path, opened, before)
+        assert check_tree(tmp_path, opened, before)
         assert {entry.state for entry in opened.journal.entries()} == {"done"}
 
 

@@ -33,7 +33,7 @@ def common_length(a: list[object], b: list[object]) -> int:
     return row[-1]
 
 
-def check(base: str, now: str, expected: str) -> None:
+def check_runs(base: str, now: str, expected: str) -> None:
     """Lines are characters; `expected` is one `base+now*length` for each run."""
     found = " ".join(f"{i}+{j}*{k}" for i, j, k in align(list(base), list(now)).runs)
     assert found == expected
@@ -60,7 +60,7 @@ def check(base: str, now: str, expected: str) -> None:
     ],
 )
 def test_one_alignment(base: str, now: str, expected: str) -> None:
-    check(base, now, expected)
+    check_runs(base, now, expected)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_costs_too_much_keeps_its_distance(
     base: str, now: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diff, "_CELLS", 0)
-    check(base, now, expected)
+    check_runs(base, now, expected)
 
 
 @pytest.mark.parametrize("cells", [0, 9, diff._CELLS])

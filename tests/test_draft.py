@@ -71,7 +71,7 @@ def remarks(found: Normalized) -> str:
     return f"{added}{found.newline_style} {found.content_newlines_converted}"
 
 
-def check(
+def check_draft(
     before: bytes, request: Request, after: bytes, said: str, named: str | None = None
 ) -> None:
     """The edit makes these bytes, with these remarks."""
@@ -191,7 +191,7 @@ APPEND = Append(PATH, "x\n")
     ],
 )
 def test_bytes(before: bytes, request_: Request, after: bytes, said: str) -> None:
-    check(before, request_, after, said)
+    check_draft(before, request_, after, said)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,9 @@ def test_nothing_is_put_after_a_broken_code_unit(request_: Request) -> None:
 
 
 def test_a_line_with_a_broken_code_unit_can_be_replaced() -> None:
-    check(b"\xff\xfea\0\n\0b\0c", edit("2", "x"), b"\xff\xfea\0\n\0x\0\n\0", "file+ content+ lf 0")
+    check_draft(
+        b"\xff\xfea\0\n\0b\0c", edit("2", "x"), b"\xff\xfea\0\n\0x\0\n\0", "file+ content+ lf 0"
+    )
 
 
 @pytest.mark.parametrize(

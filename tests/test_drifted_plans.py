@@ -274,13 +274,13 @@ def test_no_edit_goes_to_a_wrong_place(
             now: Lines = [(line, i) for i, line in enumerate(base)]
             family(draw, now)
             ask = ASKS[seed % len(ASKS)] if base[start] else _delete
-            count[check(desk, draw, now, ask(draw))] += 1
-            count[check(desk, draw, now, _replace(draw), by_version=True)] += 1
+            count[check_place(desk, draw, now, ask(draw))] += 1
+            count[check_place(desk, draw, now, _replace(draw), by_version=True)] += 1
             count[check_undo(desk, draw, now)] += 1
     assert count[True] >= FAMILIES[family] * count.total(), count
 
 
-def check(
+def check_place(
     desk: OpenWorkspace, draw: Draw, now: Lines, ask: Ask, *, by_version: bool = False
 ) -> bool:
     """Whether the edit was carried; it must be to the true place, or leave the text as it is.

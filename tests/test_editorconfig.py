@@ -14,7 +14,7 @@ from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 
 
-def check(root: Path, path: str, codec: str | None) -> None:
+def check_charset(root: Path, path: str, codec: str | None) -> None:
     files = Files(str(root), durability="fast")
     try:
         assert EditorConfig(files).charset(RelPath.parse(path)) == codec
@@ -159,7 +159,7 @@ def test_a_hostile_file_neither_hangs_nor_crashes(tmp_path: Path) -> None:
     put(tmp_path, ".", "".join(sections))
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / ".editorconfig").write_bytes(b"\xff\xfe[\0]\ncharset = \xff\n[\n[]\n=\n")
-    check(tmp_path, f"x/{'a' * 200}", None)
+    check_charset(tmp_path, f"x/{'a' * 200}", None)
 
 
 @pytest.mark.parametrize(
@@ -185,35 +185,35 @@ def test_a_hostile_file_neither_hangs_nor_crashes(tmp_path: Path) -> None:
 )
 def test_sections(tmp_path: Path, text: str, path: str, codec: str | None) -> None:
     put(tmp_path, ".", text)
-    check(tmp_path, path, codec)
+    check_charset(tmp_path, path, codec)
 
 
 def test_the_nearest_file_decides(tmp_path: Path) -> None:
     put(tmp_path, ".", "[*]\ncharset = latin1\n")
     put(tmp_path, "a", "[*.txt]\ncharset = cp1251\n")
     put(tmp_path, "a/b", "[*.md]\ncharset = unset\n")
-    check(tmp_path, "a/b/x.txt", "cp1251")
-    check(tmp_path, "a/b/x.c", "iso8859-1")
-    check(tmp_path, "a/b/x.md", None)
-    check(tmp_path, "x.txt", "iso8859-1")
+    check_charset(tmp_path, "a/b/x.txt", "cp1251")
+    check_charset(tmp_path, "a/b/x.c", "iso8859-1")
+    check_charset(tmp_path, "a/b/x.md", None)
+    check_charset(tmp_path, "x.txt", "iso8859-1")
 
 
 @pytest.mark.parametrize(("said", "stops"), [("true", True), ("TRUE", True), ("false", False)])
 def test_root_ends_the_search(tmp_path: Path, said: str, stops: bool) -> None:
     put(tmp_path, ".", "[*]\ncharset = latin1\n")
     put(tmp_path, "a", f"root = {said}\n[*.txt]\ncharset = cp1251\n")
-    check(tmp_path, "a/x.c", None if stops else "iso8859-1")
-    check(tmp_path, "a/x.txt", "cp1251")
+    check_charset(tmp_path, "a/x.c", None if stops else "iso8859-1")
+    check_charset(tmp_path, "a/x.txt", "cp1251")
 
 
 def test_nothing_above_the_workspace_is_read(tmp_path: Path) -> None:
     put(tmp_path, ".", "[*]\ncharset = latin1\n")
     put(tmp_path, "inner/deep", "[*.never]\ncharset = cp1251\n")
-    check(tmp_path / "inner", "deep/a.txt", None)
+    check_charset(tmp_path / "inner", "deep/a.txt", None)
 
 
 def test_a_link_out_of_the_workspace_is_not_read(tmp_path: Path) -> None:
     put(tmp_path, "outside", "[*]\ncharset = latin1\n")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / ".editorconfig").symlink_to(tmp_path / "outside" / ".editorconfig")
-    check(tmp_path / "inner", "a.txt", None)
+    check_charset(tmp_path / "inner", "a.txt", None)

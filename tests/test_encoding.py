@@ -18,11 +18,6 @@ NAMES = (
 )
 
 
-def check(data: bytes, named: str | None, name: str, bom: bytes = b"", unit: int = 1) -> None:
-    """The file is read in this encoding."""
-    assert detect(data, named) == Encoding(name, bom, unit)
-
-
 @pytest.mark.parametrize(
     ("data", "named", "name", "bom", "unit"),
     [
@@ -54,7 +49,8 @@ def check(data: bytes, named: str | None, name: str, bom: bytes = b"", unit: int
     ],
 )
 def test_detect(data: bytes, named: str | None, name: str, bom: bytes, unit: int) -> None:
-    check(data, named, name, bom, unit)
+    """The file is read in this encoding."""
+    assert detect(data, named) == Encoding(name, bom, unit)
 
 
 @pytest.mark.parametrize(

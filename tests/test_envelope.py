@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk import errors
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import answers
 from copydesk.tools.answers import code_of
+from support.desks import Setup
 
 CODES = {
     *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
@@ -25,7 +23,7 @@ CODES = {
 TOOLS = ("Read", "Edit", "Write", "BatchEdit", "MultiEdit")
 
 
-def check(answer: Any) -> dict[str, Any]:
+def envelope_of(answer: Any) -> dict[str, Any]:
     """The answer is an envelope, and its text can be read back."""
     assert answer.envelope is not None
     fields: dict[str, Any] = answer.fields
@@ -48,17 +46,13 @@ def check(answer: Any) -> dict[str, Any]:
     return fields
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    Path(tmp_path, "a.txt").write_text("a\nb\n")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        yield opened
+DESK = Setup(files={"a.txt": "a\nb\n"})
 
 
 def test_an_answer_is_put_into_words_once(desk: OpenWorkspace) -> None:
     for arguments in ({"path": "a.txt", "old_string": "a", "new_string": "b"}, {"path": 1}):
         answer = desk.call("local", "Edit", arguments)
-        assert check(answer)["status"] in ("success", "error")
+        assert envelope_of(answer)["status"] in ("success", "error")
         assert answer.text is answer.text
 
 
@@ -91,7 +85,7 @@ def deep(levels: int) -> object:
     ],
 )
 def test_any_arguments(desk: OpenWorkspace, name: str, arguments: object) -> None:
-    fields = check(desk.call("local", name, arguments))
+    fields = envelope_of(desk.call("local", name, arguments))
     assert fields["status"] == "error"
     assert fields["error"]["code"] == "INVALID_PARAM"
 
@@ -118,7 +112,7 @@ def test_the_arguments_as_given(
     empty = {key: "" if key == "expected_sha256" else None for key in nothing if key in taken}
     arguments = {**empty, "path": "./a.txt", **more}
     answer = desk.call("local", name, arguments, lang=lang)
-    fields = check(answer)
+    fields = envelope_of(answer)
     assert fields["context"] == {"cwd": ".", "params_input": arguments, "path_resolved": "a.txt"}
     assert json.loads(answer.text)["context"] == fields["context"]
 
@@ -129,11 +123,11 @@ def test_long_texts_as_given(desk: OpenWorkspace) -> None:
         for _ in ("written", "refused"):
             answer = desk.call("local", "Write", {"path": "long.txt", **more})
             arguments = {"path": "long.txt", **more}
-            assert check(answer)["context"]["params_input"] == arguments
+            assert envelope_of(answer)["context"]["params_input"] == arguments
             assert len(answer.text) < 12_000
     edits = [{"old_string": long, "new_string": long[1:]}, {"old_string": "a", "new_string": ""}]
     answer = desk.call("local", "BatchEdit", {"path": "long.txt", "edits": edits})
-    assert check(answer)["status"] == "error"
+    assert envelope_of(answer)["status"] == "error"
     assert answer.data["context"] == {
         "cwd": ".",
         "params_input": {"path": "long.txt", "edits": edits},
@@ -144,14 +138,16 @@ def test_long_texts_as_given(desk: OpenWorkspace) -> None:
 def test_a_model_is_not_shown_again_what_it_has_written(desk: OpenWorkspace) -> None:
     edits = [{"old_string": "x" * 1_000, "new_string": "漢" * 1_000}] * 50
     answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": edits})
-    assert check(answer)["context"]["params_input"]["edits"] == edits
+    assert envelope_of(answer)["context"]["params_input"]["edits"] == edits
     assert len(answer.text) < 1_500
 
 
 def test_read_has_nothing_to_apply(desk: OpenWorkspace) -> None:
-    assert "applied" not in check(desk.call("local", "Read", {"path": "no"}))["data"]
+    assert "applied" not in envelope_of(desk.call("local", "Read", {"path": "no"}))["data"]
     assert (
-        check(desk.call("local", "Write", {"path": "a.txt", "content": ""}))["data"]["applied"]
+        envelope_of(desk.call("local", "Write", {"path": "a.txt", "content": ""}))["data"][
+            "applied"
+        ]
         is False
     )
 
@@ -183,7 +179,7 @@ def test_read_has_nothing_to_apply(desk: OpenWorkspace) -> None:
 )
 def test_codes(refusal: errors.Refusal, code: str) -> None:
     assert code_of(refusal) == code
-    check(answers.refused(refusal, {}, None, "en", writes=True).timed(0))
+    envelope_of(answers.refused(refusal, {}, None, "en", writes=True).timed(0))
 
 
 VALUES = st.recursive(
@@ -195,4 +191,4 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.text() | st.none())
 def test_whatever_is_given_can_be_sent(arguments: dict[str, object], path: str | None) -> None:
-    check(answers.refused(errors.PathRequired(), arguments, path, "en", writes=True).timed(1))
+    envelope_of(answers.refused(errors.PathRequired(), arguments, path, "en", writes=True).timed(1))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Answer
+from support.desks import Setup
 
 TEXT = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 CODES = [
@@ -47,30 +48,29 @@ CODES = [
 ]
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A small workspace with something of every kind in it."""
-    (tmp_path / "a.py").write_text(TEXT)
-    (tmp_path / "bin").write_bytes(b"text\0more\n")
-    (tmp_path / "raw.txt").write_bytes(b"caf\xe9\n")
-    (tmp_path / "big.txt").write_bytes(b"x" * 5_000)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "key.txt").write_text("k\n")
-    os.symlink("/etc", tmp_path / "out")
-    os.symlink("nowhere", tmp_path / "dangling")
-    os.mkfifo(tmp_path / "pipe")
-    members = {
-        "local": MemberConfig({"no_read_dirs": ("secret",)}, team_mgmt=True),
-        "reader": MemberConfig({"no_write_dirs": ("**",)}),
-        "agent": MemberConfig(approval="human"),
-    }
-    config = Config(members=members, limit_bytes=4_096, durability="fast")
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
+def lay_others(root: Path) -> None:
+    (root / "folder").mkdir()
+    os.symlink("/etc", root / "out")
+    os.symlink("nowhere", root / "dangling")
+    os.mkfifo(root / "pipe")
 
 
-def check(report: Answer, code: str, /, **facts: Any) -> None:
+FILES: dict[str, str | bytes] = {
+    "a.py": TEXT,
+    "bin": b"text\0more\n",
+    "raw.txt": b"caf\xe9\n",
+    "big.txt": b"x" * 5_000,
+    "secret/key.txt": "k\n",
+}
+MEMBERS = {
+    "local": MemberConfig({"no_read_dirs": ("secret",)}, team_mgmt=True),
+    "reader": MemberConfig({"no_write_dirs": ("**",)}),
+    "agent": MemberConfig(approval="human"),
+}
+DESK = Setup(Config(members=MEMBERS, limit_bytes=4_096, durability="fast"), FILES, lay_others)
+
+
+def check_refusal(report: Answer, code: str, /, **facts: Any) -> None:
     """The report is this refusal, with these facts among its fields."""
     assert report.fields["status"] == "error", report.text
     assert report.fields["error"] == code, report.text
@@ -236,7 +236,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 def test_refusal(
     desk: OpenWorkspace, tool: str, arguments: dict[str, Any], code: str, facts: dict[str, Any]
 ) -> None:
-    check(desk.call("local", tool, arguments), code, **facts)
+    check_refusal(desk.call("local", tool, arguments), code, **facts)
 
 
 def _plan(desk: OpenWorkspace, **changed: Any) -> str:
@@ -396,7 +396,7 @@ def test_story(
     facts: dict[str, Any],
 ) -> None:
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.txt") if p.is_file()}
-    check(story(desk, tmp_path), code, **facts)
+    check_refusal(story(desk, tmp_path), code, **facts)
     assert all(p.read_bytes() == data for p, data in before.items())
 
 

@@ -45,7 +45,7 @@ from support.writes import (
 )
 
 
-def check(
+def check_done(
     root: Path, opened: OpenWorkspace, deed: Deed, before: Tree, report: Facts, number: int
 ) -> bool:
     """The call was done, or nothing was; the journal says the same. Whether it was done."""
@@ -105,7 +105,7 @@ def each_in_turn(
             report = outcome(opened, tool, **arguments)
         finally:
             failed = ends()
-        if check(root, opened, deed, before, report, number):
+        if check_done(root, opened, deed, before, report, number):
             ready = None
         reached.add(failed)
         untouched = 0 if failed else untouched + 1
@@ -273,7 +273,7 @@ def test_each_commit_fails_in_turn(
                 differ = {k for k in {*before, *now} if before.get(k, b"/") != now.get(k, b"/")}
                 other = {other: one for one, other in LINKS.items()}
                 assert {other.get(k, k) for k in differ} <= set(report.get("paths", ())), report
-            check(tmp_path, opened, deed, before, report, errno.EIO)
+            check_done(tmp_path, opened, deed, before, report, errno.EIO)
             if not commits.failed:
                 break
     assert turn > 1

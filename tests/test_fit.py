@@ -22,12 +22,13 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
 from copydesk.tools.report import Answer, Words, fit_diff, fit_text, fits
 from support.cost import tokens
+from support.desks import Setup
 
 WORDS = Words(lambda first, last: f"<{first}~{last}>", lambda count: f"<{count}>")
 GAP = re.compile(r"<(\d+)~(\d+)>")
 
 
-def check(whole: str, shown: str, first: int) -> None:
+def check_gaps(whole: str, shown: str, first: int) -> None:
     """Each line that is shown is the line of its number, and the gaps make up for the others."""
     lines = whole.removesuffix("\n").split("\n")
     at = 0
@@ -58,7 +59,7 @@ def test_a_text_is_cut_where_it_says(text: str, room: int) -> None:
     if fits(text, room) or not first:
         assert (shown, first) == (text, 0)
     if first:
-        check(text, shown, first)
+        check_gaps(text, shown, first)
         assert estimated(shown) <= room + 20
 
 
@@ -77,7 +78,7 @@ def test_a_diff_keeps_its_heads(edits: list[tuple[int, int, int]], room: int) ->
     diff = unified(base, ChangeSet.of(base.size, made), "a").decode()
     shown, first = fit_diff(diff, room, WORDS)
     if first:
-        check(diff, shown, first)
+        check_gaps(diff, shown, first)
     else:
         assert shown == diff
     heads = [line for line in diff.split("\n") if line.startswith("@@")]
@@ -101,10 +102,7 @@ def test_a_line_of_megabytes_shows_what_changes() -> None:
     assert "there" in shown
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        yield opened
+DESK = Setup()
 
 
 LONG = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(30_000))

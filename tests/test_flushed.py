@@ -136,7 +136,7 @@ def taken_back(opened: OpenWorkspace) -> Call:
     return run
 
 
-def check(root: Path, found: Facts, wanted: tuple[str, ...], theirs: bool) -> str:
+def check_told(root: Path, found: Facts, wanted: tuple[str, ...], theirs: bool) -> str:
     """What was told is so; the outcome in a word."""
     texts = {file: (root / file).read_text() for file in FILES}
     written = {file for file, text in texts.items() if MINE in text}
@@ -216,7 +216,7 @@ def test_the_server_forgets_before_each_script(
                 found = run()
             reached = before.left <= 0
             wanted = WANTED.get(write, FILES)
-            seen.add(check(root, found, wanted, theirs and reached))
+            seen.add(check_told(root, found, wanted, theirs and reached))
             if write is one and found["status"] == "ok" and "done" not in ended:
                 kept = opened.journal.get(int(found["edit_id"]))
                 known = kept is not None and kept.state == "done"
@@ -284,7 +284,7 @@ def test_the_server_forgets_the_last_scripts(
                 found = run()
             reached = back.left <= 0
             wanted = WANTED.get(write, FILES)
-            check(root, found, wanted, theirs=False)
+            check_told(root, found, wanted, theirs=False)
             server.end_leases(name)
             settled(server, name, root, wanted)
     assert number > 5
@@ -334,7 +334,7 @@ def test_the_server_stands_still_before_each_script(
             last = "write" if write is taken_back else None
             ended = stop.left > 0 and found.get("operation") == last
             wanted = WANTED.get(write, FILES)
-            said = check(root, found, wanted, theirs=False)
+            said = check_told(root, found, wanted, theirs=False)
             seen.add(said)
             if said == "unsure":
                 assert "copydesk recover" in found["summary"]
@@ -344,12 +344,12 @@ def test_the_server_stands_still_before_each_script(
             server.end_leases(name)
             again = run()
             if write is taken_back:
-                assert check(root, again, wanted, theirs=False) == "refused"
+                assert check_told(root, again, wanted, theirs=False) == "refused"
             elif write is not prepared:
                 applied = again.get("reason") == "applied"
                 assert applied or again["status"] == "ok", json.dumps(again)
                 assert said == "unsure" or applied == (said == "ok")
-                assert check(root, {"status": "ok"}, wanted, theirs=False) == "ok"
+                assert check_told(root, {"status": "ok"}, wanted, theirs=False) == "ok"
             settled(server, name, root, wanted)
     assert "ok" in seen or write is taken_back
     assert "refused" in seen

@@ -155,7 +155,7 @@ def kept(opened: OpenWorkspace, *reports: Facts) -> bytes:
 _told_before: set[int] = set()
 
 
-def check(
+def check_kept(
     root: Path, opened: OpenWorkspace, deed: Deed, program: Program, report: Facts, more: Facts
 ) -> None:
     """What the program wrote is there, and the report says what became of our own."""
@@ -215,7 +215,7 @@ def test_another_program_writes_before_each_call(
                 opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
                 opened.files._late._closed = False  # type: ignore[attr-defined]
                 more = outcome(opened, "list_dir", path="d")
-                check(tmp_path, opened, deed, program, report, more)
+                check_kept(tmp_path, opened, deed, program, report, more)
                 if is_over:
                     break
             else:
@@ -257,7 +257,7 @@ def test_another_program_writes_at_the_last_moment(
         more = outcome(opened, "list_dir", path="d")
         assert not acts
         assert program.lines
-        check(tmp_path, opened, deed, program, report, more)
+        check_kept(tmp_path, opened, deed, program, report, more)
 
 
 @needs("openat2")  # else each fifth call is one of each reading, which gives up before a write
@@ -289,7 +289,7 @@ def test_an_edit_of_a_file_that_is_appended_to_without_pause_may_be_refused(
         opened.files._late.close()  # type: ignore[attr-defined]
         opened.files._late._closed = False  # type: ignore[attr-defined]
         more = outcome(opened, "list_dir", path="d")
-        check(tmp_path, opened, deed, program, report, more)
+        check_kept(tmp_path, opened, deed, program, report, more)
         text = (tmp_path / "a.txt").read_bytes()
         if code(report) != "ok":
             assert "again and again" in report["reason"]

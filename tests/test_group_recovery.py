@@ -149,7 +149,7 @@ def tree(root: Path) -> dict[str, str]:
     return {str(p.relative_to(root)): p.read_text() for p in found}
 
 
-def check(root: Path, opened: OpenWorkspace, ids: list[str]) -> bool:
+def check_all_or_none(root: Path, opened: OpenWorkspace, ids: list[str]) -> bool:
     """All files are as before or all as after, and the journal says so; whether as after."""
     found = tree(root)
     before = dict.fromkeys((*NAMES, "d/other"), BASE)
@@ -233,15 +233,15 @@ def test_killed_before_each_call(root: Path, lives: bool, step: int) -> None:
             if died and lives:
                 same = {"path": NAMES[number % 3], "range": "5", "content": "line 5\n"}
                 assert code(outcome(live, ALL, hunk_ids=[plan(live, **same)])) == "ok"
-                ended.append(check(root, live, ids))
+                ended.append(check_all_or_none(root, live, ids))
         with open_workspace(str(root), FAST) as opened:
-            written = check(root, opened, ids)
+            written = check_all_or_none(root, opened, ids)
             assert not lives or not died or written == ended.pop()
             ended.append(written)
             again = outcome(opened, ALL, hunk_ids=ids)
             expected = "HUNK_NOT_FOUND applied" if written else "ok"
             assert code(again) == expected, json.dumps(again)
-            assert check(root, opened, ids)
+            assert check_all_or_none(root, opened, ids)
         if not died:
             break
     assert ended.index(True) > 20 // step
@@ -495,7 +495,7 @@ def test_a_torn_file_is_put_back(root: Path) -> None:
     forked(root, ids, dies_writing)
     assert tree(root)["linked"] not in (BASE, TWO)
     with open_workspace(str(root), FAST) as opened:
-        assert not check(root, opened, ids)
+        assert not check_all_or_none(root, opened, ids)
         assert (root / "linked").samefile(root / "d/other")
 
 

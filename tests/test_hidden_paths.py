@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.draft import cut
 from copydesk.errors import Refusal
 from copydesk.tools.report import Answer, Lang
+from support.desks import Setup
 
 HIDDEN = "no_read_dirs"
 MEMBERS = {
@@ -63,21 +63,15 @@ LINKS = {
 }
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with things that some may not see, and links to them."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text(text)
+def lay_links(root: Path) -> None:
     for name, target in LINKS.items():
-        os.symlink(target, tmp_path / name)
-    with open_workspace(
-        str(tmp_path), Config(members=MEMBERS, durability="fast"), shared=False
-    ) as d:
-        yield d
+        os.symlink(target, root / name)
 
 
-def check(
+DESK = Setup(Config(members=MEMBERS, durability="fast"), FILES, lay_links)
+
+
+def check_answer(
     desk: OpenWorkspace,
     who: str,
     tool: str,
@@ -112,7 +106,7 @@ def test_a_plan_is_hidden_when_its_path_has_come_to_lead_elsewhere(
 ) -> None:
     (tmp_path / "moved").mkdir()
     (tmp_path / "moved" / "x.txt").write_text("old\n")
-    plan = check(desk, "all", "prepare_file_append", PLAN).data["hunk_id"]
+    plan = check_answer(desk, "all", "prepare_file_append", PLAN).data["hunk_id"]
     assert [p.id for p in desk.pending("local")] == [plan]
     assert desk.pending_report("local", str(plan)).fields["path"] == "moved/x.txt"
     (tmp_path / "moved").rename(tmp_path / "secret" / "moved")
@@ -189,9 +183,9 @@ KNOWN = {"known_old_total_lines": 1, "known_old_total_bytes": 1, "content": "x"}
 
 def test_overwrite_names_what_is_close(desk: OpenWorkspace) -> None:
     missing = {"path": "pub/a.tx", **KNOWN}
-    check(desk, "all", "overwrite_entire_file", missing, "FILE_NOT_FOUND", shows="pub/a.txt")
+    check_answer(desk, "all", "overwrite_entire_file", missing, "FILE_NOT_FOUND", shows="pub/a.txt")
     missing = {"path": "to_fil", **KNOWN}
-    check(desk, "local", "overwrite_entire_file", missing, "FILE_NOT_FOUND", hides="to_file")
+    check_answer(desk, "local", "overwrite_entire_file", missing, "FILE_NOT_FOUND", hides="to_file")
 
 
 @pytest.mark.parametrize(
@@ -211,11 +205,13 @@ def test_overwrite_names_what_is_close(desk: OpenWorkspace) -> None:
 def test_deny_lists_win_in_team_mgmt_too(
     desk: OpenWorkspace, who: str, tool: str, path: str, error: str | None
 ) -> None:
-    check(desk, who, f"team_mgmt_{tool}", {"path": path}, error)
+    check_answer(desk, who, f"team_mgmt_{tool}", {"path": path}, error)
 
 
 def test_what_is_denied_in_team_mgmt_is_not_found(desk: OpenWorkspace) -> None:
-    found = check(desk, "lead", "team_mgmt_ripgrep_files", {"pattern": "needle"}).data["files"]
+    found = check_answer(desk, "lead", "team_mgmt_ripgrep_files", {"pattern": "needle"}).data[
+        "files"
+    ]
     assert found == [".minds/a.md", ".minds/fixed/d.md", ".minds/skills/b.md"]
     assert set(listed(desk, "lead", ".", "team_mgmt_")) == {"a.md", "fixed", "skills"}
 
@@ -235,17 +231,19 @@ def test_the_configuration_is_reserved(
     desk: OpenWorkspace, tmp_path: Path, path: str, tool: str, more: dict[str, Any]
 ) -> None:
     os.symlink("copydesk.toml", tmp_path / "to_conf")
-    check(desk, "all", tool, {"path": path, **more}, "ACCESS_DENIED", hides="size_bytes token")
+    check_answer(
+        desk, "all", tool, {"path": path, **more}, "ACCESS_DENIED", hides="size_bytes token"
+    )
 
 
 def test_the_configuration_is_not_shown(desk: OpenWorkspace) -> None:
     assert "copydesk.toml" not in listed(desk, "all")
-    found = check(desk, "all", "ripgrep_files", {"pattern": "needle"}).data["files"]
+    found = check_answer(desk, "all", "ripgrep_files", {"pattern": "needle"}).data["files"]
     assert isinstance(found, list)
     assert "copydesk.toml" not in found
     assert "sub/copydesk.toml" in found
     glob = {"pattern": "needle", "globs": ["/copydesk.toml"]}
-    check(desk, "all", "ripgrep_files", glob, "ACCESS_DENIED", hides="token")
+    check_answer(desk, "all", "ripgrep_files", glob, "ACCESS_DENIED", hides="token")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +268,7 @@ def test_what_has_the_name_of_a_new_file(
     desk: OpenWorkspace, who: str, path: str, error: str, shows: str
 ) -> None:
     hides = "" if shows else "size_bytes kind"
-    check(desk, who, "create_new_file", {"path": path}, error, shows=shows, hides=hides)
+    check_answer(desk, who, "create_new_file", {"path": path}, error, shows=shows, hides=hides)
 
 
 TOP, INNER = ".minds/a.md", ".minds/skills/b.md"
@@ -300,7 +298,9 @@ def test_globs_of_team_mgmt_are_relative_to_its_folder(
     desk: OpenWorkspace, glob: str, found: list[str]
 ) -> None:
     ask = {"pattern": "needle"}
-    files = check(desk, "lead", "team_mgmt_ripgrep_files", {**ask, "globs": [glob, "!fixed"]})
+    files = check_answer(
+        desk, "lead", "team_mgmt_ripgrep_files", {**ask, "globs": [glob, "!fixed"]}
+    )
     assert files.data["files"] == found
     for spelled in (
         [f"--glob={glob}"],
@@ -311,7 +311,7 @@ def test_globs_of_team_mgmt_are_relative_to_its_folder(
         [f"--iglob={glob}"],
     ):
         options = ["-l", *spelled, "-g!fixed"]
-        raw = check(desk, "lead", "team_mgmt_ripgrep_search", {**ask, "rg_args": options})
+        raw = check_answer(desk, "lead", "team_mgmt_ripgrep_search", {**ask, "rg_args": options})
         assert raw.data["files"] == found, spelled
 
 

@@ -19,6 +19,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import Append, RangeEdit
 from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, FileNotFound
 from copydesk.tools.ws_mod import HISTORY, when
+from support.desks import call
 
 MEMBERS = {
     "local": MemberConfig(team_mgmt=True),
@@ -32,12 +33,6 @@ CONFIG = Config(durability="fast", members=MEMBERS)
 def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(tmp_path), CONFIG, shared=False) as made:
         yield made
-
-
-def call(
-    opened: OpenWorkspace, tool: str, who: str = "local", /, **arguments: object
-) -> dict[str, Any]:
-    return dict(opened.call(who, tool, arguments).data)
 
 
 def create(

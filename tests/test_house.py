@@ -138,7 +138,7 @@ def below(module: str, names: tuple[str, ...]) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in names)
 
 
-def check(rule: Callable[[Path], Iterator[str]]) -> None:
+def check_rule(rule: Callable[[Path], Iterator[str]]) -> None:
     """No file breaks the rule; it gives what is wrong, as `line: what`."""
     wrong = [f"{name_of(path)}:{what}" for path in FILES for what in rule(path)]
     assert not wrong, "\n".join(["", *wrong])
@@ -162,7 +162,7 @@ def test_each_package_imports_only_what_it_may() -> None:
             ):
                 yield f"{line}: {package} imports {module}"
 
-    check(rule)
+    check_rule(rule)
 
 
 def test_no_files_import_each_other() -> None:
@@ -190,7 +190,7 @@ def test_each_package_leaves_the_world_to_others() -> None:
             if below(module, FORBIDDEN.get(package, ())):
                 yield f"{line}: {package} imports {module}"
 
-    check(rule)
+    check_rule(rule)
 
 
 def test_lines_are_not_split_as_str_does() -> None:
@@ -202,7 +202,7 @@ def test_lines_are_not_split_as_str_does() -> None:
             if isinstance(node, ast.Attribute) and node.attr == "splitlines":
                 yield f"{node.lineno}: splitlines"
 
-    check(rule)
+    check_rule(rule)
 
 
 def _undocumented(node: ast.AST) -> Iterator[str]:
@@ -222,7 +222,7 @@ def test_what_is_public_has_a_docstring() -> None:
             yield "1: no docstring"
         yield from _undocumented(trees()[path])
 
-    check(rule)
+    check_rule(rule)
 
 
 def test_nothing_is_left_to_do() -> None:
@@ -233,7 +233,7 @@ def test_nothing_is_left_to_do() -> None:
             if marks.search(line):
                 yield f"{number}: {line.strip()}"
 
-    check(rule)
+    check_rule(rule)
 
 
 def test_modules_that_the_docs_name_exist() -> None:

@@ -31,8 +31,8 @@ from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from support.cost import sqlite_steps
+from support.desks import Setup
 from support.redis_calls import connections
-from support.redis_servers import RedisServer
 from test_plan_registry import plan
 
 Open = Callable[[], Records]
@@ -95,27 +95,27 @@ def entry(name: str = "a.txt", member: str = "ann", size: int = 10, time: int = 
     )
 
 
-def check(journal: Records, *expected: tuple[int, State]) -> None:
+def check_states(journal: Records, *expected: tuple[int, State]) -> None:
     """Ids and states of all entries, the newest first."""
     assert [(e.edit_id, e.state) for e in journal.entries()] == list(expected)
 
 
 def test_an_entry_is_open_until_it_is_closed(journal: Records) -> None:
     first = journal.open(entry())
-    check(journal, (first, "open"))
+    check_states(journal, (first, "open"))
     journal.close_all([first], "done")
-    check(journal, (first, "done"))
+    check_states(journal, (first, "done"))
     second = journal.open(entry())
-    check(journal, (second, "open"), (first, "done"))
+    check_states(journal, (second, "open"), (first, "done"))
     journal.close_all([second], "failed")
-    check(journal, (second, "failed"), (first, "done"))
+    check_states(journal, (second, "failed"), (first, "done"))
 
 
 def test_entries_may_be_closed_in_any_order(journal: Records) -> None:
     ids = [journal.open(entry()) for _ in range(4)]
     for edit_id, state in ((ids[2], "done"), (ids[0], "failed")):
         journal.close_all([edit_id], state)  # type: ignore[arg-type]
-    check(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
+    check_states(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
 
 
 def test_an_entry_comes_back_as_it_was(journal: Records) -> None:
@@ -162,10 +162,10 @@ def test_two_connections_see_each_other(opener: Open) -> None:
     one, other = opener(), opener()
     first = one.open(entry())
     second = other.open(entry())
-    check(one, (second, "open"), (first, "open"))
+    check_states(one, (second, "open"), (first, "open"))
     one.close_all([first], "done")
-    check(one, (second, "open"), (first, "done"))
-    check(other, (second, "open"), (first, "done"))
+    check_states(one, (second, "open"), (first, "done"))
+    check_states(other, (second, "open"), (first, "done"))
 
 
 def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
@@ -196,7 +196,7 @@ def test_how_a_write_ended_survives_a_refused_transaction(
     with pytest.raises(Exception, match=r"datatype|constraint|bind"):
         on_disk.open(replace(entry(), member=None))  # type: ignore[arg-type]
     second = on_disk.open(entry())
-    check(on_disk, (second, "open"), (first, "done"))
+    check_states(on_disk, (second, "open"), (first, "done"))
 
 
 def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
@@ -206,7 +206,7 @@ def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
     on_disk.keep_whole(edit_id, b"old " * 1_000)
     assert whole(tmp_path, edit_id) is not None
     on_disk.close_all([edit_id], "done")
-    check(on_disk, (edit_id, "done"))
+    check_states(on_disk, (edit_id, "done"))
     assert whole(tmp_path, edit_id) is None
 
 
@@ -218,7 +218,7 @@ def test_how_a_write_ended_is_known_to_others_at_once(opener: Open) -> None:
     one.close_all([edit_id], "done")
     assert other.in_doubt() == ()
     assert other.open_at([RelPath.parse("a.txt")]) == ()
-    check(other, (edit_id, "done"))
+    check_states(other, (edit_id, "done"))
 
 
 def test_how_a_write_ended_is_in_the_file_at_once(on_disk: SqliteRecords, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_old_bytes_are_found_while_the_entry_is_open(opener: Open) -> None:
     one.keep_whole(edit_id, b"old " * 5_000)
     assert other.whole_of(edit_id) == b"old " * 5_000
     one.close_all([edit_id], "failed")
-    check(one, (edit_id, "failed"))
+    check_states(one, (edit_id, "failed"))
     assert other.whole_of(edit_id) is None
 
 
@@ -306,18 +306,15 @@ def whole(folder: Path, edit_id: int) -> bytes | None:
     return bytes(found) if found is not None else None
 
 
-@pytest.fixture(params=["memory", "shared", "redis"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """A workspace with one file, and another name for it in `linked`."""
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    (tmp_path / "linked").write_text("one\ntwo\n")
-    os.link(tmp_path / "linked", tmp_path / "other name")
-    config, shared = Config(durability="fast"), request.param != "memory"
-    if request.param == "redis":
-        server: RedisServer = request.getfixturevalue("redis_server")
-        config = server.config(server.fresh_name())
-    with open_workspace(str(tmp_path), config, shared=shared) as opened:
-        yield opened
+def link(root: Path) -> None:
+    os.link(root / "linked", root / "other name")
+
+
+DESK = Setup(
+    files=dict.fromkeys(("a.txt", "linked"), "one\ntwo\n"),
+    lay=link,
+    stores=("memory", "shared", "redis"),
+)
 
 
 def test_an_entry_is_open_before_the_file_is_touched(

@@ -165,7 +165,7 @@ def healthy(kernel: FakeKernel, name: str) -> tuple[int, str]:
     return HEALTHY[name]
 
 
-def check(
+def check_fault(
     kernel: FakeKernel,
     name: str,
     fault: Fault,
@@ -209,7 +209,7 @@ def check(
 def test_what_is_said_is_what_is_there(kernel: FakeKernel, name: str, fault: Fault) -> None:
     writes, _ = healthy(kernel, name)
     assert writes
-    said = [check(kernel, name, fault, number) for number in range(1, writes + 1)]
+    said = [check_fault(kernel, name, fault, number) for number in range(1, writes + 1)]
     if fault in ("refused", "ignored", "error_page", "hung_up") and "daily note" not in name:
         assert set(said) == {"back"}
     if fault in ("hung_up_after", "error_page_after", "nonsense_after", "panic_after", "unnamed"):
@@ -232,7 +232,7 @@ def test_what_goes_wrong_on_the_way_back_is_told(
 ) -> None:
     """The second fault meets the first write of the way back, where there is one."""
     writes, _ = healthy(kernel, name)
-    said = [check(kernel, name, "refused", number, other) for number in range(2, writes + 1)]
+    said = [check_fault(kernel, name, "refused", number, other) for number in range(2, writes + 1)]
     if other in ("refused", "ignored", "panic"):
         assert "done" not in said
         assert "torn" in said
@@ -242,7 +242,9 @@ def test_what_goes_wrong_on_the_way_back_is_told(
 @pytest.mark.parametrize("fault", SLOW)
 @pytest.mark.parametrize("name", ["update", "insert", "create"])
 def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Fault) -> None:
-    assert check(kernel, name, fault, 1, timeout_s=0.7) == ("torn" if fault == "silent" else "done")
+    assert check_fault(kernel, name, fault, 1, timeout_s=0.7) == (
+        "torn" if fault == "silent" else "done"
+    )
 
 
 OPS: dict[str, list[Op]] = {

@@ -72,7 +72,7 @@ def test_what_is_no_token(token: str) -> None:
         KernelStore.at("http://127.0.0.1:6806", token)
 
 
-def check(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> None:
+def check_unusable(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> None:
     """The kernel cannot be used, for this reason; neither for reading nor for writing."""
     http = KernelHttp(Address.of(kernel.url), token or kernel.token, 5.0, 1 << 16)
     store = KernelStore(http, split_blocks)
@@ -93,17 +93,17 @@ def check(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> 
 
 
 def test_a_wrong_token(kernel: FakeKernel) -> None:
-    check(kernel, "token", "another-token-16")
+    check_unusable(kernel, "token", "another-token-16")
 
 
 def test_no_rights(kernel: FakeKernel) -> None:
     kernel.habits.forbidden = True
-    check(kernel, "forbidden")
+    check_unusable(kernel, "forbidden")
 
 
 def test_a_kernel_that_boots(kernel: FakeKernel) -> None:
     kernel.habits.progress = 42
-    check(kernel, "booting")
+    check_unusable(kernel, "booting")
     kernel.habits.progress = 100
     store = store_of(kernel)
     assert store.notebooks() == ()
@@ -113,13 +113,13 @@ def test_a_kernel_that_boots(kernel: FakeKernel) -> None:
 @pytest.mark.parametrize("version", ["3.1.3", "2.12.0", "3.0.14"])
 def test_a_kernel_that_is_too_old(kernel: FakeKernel, version: str) -> None:
     kernel.habits.version = version
-    check(kernel, "version")
+    check_unusable(kernel, "version")
 
 
 @pytest.mark.parametrize("version", ["", "new", "3"])
 def test_what_is_no_version(kernel: FakeKernel, version: str) -> None:
     kernel.habits.version = version
-    check(kernel, "answer")
+    check_unusable(kernel, "answer")
 
 
 @pytest.mark.parametrize("version", ["3.1.4", "3.10.0", "4.0.0", "3.7.0-dev2"])

@@ -71,7 +71,7 @@ def took(fact: Facts, told: list[Facts]) -> Facts:
     return fact
 
 
-def check(root: Path, told: list[Facts], begun: Facts, paths: list[str]) -> None:
+def check_lines(root: Path, told: list[Facts], begun: Facts, paths: list[str]) -> None:
     """Each line that was reported is in each of its files once, one that was begun in all or none."""
     with open_workspace(str(root), Config(durability="fast")) as opened:
         assert not opened.journal.in_doubt()
@@ -97,7 +97,7 @@ def test_one_file(tmp_path: Path, processes: int, count: int) -> None:
     (tmp_path / "f").write_text(BASE)
     works = [("insert", {"path": "f", "name": f"p{i}", "count": count}) for i in range(processes)]
     told, begun, waited = killed(tmp_path, *works)
-    check(tmp_path, told, begun, ["f"])
+    check_lines(tmp_path, told, begun, ["f"])
     assert len(told) >= (processes - 1) * count
     assert sum(fact["code"] == "ok" for fact in told) > 0.9 * len(told)
     assert waited < WAITED_SECONDS
@@ -114,7 +114,7 @@ def test_fifty_files(tmp_path: Path, processes: int, count: int, at_once: int) -
     facts = {"paths": paths, "count": count, "at_once": at_once}
     works = [("transact", {**facts, "name": f"p{i}"}) for i in range(processes)]
     told, begun, waited = killed(tmp_path, *works)
-    check(tmp_path, told, begun, paths)
+    check_lines(tmp_path, told, begun, paths)
     assert len(told) >= (processes - 1) * count
     assert all(fact["code"] == "ok" for fact in told)
     assert waited < WAITED_SECONDS
@@ -130,7 +130,7 @@ def test_the_same_few_files(tmp_path: Path, processes: int, count: int) -> None:
     facts = {"paths": paths, "count": count, "at_once": 3}
     works = [("transact", {**facts, "name": f"p{i}"}) for i in range(processes)]
     told, begun, _ = killed(tmp_path, *works)
-    check(tmp_path, told, begun, paths)
+    check_lines(tmp_path, told, begun, paths)
     assert len(told) >= (processes - 1) * count
     assert {fact["code"] for fact in told} <= {"ok", "CONTENT_CHANGED"}
     assert sum(fact["code"] == "ok" for fact in told) > 0.9 * len(told)

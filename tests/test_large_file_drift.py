@@ -22,14 +22,10 @@ from copydesk.text.excerpt import Excerpt
 from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from support.cost import examples
-from support.large_files import PATH, TOOL, Desks, numbered
+from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered, prepared
 from support.texts import LineEdit, files, requests
 
-
-def prepared(desk: OpenWorkspace, request: Request) -> Planned:
-    plan = desk.desk.prepare(desk.member("local"), TOOL, request)
-    assert isinstance(plan, Planned)
-    return plan
+DESK = LARGE_FILES
 
 
 def applied(desk: OpenWorkspace, plan: Planned) -> str:
@@ -39,16 +35,6 @@ def applied(desk: OpenWorkspace, plan: Planned) -> str:
 
 
 # By copydesk itself
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
-    """A workspace in which a file of 100 KB is larger than what is compared."""
-    for name, size in (("LARGE", 4 << 10), ("COMPARED", 8 << 10), ("BLOCK", 256), ("WINDOW", 2048)):
-        monkeypatch.setattr(sizes, name, size)
-    config = Config(durability="fast", whole_bytes=16 << 10)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
 
 
 @pytest.mark.slow

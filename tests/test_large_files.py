@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
@@ -30,8 +30,10 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from support.cost import examples, spread
-from support.large_files import PATH, TOOL, Desks, numbered
+from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered, prepared
 from support.texts import LineEdit, files, requests
+
+DESK = LARGE_FILES
 
 # The table: every kind of text, every kind of edit
 
@@ -221,24 +223,6 @@ def test_expected_old_and_version(desks: Desks) -> None:
 
 
 # What a large file does that a small one does not
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
-    """A workspace in which files are large above 4 KiB, and windows small."""
-    monkeypatch.setattr(sizes, "LARGE", 4 << 10)
-    monkeypatch.setattr(sizes, "COMPARED", 8 << 10)
-    monkeypatch.setattr(sizes, "BLOCK", 256)
-    monkeypatch.setattr(sizes, "WINDOW", 2 << 10)
-    config = Config(durability="fast", whole_bytes=16 << 10)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
-
-
-def prepared(desk: OpenWorkspace, request: Request) -> Planned:
-    plan = desk.desk.prepare(desk.member("local"), TOOL, request)
-    assert isinstance(plan, Planned)
-    return plan
 
 
 def applied(desk: OpenWorkspace, plan: Planned) -> Applied | Rejected:

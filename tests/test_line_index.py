@@ -21,7 +21,7 @@ def answers(index: LineIndex, lines: int, size: int, asked: list[int]) -> list[i
     return [*found, *(index[line] for line in range(lines + 1))]
 
 
-def check(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def check_index(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the sizes of its blocks, the counting index is the listed one."""
     starts = lines_of(data, first, b"\n")
     assert isinstance(starts, list)
@@ -38,7 +38,7 @@ def check(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyP
 @given(TEXTS, st.integers(0, 3), st.lists(st.integers(0, 60), max_size=12))
 def test_counting_and_listing_agree(data: bytes, first: int, asked: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        check(data, min(first, len(data)), asked, patch)
+        check_index(data, min(first, len(data)), asked, patch)
 
 
 def test_starts_are_where_a_plain_loop_finds_them() -> None:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from support.cost import spread
+from support.desks import Setup
 from support.processes import Facts, code, outcome
 
 SEEDS = range(8)
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
-    """An empty workspace."""
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
-        yield opened
+DESK = Setup(stores=("memory", "shared"))
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ def arguments(put: Put, version: object) -> Facts:
     }
 
 
-def check(text: str, case: Case, drifts: int) -> None:
+def check_text(text: str, case: Case, drifts: int) -> None:
     """The law: all edits stand where the read showed their lines, and nothing else changed."""
     assert text == expected(case, drifts)
 
@@ -125,7 +120,7 @@ def test_edits_at_once_land_where_the_read_showed_them(
         fields = outcome(desk, "prepare_file_range_edit", **arguments(put, version), apply="auto")
         assert (code(fields), fields["changed"]) == ("ok", True), fields
         drift(file, made, turn)
-    check(file.read_text(), made, len(made.puts))
+    check_text(file.read_text(), made, len(made.puts))
 
 
 @pytest.mark.parametrize("seed", spread(SEEDS, of=3))
@@ -148,7 +143,7 @@ def test_plans_land_in_another_order_than_they_were_made(
         assert code(fields) == "ok", fields
         if turn % 2:
             drift(file, made, len(plans) // 2 + turn // 2)
-    check(file.read_text(), made, len(made.puts))
+    check_text(file.read_text(), made, len(made.puts))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -162,7 +157,7 @@ def test_the_version_of_each_write_serves_as_a_read(
         fields = outcome(desk, "prepare_file_range_edit", **arguments(put, version), apply="auto")
         assert code(fields) == "ok", fields
         version = fields["version"]
-    check(file.read_text(), made, 0)
+    check_text(file.read_text(), made, 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS[:3])
@@ -194,7 +189,7 @@ def test_edits_land_while_another_member_of_the_desk_writes(
     thread.join()
     assert [code(fields) for fields in found] == ["ok"] * len(made.puts)
     assert told == ["ok"] * len(made.drifts)
-    check(file.read_text(), made, len(made.drifts))
+    check_text(file.read_text(), made, len(made.drifts))
 
 
 TEXT = "".join(f"line {i}\n" for i in range(1, 21))

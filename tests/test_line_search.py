@@ -24,13 +24,6 @@ def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
     return list(found_in(body, base.encoding, text, whole=whole))
 
 
-def check(data: bytes, text: str, contains: list[int], equals: list[int]) -> None:
-    """These lines, from 0, hold the text, and these are the text."""
-    base = Snapshot.of(data)
-    assert matching_lines(base, text, whole=False) == contains
-    assert matching_lines(base, text, whole=True) == equals
-
-
 def wide(text: str) -> bytes:
     return b"\xff\xfe" + text.encode("utf-16-le")
 
@@ -63,7 +56,10 @@ def wide(text: str) -> bytes:
     ],
 )
 def test_matching(data: bytes, text: str, contains: list[int], equals: list[int]) -> None:
-    check(data, text, contains, equals)
+    """These lines, from 0, hold the text, and these are the text."""
+    base = Snapshot.of(data)
+    assert matching_lines(base, text, whole=False) == contains
+    assert matching_lines(base, text, whole=True) == equals
 
 
 @pytest.mark.parametrize("name", ["iso8859-1", "gb18030", "shift_jis"])

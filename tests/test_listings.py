@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.search import ripgrep
 from copydesk.search.program import find_rg
@@ -21,15 +21,13 @@ from copydesk.text import sizes
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.report import Answer, Lang
 from support.cost import tokens
+from support.desks import Setup
 
 RG = find_rg()
 needs_rg = pytest.mark.skipif(RG is None, reason="no ripgrep (rg) on this machine")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), shared=False) as opened:
-        yield opened
+DESK = Setup(Config())
 
 
 def lay(desk: OpenWorkspace, files: dict[str, str | bytes]) -> None:

@@ -40,7 +40,7 @@ def spelled(place: Place) -> str:
     return f"{place.start}:{place.stop} in {foot} {chosen}"
 
 
-def check(
+def check_place(
     request: LineEdit,
     base: Snapshot | bytes,
     expected: str | type[Refusal],
@@ -123,9 +123,9 @@ FILE = b"one\ntwo\nthree two\none\n  one\n"
 )
 def test_insertions(request_: Insert, expected: str, base: Snapshot) -> None:
     if request_.anchor == Anchor("three two", "equals") and not base.encoding.known:
-        check(request_, base, AnchorNotFound, closest=[3])
+        check_place(request_, base, AnchorNotFound, closest=[3])
     else:
-        check(request_, base, expected)
+        check_place(request_, base, expected)
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_insertions(request_: Insert, expected: str, base: Snapshot) -> None:
 def test_insertions_refused(
     request_: Insert, expected: str | type[Refusal], facts: dict[str, object]
 ) -> None:
-    check(request_, FILE, expected, **facts)
+    check_place(request_, FILE, expected, **facts)
 
 
 @pytest.mark.parametrize("length", [200, 201])
 def test_a_corrected_anchor_is_shown_whole_or_not(length: int) -> None:
     line = "x = " + "a" * (length - 4)
     corrected = line if length == 200 else None
-    check(
+    check_place(
         insert(line.replace("= ", "=  "), match="equals"),
         line.encode(),
         AnchorNotFound,
@@ -208,8 +208,8 @@ def test_three_lines_like_an_anchor_are_shown() -> None:
 def test_a_non_ascii_anchor_in_each_encoding() -> None:
     for name in ("utf-8", "gb18030", "shift_jis", "utf-16-be"):
         base = Snapshot.of("x\r\n日本\r\n日\r\n".encode(name), name)
-        check(insert("日", match="equals"), base, "3:3 in 2:3 1/1")
-        check(insert("日"), base, AnchorAmbiguous, candidates=[2, 3])
+        check_place(insert("日", match="equals"), base, "3:3 in 2:3 1/1")
+        check_place(insert("日"), base, AnchorAmbiguous, candidates=[2, 3])
 
 
 def test_only_the_first_candidates_are_shown_and_their_texts_cut() -> None:
@@ -280,7 +280,7 @@ RULES = b"---\na\n---\nb\n---\n"
     ],
 )
 def test_blocks(base: bytes, request_: BlockReplace, expected: str) -> None:
-    check(request_, base, expected)
+    check_place(request_, base, expected)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_blocks(base: bytes, request_: BlockReplace, expected: str) -> None:
 def test_blocks_refused(
     base: bytes, request_: BlockReplace, expected: type[Refusal], facts: dict[str, object]
 ) -> None:
-    check(request_, base, expected, **facts)
+    check_place(request_, base, expected, **facts)
 
 
 @pytest.mark.parametrize(
@@ -341,13 +341,13 @@ def test_blocks_refused(
     ],
 )
 def test_ranges(base: bytes, text: str, expected: str) -> None:
-    check(RangeEdit(PATH, text), base, expected)
+    check_place(RangeEdit(PATH, text), base, expected)
 
 
 @pytest.mark.parametrize("base", [b"", b"a", b"a\nb\n"])
 def test_an_append_relies_on_nothing(base: bytes) -> None:
     found = Snapshot.of(base)
-    check(Append(PATH, "x"), found, f"{found.line_count}:{found.line_count} in end 1/1")
+    check_place(Append(PATH, "x"), found, f"{found.line_count}:{found.line_count} in end 1/1")
     assert end_of(found) == locate(Append(PATH, "x"), found)
 
 
@@ -374,7 +374,7 @@ def test_a_missing_anchor_in_a_large_file_is_refused_soon() -> None:
     base = Snapshot.of(b"".join(lines))
     assert len(base.data) > 5_000_000
     with bounded():
-        check(insert("value_77777 = compute(544439, another=12)"), base, AnchorNotFound)
+        check_place(insert("value_77777 = compute(544439, another=12)"), base, AnchorNotFound)
 
 
 def test_a_place_moves_with_what_it_relies_on() -> None:
@@ -429,4 +429,4 @@ def test_of_more_candidates_than_are_kept_the_last_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, occurrence: Occurrence, expected: str | type[Refusal]
 ) -> None:
     monkeypatch.setattr("copydesk.text.lines.KEPT", 2)
-    check(insert("a", occurrence=occurrence), b"a\na\na\na\n", expected)
+    check_place(insert("a", occurrence=occurrence), b"a\na\na\na\n", expected)

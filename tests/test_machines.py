@@ -25,7 +25,7 @@ from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
 from support.processes import Facts, Worker, outcome, results, workers
 from support.redis_servers import LONG_MS, RedisServer, cluster, command, running
-from test_concurrent_processes import AFTER, BASE, BEFORE, EDIT, check
+from test_concurrent_processes import AFTER, BASE, BEFORE, EDIT, check_lines
 
 SLOW = pytest.mark.slow
 FIRST = "first\n"
@@ -60,7 +60,7 @@ def test_every_success_is_there_once(
     assert len(everything) == processes * count
     for file in set(files):
         mine = [each for of, each in zip(files, ended, strict=True) if of == file]
-        check((tmp_path / file).read_text(), [fact for each in mine for fact in each])
+        check_lines((tmp_path / file).read_text(), [fact for each in mine for fact in each])
     codes = Counter(fact["code"] for fact in everything)
     assert codes["ok"] > processes * count * 0.9, codes
     assert codes.keys() <= {"ok", "CONTENT_CHANGED", "AMBIGUOUS_MATCH"}
@@ -364,7 +364,7 @@ def test_the_server_dies_again_and_again(
         assert [worker.process.returncode for worker in ready] == [0] * processes
     assert len(told) == processes * count
     assert {fact["code"] for fact in told} <= {"ok", "CONTENT_CHANGED", "AMBIGUOUS_MATCH"}
-    check((tmp_path / "f").read_text(), told)
+    check_lines((tmp_path / "f").read_text(), told)
     with own_server.open(tmp_path, "test") as opened:
         done = [entry for entry in opened.journal.entries(most=10_000) if entry.state == "done"]
         assert opened.journal.in_doubt() == ()

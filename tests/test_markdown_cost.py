@@ -77,7 +77,7 @@ HOSTILE: dict[str, tuple[Part, ...]] = {
 ROUNDS = 150
 
 
-def check(parts: Sequence[Part], profile: Profile, rounds: int) -> None:
+def check_parts(parts: Sequence[Part], profile: Profile, rounds: int) -> None:
     """Twice the text takes twice the steps."""
 
     def read(times: int) -> object:
@@ -88,7 +88,7 @@ def check(parts: Sequence[Part], profile: Profile, rounds: int) -> None:
 
 @pytest.mark.parametrize(("profile", "case"), spread(("gfm", "siyuan"), HOSTILE, of=3))
 def test_twice_the_text_takes_twice_the_steps(case: str, profile: Profile) -> None:
-    check(HOSTILE[case], profile, ROUNDS)
+    check_parts(HOSTILE[case], profile, ROUNDS)
 
 
 @st.composite
@@ -103,7 +103,7 @@ def hostile(draw: st.DrawFn) -> list[Part]:
 @given(hostile(), st.sampled_from(("gfm", "siyuan")))
 @settings(max_examples=examples(1_000))
 def test_so_does_any_text_that_goes_on_and_on(parts: list[Part], profile: Profile) -> None:
-    check(parts, profile, 50)
+    check_parts(parts, profile, 50)
 
 
 LARGE: dict[str, tuple[str, int]] = {

@@ -88,7 +88,7 @@ def test_the_closest_line_among_many() -> None:
     assert nearest_lines(SIMILAR, MANY[AT].replace("value", "vlaue")).lines[0] == AT
 
 
-def check(have: str, sought: str, where: tuple[int, int], *diff: str) -> None:
+def check_nearest(have: str, sought: str, where: tuple[int, int], *diff: str) -> None:
     """The text stands nearest to these lines, and this is shown of them."""
     for data in (
         have.encode(),
@@ -136,7 +136,7 @@ PROGRAM = "import os\n\ndef read_file(path):\n    return open(path).read()\n\nde
     ],
 )
 def test_what_is_shown(sought: str, where: tuple[int, int], diff: list[str]) -> None:
-    check(PROGRAM, sought, where, *diff)
+    check_nearest(PROGRAM, sought, where, *diff)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_what_is_shown(sought: str, where: tuple[int, int], diff: list[str]) -> 
 )
 def test_a_line_end_that_is_not_there(have: str, sought: str, diff: list[str]) -> None:
     stop = have.removesuffix("\n").count("\n") + 1
-    check(have, sought, (stop - sought.count("\n"), stop), *diff)
+    check_nearest(have, sought, (stop - sought.count("\n"), stop), *diff)
 
 
 def test_a_byte_that_looks_like_what_was_sought() -> None:

@@ -31,7 +31,7 @@ OTHER = "20260107143325-zbrtqup"
 Expected = list[BlockHunk] | list[tuple[str, int]]
 
 
-def check(diff: str, expected: Expected) -> None:
+def check_hunks(diff: str, expected: Expected) -> None:
     """The diff is these hunks, whatever its line ends, or has these problems (code, line)."""
     for text, above in (
         (diff, 0),
@@ -164,7 +164,7 @@ OPERATIONS: list[tuple[str, list[BlockHunk]]] = [
 
 @pytest.mark.parametrize(("diff", "hunks"), OPERATIONS)
 def test_operations(diff: str, hunks: list[BlockHunk]) -> None:
-    check(diff, hunks)
+    check_hunks(diff, hunks)
     assert list(parse_block_diff(render(hunks))) == hunks
 
 
@@ -256,7 +256,7 @@ ERRORS: list[tuple[str, list[tuple[str, int]]]] = [
 
 @pytest.mark.parametrize(("diff", "problems"), ERRORS)
 def test_errors(diff: str, problems: list[tuple[str, int]]) -> None:
-    check(diff, problems)
+    check_hunks(diff, problems)
 
 
 @pytest.mark.parametrize("diff", ["", "\n", " \r\n\t\n", "```\n```", "~~~diff\n\n~~~~"])
@@ -325,31 +325,31 @@ def test_plugin_1_an_empty_replace_deletes() -> None:
 
 
 def test_plugin_2_an_empty_search_is_an_error() -> None:
-    check(f"@@{ID}@@\n{S}\n{D}\nnew\n{R}", [("EMPTY_CONTENT", 2)])
+    check_hunks(f"@@{ID}@@\n{S}\n{D}\nnew\n{R}", [("EMPTY_CONTENT", 2)])
 
 
 def test_plugin_4_commands_in_content_are_content() -> None:
     text = f"use\n@@DELETE:{OTHER}@@\nhere, or @@DELETE:{OTHER}@@"
-    check(f"@@{ID}@@\n{S}\na\n{D}\n{text}\n{R}", [edit("a", text)])
+    check_hunks(f"@@{ID}@@\n{S}\na\n{D}\n{text}\n{R}", [edit("a", text)])
     inline = f"...use @@DELETE:{OTHER}@@ here"
-    check(f"@@REPLACE:{ID}@@\n{inline}", [BlockHunk("REPLACE", ID, inline)])
+    check_hunks(f"@@REPLACE:{ID}@@\n{inline}", [BlockHunk("REPLACE", ID, inline)])
 
 
 @pytest.mark.parametrize("line", ["====", "a ==== b", "| ==== | ======= |", "======", "  ======="])
 def test_plugin_5_only_a_whole_line_of_seven_delimits(line: str) -> None:
-    check(f"@@{ID}@@\n{S}\nx\n{line}\ny\n{D}\nb\n{R}", [edit(f"x\n{line}\ny", "b")])
+    check_hunks(f"@@{ID}@@\n{S}\nx\n{line}\ny\n{D}\nb\n{R}", [edit(f"x\n{line}\ny", "b")])
 
 
 @pytest.mark.parametrize("label", ["段落", "列表项", "Paragraph", "List item", " 标题", "h2"])
 def test_plugin_6_a_header_copied_with_its_label(label: str) -> None:
-    check(f"@@{ID}@@{label}\n{S}\na\n{D}\nb\n{R}", [edit("a", "b")])
+    check_hunks(f"@@{ID}@@{label}\n{S}\na\n{D}\nb\n{R}", [edit("a", "b")])
 
 
 def test_plugin_7_a_text_holds_marker_lines_and_triples_do_not_slip_in() -> None:
-    check(f"@@REPLACE:{ID}@@\nTitle\n{D}", [BlockHunk("REPLACE", ID, f"Title\n{D}")])
-    check(f"@@REPLACE:{ID}@@\nsee\n{body('a', 'b')}", [("INVALID_SEQUENCE", 3)])
+    check_hunks(f"@@REPLACE:{ID}@@\nTitle\n{D}", [BlockHunk("REPLACE", ID, f"Title\n{D}")])
+    check_hunks(f"@@REPLACE:{ID}@@\nsee\n{body('a', 'b')}", [("INVALID_SEQUENCE", 3)])
     triple = body("a", "b")
-    check(f"@@REPLACE:{ID}@@\n{body('', triple, 8)}", [BlockHunk("REPLACE", ID, triple)])
+    check_hunks(f"@@REPLACE:{ID}@@\n{body('', triple, 8)}", [BlockHunk("REPLACE", ID, triple)])
 
 
 @pytest.mark.parametrize(
@@ -380,15 +380,15 @@ def test_plugin_9_line_ends_case_and_blanks() -> None:
         edit("a", "b\nc"),
     )
     assert parse_block_diff(f"@@ delete : {ID} @@") == (BlockHunk("DELETE", ID),)
-    check(f"@@INSERT_AFTER:{ID}@@\nx", [("INVALID_BLOCK_ID", 1)])
+    check_hunks(f"@@INSERT_AFTER:{ID}@@\nx", [("INVALID_BLOCK_ID", 1)])
 
 
 def test_plugin_10_indentation_stays() -> None:
     text = "\u3000\u3000first\n\n    indented \n\tx\u3000"
-    check(f"@@{ID}@@\n{S}\n  a\n\n{D}\n\n{text}\n\n{R}", [edit("  a", text)])
-    check(f"@@AFTER:{ID}@@\n\n{text}\n \n", [BlockHunk("AFTER", ID, text)])
-    check(f" {S}\n", [("UNEXPECTED_TEXT", 1)])
-    check("<<<<<< SEARCH", [("UNEXPECTED_TEXT", 1)])
+    check_hunks(f"@@{ID}@@\n{S}\n  a\n\n{D}\n\n{text}\n\n{R}", [edit("  a", text)])
+    check_hunks(f"@@AFTER:{ID}@@\n\n{text}\n \n", [BlockHunk("AFTER", ID, text)])
+    check_hunks(f" {S}\n", [("UNEXPECTED_TEXT", 1)])
+    check_hunks("<<<<<< SEARCH", [("UNEXPECTED_TEXT", 1)])
 
 
 # Any text.

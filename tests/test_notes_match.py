@@ -12,16 +12,6 @@ from copydesk.notes.plan import find_mismatch, matches
 from support.cost import bounded, spread
 
 
-def check(search: str, markdown: str, *, strict: bool, folded: bool) -> None:
-    """Whether they are the same, strictly and with white space folded; with CRLF too."""
-    for one, other in (
-        (search, markdown),
-        (search.replace("\n", "\r\n"), markdown),
-        (markdown, search),
-    ):
-        assert (matches(one, other), matches(one, other, strict=False)) == (strict, folded)
-
-
 @pytest.mark.parametrize(
     ("search", "markdown", "strict", "folded"),
     [
@@ -46,7 +36,13 @@ def check(search: str, markdown: str, *, strict: bool, folded: bool) -> None:
     ],
 )
 def test_same(search: str, markdown: str, strict: bool, folded: bool) -> None:
-    check(search, markdown, strict=strict, folded=folded)
+    """Whether they are the same, strictly and with white space folded; with CRLF too."""
+    for one, other in (
+        (search, markdown),
+        (search.replace("\n", "\r\n"), markdown),
+        (markdown, search),
+    ):
+        assert (matches(one, other), matches(one, other, strict=False)) == (strict, folded)
 
 
 PROSE = [

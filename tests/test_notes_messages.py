@@ -64,12 +64,12 @@ def found_problems() -> list[Problem]:
 def test_every_kind_is_found_and_said_with_what_is_known_of_it(lang: Lang) -> None:
     kinds: set[str] = set()
     for found in found_problems():
-        check(found, lang)
+        check_said(found, lang)
         kinds.add(f"{found.code}.{found.reason}" if found.reason else found.code)
     assert kinds == set(KINDS)
 
 
-def check(found: Problem, lang: Lang) -> None:
+def check_said(found: Problem, lang: Lang) -> None:
     """The problem is said with its line and its code, and without a gap."""
     said = say_problem(found, lang)
     assert str(found.line) in said
@@ -83,7 +83,7 @@ def test_a_difference_is_shown(lang: Lang) -> None:
     found = problem(
         "CONTENT_MISMATCH.text", 4, block_id="a", similarity=87, difference=("- a", "+ {b}")
     )
-    check(found, lang)
+    check_said(found, lang)
     assert say_problem(found, lang).endswith("\n- a\n+ {b}")
     assert "87%" in say_problem(found, lang)
 
@@ -101,7 +101,7 @@ def test_all_problems_of_a_diff_are_said(lang: Lang) -> None:
     said = say_notes_refusal(refused.value, lang)
     assert "{text} %s" in said
     for found in refused.value.problems:
-        check(found, lang)
+        check_said(found, lang)
         assert say_problem(found, lang) in said
 
 

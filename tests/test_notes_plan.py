@@ -76,7 +76,7 @@ def done(spec: Spec, found: BlockPlan) -> Model:
     return again
 
 
-def check(diff: str, expected: str) -> None:
+def check_document(diff: str, expected: str) -> None:
     """After the diff the document is this."""
     assert done(DOC, planned(diff)).shape() == expected
 
@@ -174,7 +174,7 @@ def base(old: str, new: str) -> str:
     ],
 )
 def test_what_a_diff_makes(diff: str, expected: str) -> None:
-    check(diff, expected)
+    check_document(diff, expected)
 
 
 def problems(diff: str, *, strict: bool = True) -> list[Problem]:
@@ -384,13 +384,13 @@ def test_the_time_of_very_many_hunks_is_bounded() -> None:
 
 
 def test_plugin_1_empty_replace_deletes_what_matches() -> None:
-    check(edit("p1", "first", ""), base("first | ", ""))
+    check_document(edit("p1", "first", ""), base("first | ", ""))
     assert problems(edit("p1", "else", ""))[0].code == "CONTENT_MISMATCH"
 
 
 def test_plugin_3_every_hunk_counts_and_is_compared_with_its_own_text() -> None:
     both = edit("p1", "first", "new") + "\n@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny"
-    check(both, base("first", "y | new | x"))
+    check_document(both, base("first", "y | new | x"))
     twice = edit("p1", "first", "x") + "\n" + edit("p1", "never there", "y")
     assert [one.code for one in problems(twice)] == ["CONFLICTING_HUNKS"]
     other = edit("p1", "first", "x") + "\n" + edit("p2", "first", "y")
@@ -401,7 +401,7 @@ def test_plugin_10_indentation_counts_and_a_loose_match_is_asked_for() -> None:
     indented = edit("p1", "\u3000first", "x")
     assert problems(indented)[0].code == "CONTENT_MISMATCH"
     assert planned(indented, strict=False).operations
-    check(edit("p1", "first", "\u3000\u3000x"), base("first", "\u3000\u3000x"))
+    check_document(edit("p1", "first", "\u3000\u3000x"), base("first", "\u3000\u3000x"))
 
 
 def test_plugin_11_nothing_is_planned_when_one_hunk_is_wrong() -> None:
@@ -415,9 +415,9 @@ def test_plugin_11_nothing_is_planned_when_one_hunk_is_wrong() -> None:
 
 
 def test_plugin_13_no_block_is_lost() -> None:
-    check(edit("p1", "first", "a\n\nb\n\nc"), base("first", "a | b | c"))
-    check("@@AFTER:i1@@\n- x\n- y\n- z", base("- a", "- a, - x, - y, - z"))
-    check("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny", base("first", "first | x | y"))
+    check_document(edit("p1", "first", "a\n\nb\n\nc"), base("first", "a | b | c"))
+    check_document("@@AFTER:i1@@\n- x\n- y\n- z", base("- a", "- a, - x, - y, - z"))
+    check_document("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny", base("first", "first | x | y"))
     assert problems("@@DELETE:doc@@")[0].code == "INVALID_TARGET"
     assert problems("@@DELETE:p1@@\n@@AFTER:p1@@\nx")[0].code == "ANCHOR_DELETED"
     assert problems("@@REPLACE:b1@@\nx\n@@AFTER:q1@@\ny")[0].code == "CONFLICTING_HUNKS"

@@ -23,7 +23,7 @@ def read(text: str, names: list[str]) -> range | InvalidSlice:
         return refused
 
 
-def check(text: str, expected: list[int] | str, total: int = 10) -> None:
+def check_slice(text: str, expected: list[int] | str, total: int = 10) -> None:
     """Among so many blocks the slice means these, or is refused for this reason.
 
     It is the same with ids as SiYuan makes them.
@@ -85,7 +85,7 @@ def check(text: str, expected: list[int] | str, total: int = 10) -> None:
     ],
 )
 def test_meaning(text: str, expected: list[int]) -> None:
-    check(text, expected)
+    check_slice(text, expected)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_meaning(text: str, expected: list[int]) -> None:
     ],
 )
 def test_malformed(text: str, reason: str) -> None:
-    check(text, reason)
+    check_slice(text, reason)
 
 
 @pytest.mark.parametrize("text", [":", "0:5", "-2:", "BEGIN:END", "5", "0:-1"])
 def test_no_blocks(text: str) -> None:
-    check(text, [], total=0)
+    check_slice(text, [], total=0)
 
 
 def test_an_anchor_may_be_named_as_a_keyword_in_small_letters() -> None:
@@ -182,7 +182,7 @@ def test_plugin_slices_that_were_wrong_silently() -> None:
         ("id2 :+2", "form"),
         ("1.5", "form"),
     ):
-        check(text, reason)
+        check_slice(text, reason)
 
 
 tokens = st.sampled_from(

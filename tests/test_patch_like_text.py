@@ -8,17 +8,6 @@ from copydesk.edit.request import check_no_patch as suspect
 from copydesk.errors import SuspiciousDiff
 
 
-def check(text: str, line: int | None) -> None:
-    """The sign stands in this line, from 1; None: there is none."""
-    if line is None:
-        suspect(text)
-        return
-    with pytest.raises(SuspiciousDiff) as found:
-        suspect(text)
-    assert found.value.line == line
-    assert found.value.sign
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -36,7 +25,10 @@ def check(text: str, line: int | None) -> None:
     ],
 )
 def test_patches(text: str, line: int) -> None:
-    check(text, line)
+    with pytest.raises(SuspiciousDiff) as found:
+        suspect(text)
+    assert found.value.line == line
+    assert found.value.sign
 
 
 @pytest.mark.parametrize(
@@ -63,4 +55,4 @@ def test_patches(text: str, line: int) -> None:
     ],
 )
 def test_no_patches(text: str) -> None:
-    check(text, None)
+    suspect(text)

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.catalog import Catalog
+from support.desks import Setup, call
 
 START = {
     "a.py": b"class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n",
@@ -60,10 +61,12 @@ AFTER = {
 }
 
 
+def settings_of(**member: Any) -> Config:
+    return Config(durability="fast", members={"local": MemberConfig(**member)})
+
+
 def opened_at(root: Path, **member: Any) -> OpenWorkspace:
-    members = {"local": MemberConfig(**member)}
-    config = replace(Config(), durability="fast", members=members)
-    return open_workspace(str(root), config, shared=False)
+    return open_workspace(str(root), settings_of(**member), shared=False)
 
 
 def made(root: Path) -> None:
@@ -72,15 +75,7 @@ def made(root: Path) -> None:
     (root / "run.sh").chmod(0o750)
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    made(tmp_path)
-    with opened_at(tmp_path) as opened:
-        yield opened
-
-
-def call(desk: OpenWorkspace, tool: str, **arguments: Any) -> dict[str, Any]:
-    return dict(desk.call("local", tool, arguments).data)
+DESK = Setup(settings_of(), lay=made)
 
 
 def files(root: str | Path) -> dict[str, bytes]:

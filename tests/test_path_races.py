@@ -273,7 +273,7 @@ def parts(text: str) -> tuple[set[str], list[str]]:
     return generations, ours
 
 
-def check(text: str, fields: Any, mine: str, way: str) -> bool:
+def check_generation(text: str, fields: Any, mine: str, way: str) -> bool:
     """After a success the text is one generation: ours with the line, or a later one."""
     shown = fields["apply_evidence"]["after"].split("\n")[1]
     written_on = int(shown.split(" ")[0])
@@ -313,7 +313,7 @@ def test_what_another_program_writes_is_never_mixed_with_ours(
             text = file.read_text()
             found[code(fields)] += 1
             if code(fields) == "ok":
-                found["seen"] += check(text, fields, f"new {i}", way)
+                found["seen"] += check_generation(text, fields, f"new {i}", way)
             elif text:
                 assert f"new {i}" not in parts(text)[1]
             if found["seen"] and found["ok"] >= applies:

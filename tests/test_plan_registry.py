@@ -82,7 +82,7 @@ A, B, C = plan("aaaaaaaa", NOW + 2), plan("bbbbbbbb", NOW), plan("cccccccc", NOW
 ENDS: tuple[Ended, ...] = ("applied", "discarded", "expired")
 
 
-def check(registry: Records, hunk_id: str, expected: Plan | str, now: int = NOW + 5) -> None:
+def check_plan(registry: Records, hunk_id: str, expected: Plan | str, now: int = NOW + 5) -> None:
     """What `get` gives, or the reason why it gives nothing."""
     found: Plan | str
     try:
@@ -95,28 +95,28 @@ def check(registry: Records, hunk_id: str, expected: Plan | str, now: int = NOW 
 def test_what_was_added_is_there(registry: Records) -> None:
     assert registry.add(A)
     assert registry.add(B)
-    check(registry, A.id, A)
-    check(registry, B.id, B)
+    check_plan(registry, A.id, A)
+    check_plan(registry, B.id, B)
 
 
 def test_what_was_never_added_is_unknown(registry: Records) -> None:
-    check(registry, A.id, "unknown")
+    check_plan(registry, A.id, "unknown")
 
 
 def test_an_id_is_taken_once(registry: Records) -> None:
     assert registry.add(A)
     assert not registry.add(replace(A, owner="bob"))
-    check(registry, A.id, A)
+    check_plan(registry, A.id, A)
 
 
 @pytest.mark.parametrize("how", ENDS)
 def test_a_plan_that_ended_is_gone_and_it_is_known_how(registry: Records, how: Ended) -> None:
     registry.add(A)
     registry.end(A.id, how, NOW + 3)
-    check(registry, A.id, how)
-    check(registry, A.id, how, A.expires_ms + 1)
+    check_plan(registry, A.id, how)
+    check_plan(registry, A.id, how, A.expires_ms + 1)
     assert not registry.add(A)
-    check(registry, A.id, how)
+    check_plan(registry, A.id, how)
     assert registry.waiting(NOW + 5) == ()
 
 
@@ -128,21 +128,21 @@ def test_only_what_was_applied_can_wait_again(registry: Records, how: Ended) -> 
     registry.end(A.id, how, NOW + 3)
     anew = replace(A, created_ms=NOW + 4, expires_ms=NOW + 2_000)
     assert registry.reopen(anew) is (how == "applied")
-    check(registry, A.id, anew if how == "applied" else how)
+    check_plan(registry, A.id, anew if how == "applied" else how)
     assert registry.waiting(NOW + 5) == ((anew,) if how == "applied" else ())
     assert not registry.reopen(anew)
 
 
 def test_what_was_never_added_can_have_ended(registry: Records) -> None:
     registry.end(A.id, "applied", NOW)
-    check(registry, A.id, "applied")
+    check_plan(registry, A.id, "applied")
 
 
 def test_a_plan_expires_at_its_time_and_not_before(registry: Records) -> None:
     registry.add(A)
-    check(registry, A.id, A, A.expires_ms - 1)
-    check(registry, A.id, "expired", A.expires_ms)
-    check(registry, A.id, "expired", A.expires_ms + 10)
+    check_plan(registry, A.id, A, A.expires_ms - 1)
+    check_plan(registry, A.id, "expired", A.expires_ms)
+    check_plan(registry, A.id, "expired", A.expires_ms + 10)
     assert registry.waiting(A.expires_ms) == ()
 
 
@@ -150,8 +150,8 @@ def test_put_replaces_a_plan_that_waits(registry: Records) -> None:
     registry.add(A)
     anew = plan(A.id, NOW + 4, content="other\n")
     registry.put(anew)
-    check(registry, A.id, anew)
-    check(registry, A.id, anew, A.expires_ms)
+    check_plan(registry, A.id, anew)
+    check_plan(registry, A.id, anew, A.expires_ms)
     assert registry.waiting(NOW + 5) == (anew,)
 
 
@@ -162,7 +162,7 @@ def test_put_does_not_bring_back_what_ended(registry: Records, how: Ended) -> No
     with pytest.raises(HunkNotFound) as refused:
         registry.put(plan(A.id, NOW + 4))
     assert refused.value.reason == how
-    check(registry, A.id, how)
+    check_plan(registry, A.id, how)
 
 
 def test_put_does_not_bring_back_what_expired(registry: Records) -> None:
@@ -190,13 +190,13 @@ def test_those_that_wait_come_by_age_then_by_id(registry: Records) -> None:
 def test_two_connections_see_each_other(opener: Open) -> None:
     one, other = opener(), opener()
     one.add(A)
-    check(other, A.id, A)
+    check_plan(other, A.id, A)
     assert not other.add(A)
     anew = plan(A.id, NOW + 4)
     other.put(anew)
-    check(one, A.id, anew)
+    check_plan(one, A.id, anew)
     other.end(A.id, "applied", NOW + 5)
-    check(one, A.id, "applied")
+    check_plan(one, A.id, "applied")
     assert one.waiting(NOW + 5) == ()
 
 
@@ -230,9 +230,9 @@ def test_plans_survive_the_process(opener: Open) -> None:
     first.end(B.id, "applied", NOW + 1)
     first.close()
     again = opener()
-    check(again, A.id, A)
-    check(again, B.id, "applied")
-    check(again, C.id, "expired", C.expires_ms)
+    check_plan(again, A.id, A)
+    check_plan(again, B.id, "applied")
+    check_plan(again, C.id, "expired", C.expires_ms)
     assert again.waiting(NOW + 5) == (C, A)
 
 
@@ -244,13 +244,13 @@ def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(
     registry.add(A)
     registry.end(A.id, "applied", NOW)
     registry.add(plan("bbbbbbbb", NOW + REMEMBERED_MS))
-    check(registry, A.id, "applied")
+    check_plan(registry, A.id, "applied")
     registry.add(plan("cccccccc", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
-    check(registry, A.id, "applied")
+    check_plan(registry, A.id, "applied")
     for number in range(PLANS_KEPT):
         registry.add(plan(f"{number:08x}", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
     registry.add(plan("dddddddd", NOW + REMEMBERED_MS + 2 * FORGET_EVERY_MS + 2))
-    check(registry, A.id, "unknown")
+    check_plan(registry, A.id, "unknown")
 
 
 @pytest.mark.parametrize("kind", KEPT)

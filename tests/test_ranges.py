@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.edit.kinds.lines import resolve_range, tail_count
 from copydesk.errors import InvalidRange, RangeOutOfBounds, Refusal
-
-
-def check(text: str, total: int, expected: tuple[int, int] | type[Refusal]) -> None:
-    """The range means these lines (from 0, half-open), or is refused with the line count."""
-    if isinstance(expected, tuple):
-        assert resolve_range(text, total) == expected
-        return
-    with pytest.raises(expected) as found:
-        resolve_range(text, total)
-    facts = found.value.facts()
-    assert facts["range"] == text
-    assert facts["total_lines"] == total
-
+from support.refusals import check
 
 OUT, BAD = RangeOutOfBounds, InvalidRange
 
@@ -55,8 +45,7 @@ OUT, BAD = RangeOutOfBounds, InvalidRange
 )
 def test_meaning(text: str, none: object, one: object, five: object) -> None:
     for total, expected in ((0, none), (1, one), (5, five)):
-        assert isinstance(expected, tuple | type)
-        check(text, total, expected)
+        check(partial(resolve_range, text, total), expected, range=text, total_lines=total)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +58,7 @@ def test_meaning(text: str, none: object, one: object, five: object) -> None:
 )
 @pytest.mark.parametrize("total", [0, 1, 5, 10**6])
 def test_no_meaning(text: str, total: int) -> None:
-    check(text, total, BAD)
+    check(partial(resolve_range, text, total), BAD, range=text, total_lines=total)
 
 
 @given(st.text("0123456789~-", max_size=24), st.integers(0, 30))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.text import sizes
 from support.cost import spread
+from support.desks import Setup
 
 TEXTS = {
     "lf": b"".join(b"line %d\n" % i for i in range(1, 1201)),
@@ -26,14 +25,16 @@ TEXTS = {
 RANGES = ("", "1", "3~7", "1190~", "~", "-1~", "-5~", "-5000~", "1200", "1201", "1201~", "9~2", "x")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(tmp_path), Config(), shared=False) as opened:
-        yield opened
+DESK = Setup(Config())
 
 
-def check(desk: OpenWorkspace, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "range_text"), spread(TEXTS, RANGES, of=3))
+def test_large_reads_as_small(
+    desk: OpenWorkspace, tmp_path: Path, kind: str, range_text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both ways answer the same, but for what the large way leaves out."""
+    (tmp_path / "f.txt").write_bytes(TEXTS[kind])
+    arguments = {"path": "f.txt", "range": range_text, "show_linenos": False}
     small = desk.call("local", "read_file", arguments)
     with monkeypatch.context() as patched:
         patched.setattr(sizes, "LARGE", 0)
@@ -50,15 +51,6 @@ def check(desk: OpenWorkspace, arguments: dict[str, Any], monkeypatch: pytest.Mo
         for name, value in answer.fields.items():
             assert value == small.fields[name], name
         assert answer.data.get("content") == small.data.get("content")
-
-
-@pytest.mark.parametrize(("kind", "range_text"), spread(TEXTS, RANGES, of=3))
-def test_large_reads_as_small(
-    desk: OpenWorkspace, tmp_path: Path, kind: str, range_text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "f.txt").write_bytes(TEXTS[kind])
-    arguments = {"path": "f.txt", "range": range_text, "show_linenos": False}
-    check(desk, arguments, monkeypatch)
 
 
 def test_a_nul_far_from_the_window_is_seen(

@@ -74,7 +74,7 @@ def kill_at(root: Path, where: str, hunk: str) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def check(root: Path, hunk: str, left: str, code: str | None, after: str) -> None:
+def check_left(root: Path, hunk: str, left: str, code: str | None, after: str) -> None:
     """What the killed process left, how the plan is answered then, and the file in the end."""
     assert (root / "f.txt").read_text() == left
     with open_workspace(str(root)) as opened:
@@ -101,7 +101,7 @@ def test_killed(tmp_path: Path, where: str, left: str, code: str | None) -> None
     (tmp_path / "f.txt").write_text(BEFORE)
     hunk = plan(tmp_path)
     kill_at(tmp_path, where, hunk)
-    check(tmp_path, hunk, left, code, AFTER)
+    check_left(tmp_path, hunk, left, code, AFTER)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,27 +24,22 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import ws_mod
 from support.cost import examples
+from support.desks import Setup, call
 from support.mcp_transports import stdio_client
 
 PATH = RelPath.parse("a.txt")
 TEXT = "alpha beta\r\nbeta\r\ngamma beta beta\r\ndelta"
 
 
+def settings_of(**member: Any) -> Config:
+    return Config(durability="fast", members={"local": MemberConfig(**member)})
+
+
 def opened_at(root: Path, **member: Any) -> OpenWorkspace:
-    members = {"local": MemberConfig(**member)}
-    config = replace(Config(), durability="fast", members=members)
-    return open_workspace(str(root), config, shared=False)
+    return open_workspace(str(root), settings_of(**member), shared=False)
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    (tmp_path / "a.txt").write_bytes(TEXT.encode())
-    with opened_at(tmp_path, team_mgmt=True) as opened:
-        yield opened
-
-
-def call(desk: OpenWorkspace, tool: str, **arguments: Any) -> dict[str, Any]:
-    return dict(desk.call("local", tool, arguments).data)
+DESK = Setup(settings_of(team_mgmt=True), {"a.txt": TEXT})
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ values: st.SearchStrategy[Value] = st.recursive(
 documents = st.dictionaries(keys, values, max_size=5)
 
 
-def check(data: Mapping[str, Value]) -> None:
+def check_read_back(data: Mapping[str, Value]) -> None:
     """A YAML 1.2 parser reads the very data, types included."""
     text = emit(data)
     assert same(_read(text), data)
@@ -119,14 +119,14 @@ def _read(text: str, version: str = "1.2") -> object:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_nasty_strings(text: str) -> None:
-    check({"a": text, "b": [text, [text]], "c": {"d": text}})
+    check_read_back({"a": text, "b": [text, [text]], "c": {"d": text}})
     if len(text) < 1000:
-        check({text: text, "x": [{text: [], f"{text}x": {}}]})
+        check_read_back({text: text, "x": [{text: [], f"{text}x": {}}]})
 
 
 @given(documents)
 def test_a_1_2_parser_reads_the_data(data: Mapping[str, Value]) -> None:
-    check(data)
+    check_read_back(data)
 
 
 @given(documents)

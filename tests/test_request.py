@@ -34,6 +34,7 @@ from copydesk.errors import InvalidArgs
 from copydesk.notes.plan import BlockDiff
 from copydesk.text.relpath import RelPath
 from copydesk.tools import report_fields
+from support.refusals import check
 from support.texts import PATH
 
 
@@ -45,16 +46,6 @@ def block(
     text: str = "", start: str = "a", end: str = "b", occurrence: int | None = None
 ) -> Request:
     return BlockReplace(PATH, Anchor(start), Anchor(end), text, occurrence)
-
-
-def check(call: Callable[[], object], argument: str | None) -> None:
-    """The call is refused for this argument, or not at all."""
-    if argument is None:
-        call()
-        return
-    with pytest.raises(InvalidArgs) as refused:
-        call()
-    assert refused.value.argument == argument
 
 
 def test_only_an_edit_of_the_lines_of_a_file_is_checked_and_planned_anew_as_one() -> None:
@@ -99,13 +90,13 @@ def test_no_text_holds_a_nul_or_a_lone_surrogate(
     made: Callable[[str], Request], argument: str, bad: str | None
 ) -> None:
     request = made("x" if bad is None else bad)
-    check(lambda: request.check(), None if bad is None else argument)
+    check(request.check, bad and InvalidArgs, argument=argument)
 
 
 @pytest.mark.parametrize(("occurrence", "argument"), [(None, None), (1, None), (0, "occurrence")])
 def test_occurrences_are_counted_from_one(occurrence: int | None, argument: str | None) -> None:
     for request in (insert(occurrence=occurrence), block(occurrence=occurrence)):
-        check(lambda request=request: request.check(), argument)  # type: ignore[misc]  # bound
+        check(request.check, argument and InvalidArgs, argument=argument)
 
 
 @pytest.mark.parametrize("request_", [DeleteFile(PATH), MoveFile(PATH, RelPath.parse("b"))])
@@ -127,9 +118,8 @@ def test_a_file_operation_has_no_text(request_: Request) -> None:
     ],
 )
 def test_a_reason_is_one_short_line(text: str, argument: str | None) -> None:
-    check(lambda: check_why("why", text), argument)
-    if argument is None:
-        assert check_why("why", text) == text.strip()
+    expected = InvalidArgs if argument else text.strip()
+    check(lambda: check_why("why", text), expected, argument=argument)
 
 
 @pytest.mark.parametrize(

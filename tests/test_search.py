@@ -32,7 +32,9 @@ def brute(text: str, wanted: str) -> list[int]:
     return [at for at in range(len(text)) if text.startswith(wanted, at)]
 
 
-def check(data: bytes, wanted: str, *spans: tuple[int, int], named: str | None = None) -> None:
+def check_spans(
+    data: bytes, wanted: str, *spans: tuple[int, int], named: str | None = None
+) -> None:
     """These spans, and no others, are what stands for the text, alone and among many."""
     base = Snapshot.of(data, named)
     others = [f"no such text {index}" for index in range(3 * FEW)]
@@ -76,7 +78,7 @@ def check(data: bytes, wanted: str, *spans: tuple[int, int], named: str | None =
     ],
 )
 def test_one(data: bytes, wanted: str, spans: list[tuple[int, int]]) -> None:
-    check(data, wanted, *spans)
+    check_spans(data, wanted, *spans)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_one(data: bytes, wanted: str, spans: list[tuple[int, int]]) -> None:
 def test_one_in_another_encoding(
     named: str | None, data: bytes, wanted: str, spans: list[tuple[int, int]]
 ) -> None:
-    check(data, wanted, *spans, named=named)
+    check_spans(data, wanted, *spans, named=named)
 
 
 def test_what_is_no_character_is_no_hindrance() -> None:

@@ -67,7 +67,7 @@ def lines_of(found: Snippets | Raw) -> list[FoundLine]:
     return list({(line.path, line.line): line for line in each}.values())
 
 
-def check(found: SearchResult, lines: Sequence[FoundLine], paths: Sequence[str]) -> None:
+def check_versions(found: SearchResult, lines: Sequence[FoundLine], paths: Sequence[str]) -> None:
     """Each line is the file's, at its number; texts are known of these files."""
     texts = {one.path: one.text for one in found.searched}
     assert list(texts) == list(paths)
@@ -109,7 +109,7 @@ def test_every_line_stands_in_its_version(data: list[bytes], around: int) -> Non
         raw = search_raw(search, "needle|a", ROOT, parse_rg_args([f"-C{around}"]), 100)
     for result in (found, raw):
         lines = lines_of(result)
-        check(result, lines, list(dict.fromkeys(line.path for line in lines)))
+        check_versions(result, lines, list(dict.fromkeys(line.path for line in lines)))
         for one in result.searched:
             assert one.text.version == Snapshot.of(files[one.path]).version
             assert one.real == RelPath.parse(one.path)
@@ -122,7 +122,7 @@ def test_every_line_stands_in_its_version_whatever_the_options(options: list[str
         found = search_raw(search, r"needle\b", ROOT, parse_rg_args(options), 100)
     assert isinstance(found, Lines)
     assert found.context is (options == ["-C1"])
-    check(found, found.rows, ["a.txt"])
+    check_versions(found, found.rows, ["a.txt"])
 
 
 def test_a_match_across_lines_keeps_what_is_no_line_end() -> None:
@@ -130,7 +130,7 @@ def test_a_match_across_lines_keeps_what_is_no_line_end() -> None:
         found = search_raw(search, r"one\s+two", ROOT, parse_rg_args(["-U"]), 100)
     assert isinstance(found, Lines)
     assert [row.text for row in found.rows] == ["one\r", "two"]
-    check(found, found.rows, ["a.txt"])
+    check_versions(found, found.rows, ["a.txt"])
 
 
 def test_lines_are_shown_in_the_encoding_that_is_configured() -> None:
@@ -139,7 +139,7 @@ def test_lines_are_shown_in_the_encoding_that_is_configured() -> None:
         found = search_snippets(search, ask("needle"), 5, 1, 1)
     (line,) = found.results
     assert (line.text, line.column, line.after[0].text) == ("# 中文 needle", 6, "中")
-    check(found, lines_of(found), ["a.txt"])
+    check_versions(found, lines_of(found), ["a.txt"])
 
 
 @pytest.mark.parametrize("path", ["big.txt", "nul.txt", "utf32.txt"])
@@ -156,7 +156,7 @@ def test_no_version_is_told_of_what_cannot_be_edited_or_is_too_large(
     with tree(data) as search:
         assert search_snippets(search, ask("needle", path), 9, 1, 1).searched == ()
         known = search_snippets(search, ask("needle", "small.txt"), 9, 1, 1)
-    check(known, lines_of(known), ["small.txt"])
+    check_versions(known, lines_of(known), ["small.txt"])
 
 
 def test_a_search_reads_no_more_for_versions_than_its_share(
@@ -166,7 +166,7 @@ def test_a_search_reads_no_more_for_versions_than_its_share(
     with tree(dict.fromkeys("abcd", b"needle\n")) as search:
         found = search_snippets(search, ask("needle"), 9, 1, 1)
     assert [line.path for line in found.results] == [*"abcd"]
-    check(found, lines_of(found), [*"ab"])
+    check_versions(found, lines_of(found), [*"ab"])
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_version_is_that_of_bytes_with_every_line_shown(
     with tree({"a": b"0\nneedle\n2\n3\n"}) as search:
         found = search_snippets(search, ask("needle"), 9, 1, 1)
     assert [line.text for line in lines_of(found)] == ["0", "needle", "2"]
-    check(found, lines_of(found), ["a"] if known else [])
+    check_versions(found, lines_of(found), ["a"] if known else [])
     assert [one.text.data for one in found.searched] == [now] * known
 
 
@@ -199,8 +199,8 @@ def test_a_file_that_only_told_that_there_is_more_is_none_of_the_results() -> No
         raw = search_raw(search, "needle", ROOT, parse_rg_args([]), 1)
     assert found.truncated
     assert raw.truncated
-    check(found, lines_of(found), ["a"])
-    check(raw, lines_of(raw), ["a"])
+    check_versions(found, lines_of(found), ["a"])
+    check_versions(raw, lines_of(raw), ["a"])
 
 
 def test_lines_shown_whole_are_told_as_runs() -> None:

@@ -21,7 +21,7 @@ from support.texts import WIDE, snapshots
 BOM = codecs.BOM_UTF8
 
 
-def check(data: bytes, *texts: str) -> None:
+def check_texts(data: bytes, *texts: str) -> None:
     """The lines of the file read so, and its bytes are covered by them."""
     found = Snapshot.of(data)
     assert found.texts(0, found.line_count) == texts
@@ -61,7 +61,7 @@ def check(data: bytes, *texts: str) -> None:
     ],
 )
 def test_lines(data: bytes, texts: list[str]) -> None:
-    check(data, *texts)
+    check_texts(data, *texts)
 
 
 @pytest.mark.parametrize("encoding", WIDE, ids=lambda e: e.name)
@@ -81,7 +81,7 @@ def test_lines(data: bytes, texts: list[str]) -> None:
     ],
 )
 def test_wide_lines(encoding: Encoding, text: str, texts: list[str]) -> None:
-    check(encoding.bom + encoding.encode(text), *texts)
+    check_texts(encoding.bom + encoding.encode(text), *texts)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_wide_lines(encoding: Encoding, text: str, texts: list[str]) -> None:
     ],
 )
 def test_a_broken_last_unit_is_a_line_without_end(data: bytes, texts: list[str]) -> None:
-    check(data, *texts)
+    check_texts(data, *texts)
     found = Snapshot.of(data)
     assert found.ragged
     assert not found.ends_with_newline

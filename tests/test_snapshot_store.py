@@ -48,7 +48,7 @@ def text(name: str, size: int = 100) -> Snapshot:
     return Snapshot.of(name.encode() + os.urandom(size // 2).hex().encode())
 
 
-def check(bases: Snapshots, *expected: tuple[Snapshot, bool]) -> None:
+def check_remembered(bases: Snapshots, *expected: tuple[Snapshot, bool]) -> None:
     """Which texts are remembered, asked for by digest and by version."""
     for snapshot, there in expected:
         for asked in (snapshot.digest, snapshot.version):
@@ -63,7 +63,7 @@ def test_texts_are_kept_together_up_to_the_largest_with_what_was_shown(make: Mak
     lines = ShownLines(small.version, small.line_count, ((0, 1),))
     note = Note("me", HERE, lines)
     bases.keep_all([(small, HERE), (middle, HERE), (large, HERE)], [note])
-    check(bases, (small, True), (middle, True), (large, False))
+    check_remembered(bases, (small, True), (middle, True), (large, False))
     assert bases.shown("me", HERE, small.version) == lines
     bases.close()
 
@@ -82,7 +82,7 @@ def test_what_was_kept_is_found_by_digest_and_by_version(make: Make) -> None:
     bases.keep(a, HERE)
     bases.keep(b, HERE)
     bases.keep(a, HERE)
-    check(bases, (a, True), (b, True), (c, False))
+    check_remembered(bases, (a, True), (b, True), (c, False))
 
 
 def test_a_version_is_of_the_path_where_it_was_seen(make: Make) -> None:
@@ -95,7 +95,7 @@ def test_a_version_is_of_the_path_where_it_was_seen(make: Make) -> None:
         assert bases.find(asked, None, None) == a
     bases.keep(a, elsewhere)
     assert bases.find(a.version, None, elsewhere) == a
-    check(bases, (a, True))
+    check_remembered(bases, (a, True))
 
 
 @pytest.mark.parametrize("asked", ["", "0", "*", "../../etc", "[0-9a-f]" * 12, "g" * 12])
@@ -110,7 +110,7 @@ def test_a_text_that_is_too_large_is_not_kept(make: Make) -> None:
     fits, does_not = Snapshot.of(b"a" * 1_000), Snapshot.of(b"a" * 1_001)
     bases.keep(fits, HERE)
     bases.keep(does_not, HERE)
-    check(bases, (fits, True), (does_not, False))
+    check_remembered(bases, (fits, True), (does_not, False))
 
 
 @pytest.mark.parametrize("size", first(60_000, 2_000))
@@ -139,7 +139,7 @@ def test_what_is_used_stays(make: Make, use: str) -> None:
             bases.keep(favourite, HERE)
         else:
             assert bases.find(favourite.version, None, None) is not None
-    check(bases, (favourite, True))
+    check_remembered(bases, (favourite, True))
 
 
 def test_the_configured_encoding_is_used(make: Make) -> None:
@@ -183,7 +183,7 @@ def test_what_is_kept_takes_no_more_of_the_disk_than_its_bound(tmp_path: Path, s
         if number % 100 == 0:
             assert disk_bytes(tmp_path / "state") <= MIB + 4_096
     bases.keep(last, HERE)
-    check(bases, (last, True))
+    check_remembered(bases, (last, True))
     assert disk_bytes(tmp_path / "state") <= MIB + 4_096
     assert len(list((tmp_path / "state").iterdir())) <= 3
 
@@ -198,7 +198,7 @@ def test_a_lower_bound_gives_back_what_was_taken(tmp_path: Path) -> None:
     less = state(tmp_path, MIB)
     last = text("last")
     less.keep(last, HERE)
-    check(less, (texts[0], False), (texts[-1], True), (last, True))
+    check_remembered(less, (texts[0], False), (texts[-1], True), (last, True))
     assert disk_bytes(tmp_path / "state") <= MIB + 4_096
 
 
@@ -259,9 +259,9 @@ def test_a_corrupt_text_is_ignored_and_mended(
         db.commit()
     found = bases.find(a.version, None, None)
     assert found is None or found == a
-    check(bases, (b, True))
+    check_remembered(bases, (b, True))
     bases.keep(a, HERE)
-    check(bases, (a, True), (b, True))
+    check_remembered(bases, (a, True), (b, True))
 
 
 @pytest.mark.parametrize("at", [0, 100, 5_000, 9_000])
@@ -284,7 +284,7 @@ def test_a_corrupt_file_is_begun_anew(tmp_path: Path, at: int, again: bool) -> N
     for _ in range(2):  # the first may be what finds it out
         for each in texts:
             bases.keep(each, HERE)
-    check(bases, (texts[-1], True))
+    check_remembered(bases, (texts[-1], True))
 
 
 USES: dict[str, Callable[[Snapshots, Snapshot], object]] = {
@@ -310,7 +310,7 @@ def test_two_processes_share_the_file(tmp_path: Path) -> None:
     one, other = state(tmp_path), state(tmp_path)
     a = text("a")
     one.keep(a, HERE)
-    check(other, (a, True))
+    check_remembered(other, (a, True))
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
@@ -323,4 +323,4 @@ def test_what_cannot_be_opened_means_only_that_nothing_is_kept(tmp_path: Path, w
         (tmp_path / "state" / "texts.sqlite").mkdir(parents=True)
     for _ in range(10):
         bases.keep(text("b", 1_000), HERE)
-    check(bases, (a, False))
+    check_remembered(bases, (a, False))

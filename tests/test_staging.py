@@ -90,6 +90,14 @@ def written(here: Path, stage: Stage) -> Path:
     return here / str(F if stage is change else DEEP)
 
 
+@pytest.fixture(scope="module")
+def collected() -> None:
+    """What earlier modules left is not looked at again by the collection of each test."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("collected")
 @cases
 @durabilities
 def test_what_is_not_committed_is_gone(

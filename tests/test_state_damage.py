@@ -143,7 +143,7 @@ def test_a_damaged_file_stops_only_what_needs_it(
     DAMAGES[damage](file)
     with open_workspace(str(root), FAST) as opened:
         found = done(opened, root)
-        check(found, root, name, sure=damage in SURE)
+        check_damage(found, root, name, sure=damage in SURE)
         opened._backend.bases.shown("local", RelPath.parse("a.txt"))  # which waits for the texts
         if damage in SURE - {"folder", "tables"} and name == "texts.sqlite":
             told = [*found.values(), call(opened, "list_dir", path="")]
@@ -165,7 +165,7 @@ def test_a_damaged_file_stops_only_what_needs_it(
     assert (root / "a.txt").read_text().startswith("1\n")
 
 
-def check(found: dict[str, dict[str, Any]], root: Path, name: str, *, sure: bool) -> None:
+def check_damage(found: dict[str, dict[str, Any]], root: Path, name: str, *, sure: bool) -> None:
     file = str(root / ".copydesk" / name)
     assert "one\n" in (root / "a.txt").read_text()
     assert (root / "new.txt").exists() is not refused(found["write"])
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_used_for_now_is_left_alone(
         with hindrance(file), open_workspace(str(root), FAST) as opened:
             found = done(opened, root)
             if hindrance is not read_only:
-                check(found, root, name, sure=hindrance is denied)
+                check_damage(found, root, name, sure=hindrance is denied)
             if hindrance is locked and name != "texts.sqlite":  # who only reads goes on
                 assert refused(found["plan"])
                 assert refused(found["write"])

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from copydesk.app import reference
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.config import Config
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Lang
-from support.cost import tokens
+from support.cost import check_list_is_cheap, tokens
+from support.desks import Setup
 
 LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(200))
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "module.py").write_text(LINES)
-    with open_workspace(str(tmp_path), shared=False) as opened:
-        yield opened
+DESK = Setup(Config(), {"src/module.py": LINES})
 
 
 @pytest.mark.parametrize("guard", ["version", "expected_old"])
@@ -50,10 +46,9 @@ def test_one_line_edit_is_one_short_call(desk: OpenWorkspace, guard: str) -> Non
 
 
 def test_the_tool_list_is_small(desk: OpenWorkspace) -> None:
-    most: dict[Lang, int] = {"en": 16_000, "zh": 16_000}
-    for lang, size in most.items():
+    for lang in get_args(Lang):
         listed = reference.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)
-        assert len(json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()) < size
+        check_list_is_cheap(listed, listed)
 
 
 def test_a_refusal_is_short(desk: OpenWorkspace) -> None:

@@ -155,7 +155,7 @@ def check_each(root: Path, allowed: tuple[int, int]) -> None:
             assert path.read_text() == f"{generation}\n"
 
 
-def check(root: Path, opened: OpenWorkspace, allowed: tuple[int, int]) -> int:
+def check_generation(root: Path, opened: OpenWorkspace, allowed: tuple[int, int]) -> int:
     """All files are of one generation, and the journal says so; which one."""
     found = {name: generation_of(root, name) for name in SIZES}
     (generation,) = set(found.values())
@@ -193,7 +193,7 @@ def test_killed_in_a_transaction(tmp_path: Path, durability: Durability, kills: 
     chance = random.Random(kills)
     told: Counter[str] = Counter()
     with open_workspace(str(tmp_path), config) as opened:
-        generation = check(tmp_path, opened, (5, 6))
+        generation = check_generation(tmp_path, opened, (5, 6))
     rare = kills // 100
     while told["in the middle"] < kills or min(told["all"], told["none"]) < rare:
         assert told["in the middle"] < 10 * kills, told
@@ -206,7 +206,7 @@ def test_killed_in_a_transaction(tmp_path: Path, durability: Durability, kills: 
         with open_workspace(str(tmp_path), config, recover=turn % 2 == 0) as opened:
             if turn % 2:
                 come(opened)
-            generation = check(tmp_path, opened, (known, known + 1))
+            generation = check_generation(tmp_path, opened, (known, known + 1))
         told["in the middle" if in_middle else "between"] += 1
         if in_middle:
             told["all" if generation > known else "none"] += 1

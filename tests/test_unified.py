@@ -77,7 +77,7 @@ ORACLES: tuple[Oracle, ...] = (git_apply, gnu_patch)
 both = pytest.mark.parametrize("oracle", ORACLES, ids=["git apply", "patch"])
 
 
-def check(folder: Path, oracle: Oracle, cases: Sequence[Case]) -> None:
+def check_oracle(folder: Path, oracle: Oracle, cases: Sequence[Case]) -> None:
     """The oracle takes every file of the cases to its new bytes; all in one patch."""
     wrong = _wrong(folder / "all", oracle, cases)
     if wrong is None:
@@ -156,7 +156,7 @@ wide_cases = drafts(wide(ragged=False)).map(_shown)
     "cases", [byte_cases, line_cases, wide_cases], ids=["bytes", "lines", "wide"]
 )
 def test_random_changes(tmp_path: Path, oracle: Oracle, cases: st.SearchStrategy[Case]) -> None:
-    check(tmp_path, oracle, collected(cases, 250))
+    check_oracle(tmp_path, oracle, collected(cases, 250))
 
 
 BOM = b"\xef\xbb\xbf"
@@ -203,7 +203,7 @@ ONE_BY_ONE: dict[str, tuple[bytes, int, int, bytes]] = {
 
 @both
 def test_one_by_one(tmp_path: Path, oracle: Oracle) -> None:
-    check(tmp_path, oracle, [edited(name, *edit) for name, edit in ONE_BY_ONE.items()])
+    check_oracle(tmp_path, oracle, [edited(name, *edit) for name, edit in ONE_BY_ONE.items()])
 
 
 def edited(path: str, before: bytes, start: int, stop: int, new: bytes) -> Case:
@@ -234,18 +234,18 @@ NAMES = (
 @pytest.mark.parametrize("kind", ["edit", "create", "empty"])
 def test_names(tmp_path: Path, oracle: Oracle, kind: str) -> None:
     if kind == "edit":
-        check(tmp_path, oracle, [edited(name, b"a\nb\n", 0, 1, b"x") for name in NAMES])
+        check_oracle(tmp_path, oracle, [edited(name, b"a\nb\n", 0, 1, b"x") for name in NAMES])
     elif kind == "create":
         change = ChangeSet.of(0, [Edit(0, 0, b"a\nb\n")])
-        check(tmp_path, oracle, [Case.of(name, None, change) for name in NAMES])
+        check_oracle(tmp_path, oracle, [Case.of(name, None, change) for name in NAMES])
     elif oracle is git_apply:  # patch makes no file without a line
-        check(tmp_path, oracle, [Case.of(name, None, ChangeSet.of(0, [])) for name in NAMES])
+        check_oracle(tmp_path, oracle, [Case.of(name, None, ChangeSet.of(0, [])) for name in NAMES])
 
 
 @both
 @pytest.mark.parametrize("data", [b"a\n", b"a", b"a\r\nb\r\n", BOM + b"a\n", b"\xff\n", b"\n"])
 def test_new_files(tmp_path: Path, oracle: Oracle, data: bytes) -> None:
-    check(tmp_path, oracle, [Case.of("new.txt", None, ChangeSet.of(0, [Edit(0, 0, data)]))])
+    check_oracle(tmp_path, oracle, [Case.of("new.txt", None, ChangeSet.of(0, [Edit(0, 0, data)]))])
 
 
 @given(byte_cases | line_cases | wide_cases)

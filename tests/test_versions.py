@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
@@ -30,10 +30,10 @@ from copydesk.edit.relocate import relocate
 from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.store.state import StateFile
-from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Followed, follow
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from support.desks import Setup
 from support.processes import Facts, code, outcome
 from support.redis_calls import connections
 from support.texts import PATH, changes
@@ -41,17 +41,10 @@ from support.texts import PATH, changes
 OTHER = RelPath(("b.txt",))
 
 
-@pytest.fixture(params=["memory", "shared", "large"])
-def desk(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[OpenWorkspace]:
-    """A workspace; `ann` may not read what is in `no`. In one of them every file is a large one."""
-    if request.param == "large":
-        monkeypatch.setattr(sizes, "LARGE", 0)
-    members = {"ann": MemberConfig({"no_read_dirs": ("no",)})}
-    config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=request.param == "shared") as opened:
-        yield opened
+DESK = Setup(
+    Config(durability="fast", members={"ann": MemberConfig({"no_read_dirs": ("no",)})}),
+    stores=("memory", "shared", "large"),
+)
 
 
 def plain(text: str) -> str:
@@ -59,7 +52,7 @@ def plain(text: str) -> str:
     return "" if text == "-" else text.replace("|", "\n")
 
 
-def check(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
+def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
     """The text after the steps, each of which ends as it says.
 
     `base TEXT` writes and reads the file; `plan ID RANGE TEXT` and `after ID
@@ -160,7 +153,7 @@ def check(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
     ],
 )
 def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
-    check(desk, tmp_path / "f", steps, expected)
+    check_steps(desk, tmp_path / "f", steps, expected)
 
 
 @pytest.mark.parametrize("tool", ["prepare_file_range_edit", "prepare_file_insert_after"])

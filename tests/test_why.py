@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.catalog import EditingCall
 from copydesk.tools.compat_editor import compat
+from support.desks import Setup, call
 from support.mcp_calls import BLOCK_ID, FILE, call_of, lay, settings
 from support.review_page import AGENT, desk_at, prepared, room_at
 
@@ -31,14 +30,7 @@ WRITES = [
 ]
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    with open_workspace(str(lay(tmp_path)), settings(), shared=False) as opened:
-        yield opened
-
-
-def call(desk: OpenWorkspace, tool: str, **arguments: Any) -> dict[str, Any]:
-    return dict(desk.call("local", tool, arguments).data)
+DESK = Setup(settings(), lay=lay)
 
 
 def whys(desk: OpenWorkspace) -> list[str]:

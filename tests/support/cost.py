@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import Any, cast
@@ -17,6 +18,8 @@ from hypothesis import settings
 from copydesk.desk.backends.database import Database
 
 MOST_SECONDS = 60.0
+LIST_BYTES = 16_000
+"""Below this is the list of the default tools, which every client pays for with every request."""
 
 
 def examples(count: int) -> int:
@@ -98,6 +101,32 @@ def tokens(text: str) -> int:
     from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
     return len(get_encoding("cl100k_base").encode(text))
+
+
+def compact(value: object) -> bytes:
+    """JSON as it is sent."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def check_list_is_cheap(listed: object, tools: Collection[Mapping[str, Any]]) -> None:
+    """A list of these tools is below `LIST_BYTES`; if not, what to shorten is told."""
+    size = len(compact(listed))
+    if size < LIST_BYTES:
+        return
+    texts: list[tuple[int, str]] = []
+    for tool in tools:
+        arguments = tool["inputSchema"]["properties"]
+        described = {tool["name"]: tool} | {f"{tool['name']}.{n}": a for n, a in arguments.items()}
+        said = {name: one["description"] for name, one in described.items() if "description" in one}
+        texts += [(len(text.encode()), f"{name}: {text}") for name, text in said.items()]
+    largest = sorted(((len(compact(tool)), tool["name"]) for tool in tools), reverse=True)[:5]
+    pytest.fail(
+        f"the list has {size} bytes, {size - LIST_BYTES + 1} too many; its largest tools (bytes):\n"
+        + "\n".join(f"{count:6} {name}" for count, name in largest)
+        + "\nand its longest texts, to be shortened in tools/messages/:\n"
+        + "\n".join(f"{count:6} {text}" for count, text in sorted(texts, reverse=True)[:12]),
+        pytrace=False,
+    )
 
 
 def sqlite_steps(db: Database, call: Callable[[], object]) -> int:

@@ -10,18 +10,21 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.outcome import Applied, Rejected
+from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
 from copydesk.tools.report import Answer
+from support.desks import FAST, Setup
 
 PATH = RelPath(("a.txt",))
 TOOL = "prepare_file_range_edit"
 NO_TERMS = Terms()
-FAST = Config(durability="fast")
+SIZES = {"LARGE": 4 << 10, "COMPARED": 8 << 10, "BLOCK": 256, "WINDOW": 2 << 10}
+LARGE_FILES = Setup(Config(durability="fast", whole_bytes=16 << 10), sizes=SIZES)
+"""A workspace in which a file of 100 KB is larger than what is compared."""
 
 
 class Desks:
@@ -107,3 +110,9 @@ def _answers(
 
 def numbered(count: int) -> bytes:
     return b"".join(b"%06d of many lines\n" % i for i in range(1, count + 1))
+
+
+def prepared(desk: OpenWorkspace, request: Request) -> Planned:
+    plan = desk.desk.prepare(desk.member("local"), TOOL, request)
+    assert isinstance(plan, Planned)
+    return plan
