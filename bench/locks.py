@@ -83,7 +83,7 @@ def _work(
     folder: Path, kind: Kind, hold: float, seconds: float, spins: bool, barrier: Any, told: Any
 ) -> None:
     """Ask again and again, and hold the lock each time."""
-    turn = _turns(folder, kind)
+    turn = _locks(folder, kind)
     waits: list[Wait] = []
     barrier.wait(60)
     until = time.monotonic() + seconds
@@ -98,15 +98,15 @@ def _work(
     told.put(waits)
 
 
-def _turns(folder: Path, kind: Kind) -> Callable[[], AbstractContextManager[None]]:
+def _locks(folder: Path, kind: Kind) -> Callable[[], AbstractContextManager[None]]:
     if kind == "flock":
         plain = Plain(folder / "plain")
         return lambda: plain
-    from copydesk.store.locks import FileLocks, Lanes
+    from copydesk.store.locks import FileLocks, LockQueues
 
     (folder / "locks").mkdir(exist_ok=True)
-    lanes = Lanes(FileLocks(str(folder / "locks")))
-    return lambda: lanes.turn("file", (0, ""))
+    queues = LockQueues(FileLocks(str(folder / "locks")))
+    return lambda: queues.lock("file", (0, ""))
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -127,14 +127,14 @@ def main(words: Sequence[str] | None = None) -> int:
                 found.append(race(where, kind, *given, spins=options.spin))
     print("| lock | turns | longest wait | most turns of others within a wait |\n|---|---|---|---|")
     for kind, found in races.items():
-        turns = ", ".join(str(one.turns) for one in found)
+        turns = ", ".join(str(one.locks) for one in found)
         longest = max(one.longest for one in found)
         print(
             f"| {kind} | {turns} | {longest * 1_000:.0f} ms | {max(o.overtaken for o in found)} |"
         )
     ours = races["copydesk"]
     share = statistics.median(
-        mine.turns / plain.turns for mine, plain in zip(ours, races["flock"], strict=True)
+        mine.locks / plain.locks for mine, plain in zip(ours, races["flock"], strict=True)
     )
     longest, most = max(o.longest for o in ours), 3 * options.processes * hold + MORE_SECONDS
     overtaken = max(one.overtaken for one in ours)

@@ -12,8 +12,8 @@ import pytest
 
 from copydesk.desk.redis import leases as redis_leases
 from copydesk.desk.redis.leases import Leases, Script, Server
-from copydesk.errors import ServerFailed, TurnLost
-from copydesk.store.locks import Lanes, Ticket, inode_key
+from copydesk.errors import LockLost, ServerFailed
+from copydesk.store.locks import LockQueues, Ticket, inode_key
 from support.locking import SOON, order_of, until
 from support.redis_calls import connections
 from support.redis_servers import LONG_MS, running
@@ -129,13 +129,13 @@ def test_a_lease_that_nobody_renews_runs_out_and_its_holder_may_not_write(
         one.close()  # as if the process stood still
         lost(server, "file", after_ms=100)
         with other.hold("file"):
-            with pytest.raises(TurnLost) as refused:
+            with pytest.raises(LockLost) as refused:
                 one.require()
             assert "file" in refused.value.reason
-            with pytest.raises(TurnLost):
+            with pytest.raises(LockLost):
                 one.require_for_return()
             other.require()
-        with pytest.raises(TurnLost):
+        with pytest.raises(LockLost):
             one.require()  # nobody has it, but somebody had
     with one.hold("file"):
         one.require()
@@ -188,7 +188,7 @@ def test_a_fenced_step_does_nothing_for_who_lost_a_lease(connect: Connect) -> No
     with leases.hold("a"), leases.hold("b c"):
         assert leases.fenced(step) == 1
         lost(server, "b c")
-        with pytest.raises(TurnLost) as refused:
+        with pytest.raises(LockLost) as refused:
             leases.fenced(step)
         assert "b c" in refused.value.reason
     assert leases.fenced(step) == 2, "who holds nothing needs nothing"
@@ -197,7 +197,7 @@ def test_a_fenced_step_does_nothing_for_who_lost_a_lease(connect: Connect) -> No
 @pytest.mark.parametrize(
     ("seconds", "asked", "raises"),
     [
-        ([3, 3], 2, TurnLost),
+        ([3, 3], 2, LockLost),
         ([3, 0], 2, None),  # a server that stood still: nobody has had the turn since
         ([0, 4], 1, None),
         ([-0.1, 0], 2, None),  # a connection to a server that was restarted
@@ -246,7 +246,7 @@ def test_without_the_server_one_may_go_back_for_a_while_but_not_on() -> None:
             assert server.url in refused.value.reason
             leases.require_for_return()
             clock.now += 4
-            with pytest.raises(TurnLost):
+            with pytest.raises(LockLost):
                 leases.require_for_return()
         with pytest.raises(ServerFailed), leases.hold("other"):
             pass
@@ -257,7 +257,7 @@ def test_without_the_server_one_may_go_back_for_a_while_but_not_on() -> None:
 
 def test_tickets_decide_the_order_within_a_process(connect: Connect) -> None:
     tickets: list[Ticket] = [(3, "a"), (1, "b"), (2, "a"), (1, "a")]
-    assert order_of(Lanes(connect()[1]), tickets) == sorted(tickets)
+    assert order_of(LockQueues(connect()[1]), tickets) == sorted(tickets)
 
 
 @pytest.mark.usefixtures("patient")

@@ -180,7 +180,7 @@ def test_rights_that_are_taken_away_while_a_call_waits(
         ("undo_file_modification", {"edit_id": made.fields["edit_id"]}),
     ]
     answers: list[Any] = []
-    with opened.lanes.turn("a.txt", (0, "")), opened.lanes.turn("b.txt", (0, "")):
+    with opened.queues.lock("a.txt", (0, "")), opened.queues.lock("b.txt", (0, "")):
         threads = [
             threading.Thread(
                 target=lambda one=one: answers.append(opened.call("local", one[0], one[1]))
@@ -189,7 +189,9 @@ def test_rights_that_are_taken_away_while_a_call_waits(
         ]
         for thread in threads:
             thread.start()
-        while sum(1 + len(lane.waiting) for lane in opened.lanes._lanes.values()) < 2 + len(calls):  # pyright: ignore[reportPrivateUsage]
+        while sum(1 + len(queue.waiting) for queue in opened.queues._queues.values()) < 2 + len(
+            calls
+        ):  # pyright: ignore[reportPrivateUsage]
             threading.Event().wait(0.005)
         file.write_text(text)
     for thread in threads:

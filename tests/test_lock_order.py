@@ -1,4 +1,4 @@
-"""Turns: the oldest ticket first, one at a time for each file, no file in another's way."""
+"""Locks: the oldest ticket first, one at a time for each file, no file in another's way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.errors import Busy, Failed
-from copydesk.store.locks import Exclusion, FileLocks, Lanes, Ticket
+from copydesk.store.locks import Exclusion, FileLocks, LockQueues, Ticket
 from copydesk.store.protocol import Deadline, Holder
 from support.cost import examples
 from support.locking import SOON, holder, order_of, until, waiting
@@ -30,7 +30,7 @@ TICKETS = st.lists(
 @settings(max_examples=examples(60))
 @given(TICKETS)
 def test_tickets_decide_the_order(tickets: list[Ticket]) -> None:
-    assert order_of(Lanes(), tickets) == sorted(tickets)
+    assert order_of(LockQueues(), tickets) == sorted(tickets)
 
 
 @settings(max_examples=examples(15))
@@ -39,21 +39,21 @@ def test_tickets_decide_the_order_with_locks_across_processes(
     tmp_path_factory: pytest.TempPathFactory, tickets: list[Ticket]
 ) -> None:
     folder = str(tmp_path_factory.getbasetemp())
-    assert order_of(Lanes(FileLocks(folder)), tickets) == sorted(tickets)
+    assert order_of(LockQueues(FileLocks(folder)), tickets) == sorted(tickets)
 
 
 def test_equal_tickets_come_as_they_came() -> None:
-    lanes, order = Lanes(), list[int]()
+    queues, order = LockQueues(), list[int]()
 
     def work(name: int) -> None:
-        with lanes.turn("file", (1, "same")):
+        with queues.lock("file", (1, "same")):
             order.append(name)
 
     threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(8)]
-    with lanes.turn("file", (0, "")):
+    with queues.lock("file", (0, "")):
         for count, thread in enumerate(threads, 1):
             thread.start()
-            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
+            until(lambda count=count: waiting(queues, "file") == count)  # type: ignore[misc]
     for thread in threads:
         thread.join(SOON)
     assert order == list(range(8))
@@ -83,10 +83,10 @@ def files(folder: Path) -> Exclusion:
 def test_files_share_no_lock() -> None:
     """While one file waits for another process, all others go on."""
     blocked = Blocked("slow")
-    lanes = Lanes(blocked)
+    queues = LockQueues(blocked)
 
     def work() -> None:
-        with lanes.turn("slow", (0, "")):
+        with queues.lock("slow", (0, "")):
             pass
 
     thread = threading.Thread(target=work, daemon=True)
@@ -94,7 +94,7 @@ def test_files_share_no_lock() -> None:
     assert blocked.asked.wait(SOON)
     done: list[int] = []
     for i in range(100):
-        with lanes.turn(f"file {i}", (0, "")):
+        with queues.lock(f"file {i}", (0, "")):
             done.append(i)
     assert done == list(range(100))
     assert thread.is_alive()
@@ -104,11 +104,11 @@ def test_files_share_no_lock() -> None:
 
 def test_files_are_written_in_parallel(tmp_path: Path) -> None:
     """All of them are in their turns at once, or the barrier breaks."""
-    lanes = Lanes(files(tmp_path))
+    queues = LockQueues(files(tmp_path))
     together = threading.Barrier(8, timeout=SOON)
 
     def work(name: int) -> None:
-        with lanes.turn(f"file {name}", (name, "")):
+        with queues.lock(f"file {name}", (name, "")):
             together.wait()
 
     threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(8)]
@@ -120,79 +120,79 @@ def test_files_are_written_in_parallel(tmp_path: Path) -> None:
 
 
 def test_a_turn_that_raises_gives_the_lane_back() -> None:
-    lanes = Lanes()
+    queues = LockQueues()
     for _ in range(2):
-        with pytest.raises(ValueError, match="boom"), lanes.turn("file", (0, "")):
+        with pytest.raises(ValueError, match="boom"), queues.lock("file", (0, "")):
             raise ValueError("boom")
-    assert not lanes._lanes
+    assert not queues._queues
 
 
 def test_a_lock_that_cannot_be_had_is_a_refusal_and_gives_the_lane_back(tmp_path: Path) -> None:
-    lanes = Lanes(FileLocks(str(tmp_path / "none")))
+    queues = LockQueues(FileLocks(str(tmp_path / "none")))
     for _ in range(2):
-        with pytest.raises(Failed), lanes.turn("file", (0, "")):
+        with pytest.raises(Failed), queues.lock("file", (0, "")):
             pass
-    assert not lanes._lanes
+    assert not queues._queues
 
 
 def test_who_waits_too_long_is_told_who_holds_the_lock() -> None:
-    lanes, order = Lanes(), list[int]()
+    queues, order = LockQueues(), list[int]()
 
     def work(ticket: int) -> None:
-        with lanes.turn("file", (ticket, "")):
+        with queues.lock("file", (ticket, "")):
             order.append(ticket)
 
     threads = [threading.Thread(target=work, args=(each,), daemon=True) for each in (2, 3)]
-    with lanes.turn("file", (0, ""), ("ann", "Edit")):
+    with queues.lock("file", (0, ""), ("ann", "Edit")):
         for count, thread in enumerate(threads, 1):
             thread.start()
-            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
-        with pytest.raises(Busy) as busy, lanes.turn("file", (1, ""), until=Deadline(0.0)):
+            until(lambda count=count: waiting(queues, "file") == count)  # type: ignore[misc]
+        with pytest.raises(Busy) as busy, queues.lock("file", (1, ""), until=Deadline(0.0)):
             pass
         found = busy.value
         named = (found.holder_member, found.holder_tool, found.holder_process)
         assert named == ("ann", "Edit", os.getpid())
-        assert waiting(lanes, "file") == 2
+        assert waiting(queues, "file") == 2
     for thread in threads:
         thread.join(SOON)
     assert order == [2, 3], "the others keep their order"
-    assert not lanes._lanes
+    assert not queues._queues
 
 
 def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
     """An exception that another thread sets, as Ctrl-C does."""
-    lanes, passed = Lanes(), list[str]()
+    queues, passed = LockQueues(), list[str]()
     gone = threading.Event()
 
     def stopped() -> None:
         try:
-            with lanes.turn("file", (1, "stopped")):
+            with queues.lock("file", (1, "stopped")):
                 passed.append("stopped")
         except KeyboardInterrupt:
             gone.set()
 
     def patient() -> None:
-        with lanes.turn("file", (2, "patient")):
+        with queues.lock("file", (2, "patient")):
             passed.append("patient")
 
     threads = [
         threading.Thread(target=stopped, daemon=True),
         threading.Thread(target=patient, daemon=True),
     ]
-    with lanes.turn("file", (0, "")):
+    with queues.lock("file", (0, "")):
         for count, thread in enumerate(threads, 1):
             thread.start()
-            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
+            until(lambda count=count: waiting(queues, "file") == count)  # type: ignore[misc]
         ident = ctypes.c_ulong(threads[0].ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
-        with lanes._free:
-            lanes._free.notify_all()
+        with queues._free:
+            queues._free.notify_all()
         assert gone.wait(SOON)
     for thread in threads:
         thread.join(SOON)
         assert not thread.is_alive()
     assert passed == ["patient"]
-    assert not lanes._lanes
+    assert not queues._queues
 
 
 @pytest.mark.slow

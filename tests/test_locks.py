@@ -64,7 +64,7 @@ def test_who_waits_for_too_long_is_told_who_holds_the_file(
     with opened(tmp_path, server) as one, opened(tmp_path, server) as other:
         plan = outcome(one, "prepare_file_append", path="f", content="new\n")
         holds = one if inside else other
-        with holds.lanes.turn("f", (0, ""), ("ann", "overwrite_entire_file")):
+        with holds.queues.lock("f", (0, ""), ("ann", "overwrite_entire_file")):
             found = outcome(one, "apply_file_modification", hunk_id=plan["hunk_id"])
             assert found["error"] == "BUSY"
             assert (found["target"], found["waited_seconds"]) == ("f", 1)
@@ -87,7 +87,7 @@ def test_who_waits_for_too_long_is_told_who_holds_the_file(
 @pytest.mark.slow
 def test_an_envelope_says_timeout(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("old\n")
-    with opened(tmp_path, None) as one, one.lanes.turn("f", (0, ""), ("ann", "Edit")):
+    with opened(tmp_path, None) as one, one.queues.lock("f", (0, ""), ("ann", "Edit")):
         arguments = {"path": "f", "old_string": "old", "new_string": "new"}
         found = json.loads(json.dumps(dict(one.call("local", "Edit", arguments).data)))
     assert found["error"]["code"] == "TIMEOUT"
@@ -104,7 +104,7 @@ def test_a_workspace_opens_though_a_file_is_held(tmp_path: Path) -> None:
             patched.setattr(one.journal, "close_all", lambda *_: None)
             assert outcome(one, "prepare_file_append", **APPEND)["changed"]
         assert len(one.journal.in_doubt()) == 1
-        with one.lanes.turn("f", (0, "")), opened(tmp_path, None) as other:
+        with one.queues.lock("f", (0, "")), opened(tmp_path, None) as other:
             assert len(other.journal.in_doubt()) == 1
         with opened(tmp_path, None) as other:
             assert other.journal.in_doubt() == ()
@@ -120,7 +120,7 @@ def sleep():
     time.sleep(60)
 
 with open_workspace(sys.argv[1], Config(durability="fast")) as opened:
-    with opened.lanes.turn("f", (0, "")):
+    with opened.queues.lock("f", (0, "")):
         if sys.argv[2] == "fork":
             if not os.fork():
                 sleep()
@@ -366,7 +366,7 @@ with open_workspace(sys.argv[1], config) as opened:
     times = []
     for i in range(int(sys.argv[3])):
         asked = time.monotonic_ns()
-        with opened.lanes.turn("f", (i, "")):
+        with opened.queues.lock("f", (i, "")):
             got = time.monotonic_ns()
             time.sleep(0.002)
         times.append((asked, got))

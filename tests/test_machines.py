@@ -152,7 +152,7 @@ def test_who_stood_still_for_longer_than_its_lease_does_not_write(
         settings = redis_server.settings(name)
         with workers(tmp_path, stopping(when, ids), settings=settings) as (worker,):
             until_stopped(worker, redis_server, name)
-            with opened.lanes.turn("f", (0, "")):
+            with opened.queues.lock("f", (0, "")):
                 assert refused(worker)
         assert (tmp_path / "f").read_text() == BASE
         assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".tmp")] == []

@@ -22,7 +22,7 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
-from copydesk.store.locks import FileLocks, Lanes
+from copydesk.store.locks import FileLocks, LockQueues
 from support.cost import first
 from support.mcp_calls import server_of
 from support.mcp_transports import client_of, served, stdio_client
@@ -135,24 +135,24 @@ async def test_a_call_that_is_cancelled_while_it_writes_is_finished_and_recorded
 @pytest.mark.parametrize("where", ["this process", "another process"])
 def test_a_wait_for_a_lock_ends_on_cancellation(tmp_path: Path, where: str) -> None:
     locks, others = (FileLocks(str(tmp_path), seconds=3600.0) for _ in range(2))
-    lanes = Lanes(locks, seconds=3600.0)
+    queues = LockQueues(locks, seconds=3600.0)
     stop, refused = threading.Event(), threading.Event()
 
     def waits() -> None:
         with cancelled_by(stop.is_set):
             try:
-                with lanes.turn("a", (1, "")):
+                with queues.lock("a", (1, "")):
                     pass
             except Cancelled:
                 refused.set()
 
     thread = threading.Thread(target=waits)
-    with lanes.turn("a", (0, "")) if where == "this process" else others.hold("a"):
+    with queues.lock("a", (0, "")) if where == "this process" else others.hold("a"):
         thread.start()
         stop.set()
         assert refused.wait(SECONDS)
         thread.join(SECONDS)
-    with cancelled_by(lambda: False), lanes.turn("a", (2, "")):  # nobody holds it any more
+    with cancelled_by(lambda: False), queues.lock("a", (2, "")):  # nobody holds it any more
         pass
     with others.hold("a"):
         pass

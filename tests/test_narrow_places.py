@@ -20,7 +20,7 @@ from copydesk.app.config import Config, LiveConfig, MemberConfig, load
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.checks import Checks
 from copydesk.store import _os, writes
-from copydesk.store.locks import Lanes
+from copydesk.store.locks import LockQueues
 from test_group_recovery import ALL, APPLY, FAST, forked, plan
 from test_locks import child
 
@@ -246,7 +246,7 @@ def other_thread_holds(opened: OpenWorkspace, path: str) -> Iterator[None]:
     has, over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with opened.lanes.turn(path, (0, "z"), ("admin", "edit")):
+        with opened.queues.lock(path, (0, "z"), ("admin", "edit")):
             has.set()
             over.wait()
 
@@ -296,16 +296,16 @@ def test_the_recovery_of_a_group_names_no_other_file_of_it(tmp_path: Path) -> No
 
 
 def test_a_child_has_none_of_the_turns_that_other_threads_had() -> None:
-    lanes = Lanes(seconds=0.2)
+    queues = LockQueues(seconds=0.2)
     has, over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with lanes.turn("a.txt", (0, "")):
+        with queues.lock("a.txt", (0, "")):
             has.set()
             over.wait()
 
     def take() -> None:
-        with lanes.turn("a.txt", (1, "")):
+        with queues.lock("a.txt", (1, "")):
             pass
 
     thread = threading.Thread(target=hold)
@@ -318,11 +318,11 @@ def test_a_child_has_none_of_the_turns_that_other_threads_had() -> None:
 
 
 def test_a_child_does_not_wait_for_a_thread_that_looked_at_the_queue(tmp_path: Path) -> None:
-    lanes = Lanes(seconds=1)
+    queues = LockQueues(seconds=1)
     has, over = threading.Event(), threading.Event()
 
     def look() -> None:
-        with lanes._free:  # pyright: ignore[reportPrivateUsage]
+        with queues._free:  # pyright: ignore[reportPrivateUsage]
             has.set()
             over.wait(0.3)
 
@@ -331,7 +331,7 @@ def test_a_child_does_not_wait_for_a_thread_that_looked_at_the_queue(tmp_path: P
     has.wait()
 
     def take() -> None:
-        with lanes.turn("a.txt", (1, "")):
+        with queues.lock("a.txt", (1, "")):
             pass
 
     assert child(take) == 0
@@ -340,7 +340,7 @@ def test_a_child_does_not_wait_for_a_thread_that_looked_at_the_queue(tmp_path: P
 
 @pytest.mark.slow
 def test_a_keyboard_interrupt_leaves_no_queue_locked() -> None:
-    lanes = Lanes()
+    queues = LockQueues()
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -351,10 +351,10 @@ def test_a_keyboard_interrupt_leaves_no_queue_locked() -> None:
             with suppress(KeyboardInterrupt):
                 signal.setitimer(signal.ITIMER_REAL, 0.00005 + at % 7 * 0.00005)
                 for _ in range(1_000):  # many times as long
-                    with lanes.turn("a", (0, "")):
+                    with queues.lock("a", (0, "")):
                         pass
-            assert not lanes._lock.locked()  # pyright: ignore[reportPrivateUsage]
-            lanes.forget()  # a turn itself may be left, when Ctrl-C comes between two statements
+            assert not queues._lock.locked()  # pyright: ignore[reportPrivateUsage]
+            queues.forget()  # a turn itself may be left, when Ctrl-C comes between two statements
     finally:
         signal.signal(signal.SIGALRM, before)
 

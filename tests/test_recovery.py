@@ -238,7 +238,7 @@ def test_what_cannot_be_recovered_yet_is_said_in_words(
             else:
                 opened.call("local", "apply_file_modifications", {"hunk_ids": ids})
         assert opened.journal.in_doubt()
-        with opened.lanes.turn("f.txt", (0, ""), ("ann", "Edit")):
+        with opened.queues.lock("f.txt", (0, ""), ("ann", "Edit")):
             assert main(["--root", str(tmp_path), "--lang", lang, "recover"]) == 1
             plain = capsys.readouterr().out
             assert main(["--root", str(tmp_path), "--lang", lang, "recover", "--json"]) == 1

@@ -488,7 +488,7 @@ def test_a_plan_that_is_discarded_while_it_is_split_has_no_parts(
     (tmp_path / "a.txt").write_bytes(b"a\nb\nc\n")
     desk = opener()
     hunk = two_edits(desk, "c")
-    turns, of = desk.desk._set.turns, desk.desk._set.turns.of  # pyright: ignore[reportPrivateUsage]
+    turns, of = desk.desk._set.locks, desk.desk._set.locks.of  # pyright: ignore[reportPrivateUsage]
 
     def discarded_first(*arguments: Any) -> Any:
         monkeypatch.undo()

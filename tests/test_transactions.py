@@ -1107,7 +1107,7 @@ def test_a_file_with_two_names_is_written_and_taken_back_in_the_turn_of_both(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.link(room.root / "a", room.root / "c")
-    turns, taken = room.opened.desk._set.turns, list[int]()
+    turns, taken = room.opened.desk._set.locks, list[int]()
     of_inode = turns.of_inode
 
     def noted(inode: tuple[int, int], *arguments: Any) -> Any:
@@ -1156,7 +1156,7 @@ def test_an_edit_that_another_takes_back_at_that_moment_is_not_taken_back_twice(
 ) -> None:
     report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
     first, second = (row["edit_id"] for row in report["hunks"])
-    turns, of_all = room.opened.desk._set.turns, room.opened.desk._set.turns.of_all
+    turns, of_all = room.opened.desk._set.locks, room.opened.desk._set.locks.of_all
 
     def another_first(*arguments: Any) -> Any:
         monkeypatch.undo()

@@ -507,14 +507,14 @@ class ServerFailed(Failed):
     """The Redis server did not answer, or refused; `reason` names it."""
 
 
-class TurnLost(Failed):
+class LockLost(Failed):
     """The writer lost its lock of a file before it could write; the call may be repeated."""
 
     @staticmethod
-    def of(key: str) -> TurnLost:
+    def of(key: str) -> LockLost:
         """The refusal for a lost lock, given its key."""
         what = "a file with several names" if key.startswith("\0") else key
-        return TurnLost("write", f"the lock of {what} was lost; others may have had it since")
+        return LockLost("write", f"the lock of {what} was lost; others may have had it since")
 
 
 POLL_SECONDS = 0.05

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from copydesk.store.locks import Lanes, Ticket
+from copydesk.store.locks import LockQueues, Ticket
 
 SOON = 10.0
 """Seconds after which a test that waits for an event has failed."""
@@ -49,29 +49,29 @@ def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def waiting(lanes: Lanes, key: str) -> int:
-    """How many wait in the lane."""
-    lane = lanes._lanes.get(key)
-    return len(lane.waiting) if lane else 0
+def waiting(queues: LockQueues, key: str) -> int:
+    """How many wait in the queue."""
+    queue = queues._queues.get(key)
+    return len(queue.waiting) if queue else 0
 
 
-def order_of(lanes: Lanes, tickets: list[Ticket]) -> list[Ticket]:
+def order_of(queues: LockQueues, tickets: list[Ticket]) -> list[Ticket]:
     """The order in which the tickets, which all wait, get their turns; never two at once."""
     order: list[Ticket] = []
     inside: list[int] = []
 
     def work(ticket: Ticket) -> None:
-        with lanes.turn("file", ticket):
+        with queues.lock("file", ticket):
             inside.append(1)
             assert len(inside) == 1
             order.append(ticket)
             inside.pop()
 
     threads = [threading.Thread(target=work, args=(ticket,), daemon=True) for ticket in tickets]
-    with lanes.turn("file", (0, "")):
+    with queues.lock("file", (0, "")):
         for count, thread in enumerate(threads, 1):
             thread.start()
-            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
+            until(lambda count=count: waiting(queues, "file") == count)  # type: ignore[misc]
     for thread in threads:
         thread.join(SOON)
         assert not thread.is_alive()

@@ -18,7 +18,7 @@ from copydesk.desk.backends.api import Records
 from copydesk.desk.backends.database import BUSY_SECONDS, Database, Loss
 from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
 from copydesk.errors import Failed
-from copydesk.store.locks import Lanes
+from copydesk.store.locks import LockQueues
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import LOCKS, Mark, StateFolder
 from copydesk.tools.messages import say
@@ -83,7 +83,7 @@ class Backend:
 
     records: Records
     bases: Snapshots
-    lanes: Lanes
+    queues: LockQueues
     state: StateFolder | None = None
     seen: Callable[[], object] = lambda: None
     may_write: Callable[[], None] = lambda: None
@@ -108,7 +108,7 @@ def in_process(config: Config) -> Backend:
     return Backend(
         SqliteRecords(state, most_bytes=most),
         BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
-        Lanes(seconds=config.lock_seconds),
+        LockQueues(seconds=config.lock_seconds),
         seen=state.version,
     )
 
@@ -157,7 +157,7 @@ def _in_folder(root: str, config: Config) -> Backend:
     return Backend(
         SqliteRecords(in_state, Mark(state.path("decided"), state.make)),
         BackgroundSnapshots(SqliteSnapshots(in_texts, config.bases_bytes), most_at_once=SMALL_BASE),
-        Lanes(locks, config.lock_seconds),
+        LockQueues(locks, config.lock_seconds),
         state,
         seen=in_state.version,
         may_write=may_write,
@@ -184,7 +184,7 @@ def _on_server(root: str, config: Config) -> Backend:
     return Backend(
         records,
         BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes), most_at_once=SMALL_BASE),
-        Lanes(leases, config.lock_seconds),
+        LockQueues(leases, config.lock_seconds),
         StateFolder(root, config.state),
         seen=records.counts,
         may_write=leases.require,

@@ -27,7 +27,7 @@ from copydesk.desk.drafts import Setting, hunk_id
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Recovery, Settled, Turns
+from copydesk.desk.recovery import Locks, Recovery, Settled
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
@@ -238,7 +238,7 @@ class OpenWorkspace(Closing):
         """Returns a value that differs once any process has recorded something."""
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = held_at_fork(threading.Lock())
-        self.lanes, bases = backend.lanes, backend.bases
+        self.queues, bases = backend.queues, backend.bases
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
@@ -258,11 +258,11 @@ class OpenWorkspace(Closing):
             self.files, self.journal, clock, encoding_of, None if shared else lasting
         )
         records.notify = self._notify
-        self.recovery = Recovery(self.files, self.lanes, self.journal)
+        self.recovery = Recovery(self.files, self.queues, self.journal)
         self.recovered: tuple[Settled, ...] = ()
         if shared:
             self._begin(recover=recover)
-        turns = Turns(self.files, self.lanes, self.journal, self.recovery)
+        locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
 
         def may_run(rule: Rule) -> bool:
@@ -276,7 +276,7 @@ class OpenWorkspace(Closing):
             recovery=self.recovery,
             journal=records,
             bases=bases,
-            turns=turns,
+            locks=locks,
             decisions=records,
             tally=records,
             foreign=foreign,
@@ -290,7 +290,7 @@ class OpenWorkspace(Closing):
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         writer = Writer(
-            *(self.files, turns, self.journal, self.recovery, clock),
+            *(self.files, locks, self.journal, self.recovery, clock),
             *(setting.named, approving, checks, self._notify),
         )
         self._opener = NotesOpener(config, self.files, backend.state)

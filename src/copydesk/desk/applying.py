@@ -324,7 +324,7 @@ class Applying:
         transaction = transaction or plan.transaction
         if plan.expires_ms >= until_ms and plan.transaction == transaction:
             return plan
-        with self.turn(plan):
+        with self.lock(plan):
             self.check_waits(plan)
             until_ms = max(until_ms, self._set.registry.plan(plan.id, self._set.clock()).expires_ms)
             plan = replace(plan, expires_ms=until_ms, transaction=transaction)
@@ -397,9 +397,9 @@ class Applying:
         """The real path of the plan's file."""
         return self._drafting.real(plan.request.path)
 
-    def turn(self, plan: Plan) -> AbstractContextManager[None]:
+    def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
-        return self._set.turns.of(
+        return self._set.locks.of(
             self.real(plan), (plan.created_ms, plan.id), (plan.owner, plan.tool)
         )
 
@@ -437,11 +437,11 @@ class Applying:
         files = self._resolved(items)
         tickets = dict.fromkeys(self._targets(files), age)
         for item in items:
-            tickets |= dict.fromkeys(item.member.own_turn, age)
+            tickets |= dict.fromkeys(item.member.own_lock, age)
         for real, file in files.items():
             tickets[real] = _age(file.items[0].plan)
         caller = first.member.name, first.plan.tool
-        with self._set.turns.of_all(tickets, caller), ExitStack() as held:
+        with self._set.locks.of_all(tickets, caller), ExitStack() as held:
             outcome.files = self._opened(files, first.plan, held)
             for file in outcome.files:
                 self._draft(file, outcome, base)

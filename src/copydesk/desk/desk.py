@@ -168,7 +168,7 @@ class FileDesk:
         try:
             real, stamp = self._set.files.stat(path)
             member.permission.check("read", real)  # the path may point to another file by now
-            self._set.turns.settle(real)
+            self._set.locks.settle(real)
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
                 limits = range_text, most_lines, most_tokens
@@ -264,7 +264,7 @@ class FileDesk:
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
         plan = self._drafting.own_plan(member, hunk_id, tool)
-        with self._applying.turn(plan):
+        with self._applying.lock(plan):
             plan = self._set.registry.plan(plan.id, self._set.clock())
             self._set.registry.end(plan.id, "discarded", self._set.clock())
         return plan
@@ -444,7 +444,7 @@ class FileDesk:
     def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
         """Store the plan under a new id, or in place of `existing`."""
         if existing is not None:
-            with self._applying.turn(existing):
+            with self._applying.lock(existing):
                 self._applying.check_waits(existing)
                 self._set.registry.put(plan)
             return plan

@@ -21,7 +21,7 @@ from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.checks import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Recovery, Turns
+from copydesk.desk.recovery import Locks, Recovery
 from copydesk.desk.transaction import attempted
 from copydesk.edit.draft import (
     Draft,
@@ -82,7 +82,7 @@ class Setting:
     recovery: Recovery
     journal: Records
     bases: Snapshots
-    turns: Turns
+    locks: Locks
     decisions: Records
     tally: Records
     foreign: ForeignWrites
@@ -136,7 +136,7 @@ class Drafting:
     def of(self, member: Member, request: Request, terms: Terms) -> Drafted:
         """Draft the edit on the current file; its place is in the version that was read."""
         real = authorized(self._set.files, member, request.path, "write", "read")
-        self._set.turns.settle(real)  # a plan made on half of a dead transaction would drift
+        self._set.locks.settle(real)  # a plan made on half of a dead transaction would drift
         if request.is_operation:
             return self._of_operation(member, request, terms, real)
 
@@ -316,7 +316,7 @@ class Drafting:
 
     def waiting(self) -> tuple[Plan, ...]:
         """All pending plans, oldest first; those of a dead process are settled before."""
-        self._set.turns.settle()
+        self._set.locks.settle()
         return self._set.registry.waiting(self._set.clock())
 
     def real(self, path: RelPath) -> RelPath:

@@ -351,11 +351,11 @@ class Undoing:
         if not files:
             undo = by.get(entry.edit_id) or max(by.values())
             return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
-        paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_turn]
+        paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_lock]
         made: list[_Back] = []
         seen: list[_Place] = []
         with (
-            self._set.turns.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
+            self._set.locks.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
             ExitStack() as held,
         ):
             at_work = entry

@@ -143,7 +143,7 @@ class Member:
         return replace(self, transaction=token_hex(4))
 
     @property
-    def own_turn(self) -> tuple[RelPath, ...]:
+    def own_lock(self) -> tuple[RelPath, ...]:
         """The key of a lock that its writes hold besides those of the files, if they are summed."""
         name = f"\0member/{self.name}"  # no path contains a NUL
         return (RelPath((name,)),) if self.policy.has_limits else ()

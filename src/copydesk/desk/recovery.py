@@ -20,7 +20,7 @@ from copydesk.desk.backends.api import Entry, Records, State
 from copydesk.desk.steps import Found, step_of
 from copydesk.errors import Busy, Failed, Refusal
 from copydesk.store.files import Files
-from copydesk.store.locks import Lanes, Ticket, inode_key
+from copydesk.store.locks import LockQueues, Ticket, inode_key
 from copydesk.store.protocol import NOBODY, Caller, Deadline, NotPutBack, TargetMoved
 from copydesk.text.relpath import RelPath
 
@@ -61,8 +61,8 @@ class Settled:
 class Recovery:
     """Settles the open entries of one workspace."""
 
-    def __init__(self, files: Files, lanes: Lanes, journal: Records) -> None:
-        self._files, self._lanes, self._journal = files, lanes, journal
+    def __init__(self, files: Files, queues: LockQueues, journal: Records) -> None:
+        self._files, self._queues, self._journal = files, queues, journal
 
     def run(self) -> tuple[Settled, ...]:
         """Recover all open entries and return their outcomes; running writes stay open."""
@@ -78,7 +78,7 @@ class Recovery:
         found: list[Entry] = []
         until = Deadline(LIVING_SECONDS)
         for entries in self._transactions(self._journal.in_doubt()):
-            with suppress(Busy), self._turns(entries, until):
+            with suppress(Busy), self._locks(entries, until):
                 found += (one for one in self._of(entries[0]) if one.state == "open")
         return tuple(found)
 
@@ -99,7 +99,7 @@ class Recovery:
         """Complete or roll back the entry's transaction; raises only errors of the journal."""
         entries = self._of(entry)
         try:
-            with self._turns(entries, until):
+            with self._locks(entries, until):
                 return self.settle_in_turn(self._of(entry))
         except Refusal as refusal:
             return tuple(Settled.refused(one, refusal) for one in entries)
@@ -171,10 +171,12 @@ class Recovery:
     def _put_back(self, found: Found, inodes: Collection[Inode]) -> None:
         """Restore a file, with the lock of its inode if it has several names."""
         first, stamp = found.entries[0], found.stamp
-        lane: AbstractContextManager[None] = nullcontext()
+        queue: AbstractContextManager[None] = nullcontext()
         if stamp is not None and stamp.nlink > 1 and (stamp.dev, stamp.ino) not in inodes:
-            lane = self._lanes.turn(inode_key(stamp.dev, stamp.ino), (first.time_ms, first.hunk_id))
-        with lane:
+            queue = self._queues.lock(
+                inode_key(stamp.dev, stamp.ino), (first.time_ms, first.hunk_id)
+            )
+        with queue:
             step_of(first).put_back(self._files, found)
 
     def _close(self, entries: Sequence[Entry], state: State) -> None:
@@ -190,13 +192,13 @@ class Recovery:
             self._files.sweep_for(entries[0].path, known)
 
     @contextmanager
-    def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> Generator[None]:
+    def _locks(self, entries: Iterable[Entry], until: Deadline | None = None) -> Generator[None]:
         """Hold the locks of the entries' files, taken in the order of their keys."""
         tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
         with ExitStack() as held:
             for key in sorted(tickets):
                 caller = ("copydesk", "recover")
-                held.enter_context(self._lanes.turn(key, tickets[key], caller, until))
+                held.enter_context(self._queues.lock(key, tickets[key], caller, until))
             yield
 
 
@@ -219,11 +221,13 @@ class _Found(local):
         self.until: Deadline | None = None
 
 
-class Turns:
+class Locks:
     """File locks that first recover any transaction a dead process left open."""
 
-    def __init__(self, files: Files, lanes: Lanes, journal: Records, recovery: Recovery) -> None:
-        self._files, self._lanes, self._journal = files, lanes, journal
+    def __init__(
+        self, files: Files, queues: LockQueues, journal: Records, recovery: Recovery
+    ) -> None:
+        self._files, self._queues, self._journal = files, queues, journal
         self._recovery = recovery
         self._found = _Found()
 
@@ -254,14 +258,14 @@ class Turns:
         recovered, or Busy.
         """
         keys = sorted((str(real), real) for real in tickets)
-        until = self._lanes.deadline()
+        until = self._queues.deadline()
         due, self._found.due, self._found.until = self._found.due, (), until
         while True:
             for entry in due:
                 self._settle(entry)
             with ExitStack() as held:
                 for key, real in keys:
-                    held.enter_context(self._lanes.turn(key, tickets[real], caller, until))
+                    held.enter_context(self._queues.lock(key, tickets[real], caller, until))
                 left = self._journal.open_at(tickets)
                 if not left:
                     yield
@@ -277,7 +281,7 @@ class Turns:
         Raises TargetMoved if an entry is open there under another name; the thread's next
         `of_all` settles it first.
         """
-        with self._lanes.turn(inode_key(*inode), ticket, caller, self._found.until):
+        with self._queues.lock(inode_key(*inode), ticket, caller, self._found.until):
             doubts = self._journal.in_doubt()
             left = tuple(one for one in doubts if self._is_at(one.path, inode))
             if left:

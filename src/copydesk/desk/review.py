@@ -193,7 +193,7 @@ class Amending:
         """Change the plan's text; `decide` may refuse that. InvalidArgs, the file's refusals."""
         check_text("new_content", new_content)
         request = plan.request.with_text(new_content)
-        with self._applying.turn(plan):
+        with self._applying.lock(plan):
             self._applying.check_waits(plan)
             draft = self._draft(replace(plan, request=request))
             made = self._planned(plan, plan.id, draft.request, draft, by)
@@ -212,7 +212,7 @@ class Amending:
         check_text("content", edit.content)
         if not plan.request.of_lines:
             raise InvalidArgs("hunk_id", "is not of lines of a file")
-        with self._applying.turn(plan):
+        with self._applying.lock(plan):
             self._applying.check_waits(plan)
             base = self._drafting.on_file(edit, lambda now: now.whole())
             if base.digest != digest:
@@ -231,7 +231,7 @@ class Amending:
         `decide` gets their ids and may refuse. Raises InvalidArgs for a plan of one region, of a
         file that is not loaded whole, and if the parts together would not give the same bytes.
         """
-        with self._applying.turn(plan):
+        with self._applying.lock(plan):
             self._applying.check_waits(plan)
             if plan.request.in_notes:
                 raise InvalidArgs("hunk_id", "is a block diff, which is changed by its text")
@@ -409,7 +409,7 @@ class Review:
         if decision is not None and decision.verdict == "approved":
             real = str(self._drafting.real(plan.request.path))
             if (decision.path, decision.before, decision.after) != (real, before, after):
-                with self._applying.turn(plan):  # else the plan itself may be changing the file
+                with self._applying.lock(plan):  # else the plan itself may be changing the file
                     self._applying.check_waits(plan)
                     lapse(self._set.decisions, decision, self._set.clock())
                 decision = None

@@ -20,7 +20,7 @@ from copydesk.desk.backends.api import Entry, Kind, Records, Version
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval
-from copydesk.errors import Failed, FileNotFound, Refusal, TurnLost
+from copydesk.errors import Failed, FileNotFound, LockLost, Refusal
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.locks import Ticket
 from copydesk.store.protocol import (
@@ -182,7 +182,7 @@ class Step(ABC):
 
     def after_error(self, at: Bench, error: BaseException) -> How:
         """What the file is like after an error of `commit`."""
-        if self.staged is None or isinstance(error, TargetMoved | TurnLost):
+        if self.staged is None or isinstance(error, TargetMoved | LockLost):
             return "not written"
         if isinstance(error, Refusal) and not isinstance(error, Failed):
             return "not written"

@@ -19,7 +19,7 @@ from copydesk.desk.backends.api import Entry, Records, State, Tied
 from copydesk.desk.checks import Approving, Checks, Edited
 from copydesk.desk.member import authorized
 from copydesk.desk.outcome import Revision
-from copydesk.desk.recovery import Recovery, Turns
+from copydesk.desk.recovery import Locks, Recovery
 from copydesk.desk.steps import Bench, Create, Part, Step, WriteRequest, edit
 from copydesk.errors import (
     Failed,
@@ -91,7 +91,7 @@ class Writer:
     def __init__(
         self,
         files: Files,
-        turns: Turns,
+        locks: Locks,
         journal: Records,
         recovery: Recovery,
         clock: Callable[[], int],
@@ -100,7 +100,7 @@ class Writer:
         checks: Checks,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
-        self._files, self._turns, self._journal = files, turns, journal
+        self._files, self._locks, self._journal = files, locks, journal
         self._recovery, self._clock, self._named = recovery, clock, named
         self._approving, self._checks, self._ended = approving, checks, ended
 
@@ -125,8 +125,8 @@ class Writer:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         # Every answer reveals content, or that some exists.
         real = authorized(self._files, job.member, job.path, "write", "read")
-        tickets = dict.fromkeys((real, *job.member.own_turn), job.ticket)
-        with self._turns.of_all(tickets, job.caller), ExitStack() as held:
+        tickets = dict.fromkeys((real, *job.member.own_lock), job.ticket)
+        with self._locks.of_all(tickets, job.caller), ExitStack() as held:
             opened: OpenText | None = None
             if revise is not None:
                 opened = self.opened_one(
@@ -177,7 +177,7 @@ class Writer:
             if isinstance(one, OpenText) and one.stamp.nlink > 1
         }
         for inode in sorted(inodes):
-            held.enter_context(self._turns.of_inode(inode, ticket, caller))
+            held.enter_context(self._locks.of_inode(inode, ticket, caller))
         for real, one in found.items():
             if isinstance(one, OpenText) and (one.stamp.dev, one.stamp.ino) in inodes:
                 again = found[real] = _opened(real, wanted[real], held)

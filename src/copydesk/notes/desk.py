@@ -543,8 +543,8 @@ class NotesDesk:
         self._notes.check(job.member, "read", paths)
         reals = {self._set.files.resolve(path): path for path in paths}
         with (
-            self._set.turns.of_all(
-                dict.fromkeys((*reals, *job.member.own_turn), job.ticket), job.caller
+            self._set.locks.of_all(
+                dict.fromkeys((*reals, *job.member.own_lock), job.ticket), job.caller
             ),
             ExitStack() as held,
         ):

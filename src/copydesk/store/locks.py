@@ -233,7 +233,7 @@ class FileLocks:
 
 
 _all: WeakSet[FileLocks] = WeakSet()
-_all_lanes: WeakSet[Lanes] = WeakSet()
+_all_queues: WeakSet[LockQueues] = WeakSet()
 
 _FORK_SECONDS = 1.0
 """How long a fork waits for locks that other threads hold."""
@@ -312,8 +312,8 @@ def _in_parent() -> None:
 def _in_child() -> None:
     for locks in list(_all):
         locks.forget()
-    for lanes in list(_all_lanes):
-        lanes.forget()
+    for queues in list(_all_queues):
+        queues.forget()
     _in_parent()
 
 
@@ -374,32 +374,32 @@ class NoExclusion:
 
 
 @dataclass(slots=True)
-class _Lane:
+class _Queue:
     holder: Holder | None
     waiting: list[tuple[Ticket, int]] = field(default_factory=list[tuple[Ticket, int]])
 
 
-class Lanes:
+class LockQueues:
     """The queues of threads that wait for files, each for `seconds` at most."""
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
         self._lock = held_at_fork(Lock())  # entered itself: Ctrl-C cannot leave it held, as it
         self._free = Condition(self._lock)  # could within a Condition's own `__enter__`
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _Queue] = {}
         self._count = 0
-        _all_lanes.add(self)
+        _all_queues.add(self)
 
     def forget(self) -> None:
         """Forget, in a forked child, what threads of the parent hold and wait for."""
-        self._lanes.clear()
+        self._queues.clear()
 
     def deadline(self) -> Deadline:
         """The deadline of a wait that begins now, for several locks."""
         return Deadline(self._seconds)
 
     @contextmanager
-    def turn(
+    def lock(
         self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
     ) -> Generator[None]:
         """Hold the lock of `key`, first in this process in the order of tickets, then across all.
@@ -407,43 +407,43 @@ class Lanes:
         After `until`, Busy names its holder.
         """
         deadline = Deadline(self._seconds) if until is None else until
-        lane = self._queue(key, ticket, deadline, caller)
+        queue = self._queue(key, ticket, deadline, caller)
         try:
-            holder = None if caller == NOBODY else lane.holder
+            holder = None if caller == NOBODY else queue.holder
             with self._exclusion.hold(key, deadline, holder):
                 yield
         finally:
             with self._lock:
-                lane.holder = None
-                self._leave(key, lane)
+                queue.holder = None
+                self._leave(key, queue)
 
-    def _queue(self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller) -> _Lane:
-        """Wait among the threads of this process, and become the lane's holder."""
+    def _queue(self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller) -> _Queue:
+        """Wait among the threads of this process, and become the queue's holder."""
         with self._lock:
-            lane = self._lanes.get(key)
-            if lane is None:  # nobody else wants it
-                lane = self._lanes[key] = _Lane(Holder.here(caller))
-                return lane
+            queue = self._queues.get(key)
+            if queue is None:  # nobody else wants it
+                queue = self._queues[key] = _Queue(Holder.here(caller))
+                return queue
             self._count += 1
             mine = (ticket, self._count)
-            lane.waiting.append(mine)
+            queue.waiting.append(mine)
             try:
-                while lane.holder or min(lane.waiting) != mine:
+                while queue.holder or min(queue.waiting) != mine:
                     if not deadline.left:
-                        raise (lane.holder or Holder()).busy(key, deadline.seconds)
+                        raise (queue.holder or Holder()).busy(key, deadline.seconds)
                     self._free.wait(min(deadline.left, poll_seconds() or deadline.left))
                     check_cancelled()
-                lane.holder = Holder.here(caller)
+                queue.holder = Holder.here(caller)
             except BaseException:  # cancelled, Ctrl-C: nobody must wait for one that has gone
-                lane.waiting.remove(mine)
-                self._leave(key, lane)
+                queue.waiting.remove(mine)
+                self._leave(key, queue)
                 raise
-            lane.waiting.remove(mine)
-        return lane
+            queue.waiting.remove(mine)
+        return queue
 
-    def _leave(self, key: str, lane: _Lane) -> None:
-        """Wake those who wait; forget a lane that nobody uses."""
-        if lane.waiting:
+    def _leave(self, key: str, queue: _Queue) -> None:
+        """Wake those who wait; forget a queue that nobody uses."""
+        if queue.waiting:
             self._free.notify_all()
-        elif lane.holder is None:
-            self._lanes.pop(key, None)
+        elif queue.holder is None:
+            self._queues.pop(key, None)

@@ -70,7 +70,7 @@ _OWN_WORDS: dict[type[Refusal], str] = {
     errors.StateDamaged: "STATE_DAMAGED",
     errors.SchemaMismatch: "STATE_SCHEMA",
     errors.ServerFailed: "SERVER_FAILED",
-    errors.TurnLost: "TURN_LOST",
+    errors.LockLost: "TURN_LOST",
     errors.Unsettled: "UNSETTLED",
 }
 """Refusals that share their code with another one but have their own message."""

@@ -25,7 +25,7 @@ from redis.exceptions import MovedError, NoScriptError
 from redis.retry import Retry
 
 from copydesk.desk.backends.api import MOST, PLANS_KEPT, RecordError
-from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
+from copydesk.errors import LockLost, ServerFailed, check_cancelled, poll_seconds
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Deadline, Holder
 
@@ -105,7 +105,7 @@ class Server:
         return self._run(script, arguments)
 
     def fenced(self, script: Script | str, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
-        """Like `call`, if all leases are held and all entries open; else raises TurnLost."""
+        """Like `call`, if all leases are held and all entries open; else raises LockLost."""
         leases, entries = chain.from_iterable(held), chain.from_iterable(opened)
         return self._run(script, (len(held), *leases, len(opened), *entries, *arguments))
 
@@ -188,10 +188,10 @@ class Server:
         except redis.RedisError as error:
             raise self._refused(error) from None
 
-    def _refused(self, error: redis.RedisError) -> ServerFailed | TurnLost:
+    def _refused(self, error: redis.RedisError) -> ServerFailed | LockLost:
         words = str(error)
         if isinstance(error, redis.ResponseError) and f"{_LOST} " in words:
-            return TurnLost.of(words.partition(f"{_LOST} ")[2])
+            return LockLost.of(words.partition(f"{_LOST} ")[2])
         return self._failed(error)
 
     def _failed(self, error: Exception) -> ServerFailed:
@@ -296,12 +296,12 @@ class Leases:
             self._mine.opened.pop(each, None)
 
     def fenced(self, script: Script | str, *arguments: Argument) -> Any:
-        """The script's result; raises TurnLost if this thread has lost a lease."""
+        """The script's result; raises LockLost if this thread has lost a lease."""
         opened = tuple(self._mine.opened.items())
         return self._server.fenced(script, self.held(), opened, *arguments)
 
     def require(self) -> None:
-        """Raise TurnLost unless this thread still holds all its leases, for some time more.
+        """Raise LockLost unless this thread still holds all its leases, for some time more.
 
         After it, one may write at once. Raises ServerFailed if that cannot be checked. It asks
         again while there is time: a connection to a restarted server fails once, and the reply of
@@ -367,10 +367,10 @@ class Leases:
         return self._monotonic() + self._lease_ms / 1_000
 
     def _require_time(self) -> None:
-        """Raise TurnLost unless half of the time is left for all leases of this thread."""
+        """Raise LockLost unless half of the time is left for all leases of this thread."""
         short = self._short()
         if short is not None:
-            raise TurnLost.of(short)
+            raise LockLost.of(short)
 
     def _short(self) -> str | None:
         """The key of a lease of this thread with less than half of its time left; or None."""

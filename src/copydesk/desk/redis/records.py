@@ -124,7 +124,7 @@ class RedisRecords(Records):
         return self._server.decoded(decode_plan, plan)
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        """End the plan and record how; raises TurnLost."""
+        """End the plan and record how; raises LockLost."""
         self._leases.fenced("end_plan", hunk_id, how, now_ms)
         self.notify()
 
