@@ -14,8 +14,8 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.approvals import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.backends.api import Decision, Records, Verdict, Version
-from copydesk.desk.checks import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval, Draft
@@ -373,7 +373,7 @@ def test_rights_and_policy_of_the_moment_of_the_write_count(
     approving = Approving(desk.desk._set.decisions, desk.journal, desk.clock)
 
     def check() -> object:
-        return approving.check(member, None, a, made, created=created, others=[b], to=c).why
+        return approving.check(member, None, a, made, created=created, others=[b], to=c).reason
 
     if error is None:
         assert check() is None
@@ -432,7 +432,7 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
         decisions.by_plan[plan] = decision
 
     def check() -> object:
-        return approving.check(ann, plan, A, MADE, created=created, to=to).why
+        return approving.check(ann, plan, A, MADE, created=created, to=to).reason
 
     is_same = verdict == "approved" and not field
     assert approving.is_approved(plan, A, MADE, created=created) is (is_same and not to)
@@ -985,9 +985,9 @@ def test_another_case_is_no_way_round_a_person_where_it_is_the_same_file(
 ) -> None:
     policy = MEMBERS["bob"].policy
     path = RelPath.parse("SRC/a.txt")
-    assert policy.why_human(path, 1) is None
+    assert policy.human_reason(path, 1) is None
     monkeypatch.setattr(access, "_DENY_FOLDS", True)
-    assert policy.why_human(path, 1) == "path"
-    assert policy.why_human(RelPath.parse("src/Free/a.txt"), 1) == "path"
-    assert policy.why_human(RelPath.parse("src/free/a.txt"), 1) is None
+    assert policy.human_reason(path, 1) == "path"
+    assert policy.human_reason(RelPath.parse("src/Free/a.txt"), 1) == "path"
+    assert policy.human_reason(RelPath.parse("src/free/a.txt"), 1) is None
     assert Rule("*.py").applies(RelPath.parse("a.PY"))

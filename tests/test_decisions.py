@@ -173,7 +173,7 @@ def test_who_approves(
     why: Why | None,
 ) -> None:
     policy = Policy(approval, paths, most_lines, most_files)
-    assert policy.why_human(RelPath.parse(path), lines, files) == why
+    assert policy.human_reason(RelPath.parse(path), lines, files) == why
     assert not (policy.asks_nobody and why)
 
 

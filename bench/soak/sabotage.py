@@ -55,7 +55,7 @@ SABOTAGES: Final = (
     Sabotage(
         "approval",
         "an approval counts for other bytes as well",
-        "desk/checks.py",
+        "desk/approvals.py",
         "if bound != (str(real), before_of(made, created=created), after_of(made, to)):",
         "if False:",
         ("tests/test_approval.py",),

@@ -19,9 +19,10 @@ from copydesk.app.backends import (
 )
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
 from copydesk.app.reference import all_tools
+from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Records
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Approving, Checks
+from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
 from copydesk.desk.history import Past

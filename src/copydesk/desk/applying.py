@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
+from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import (
     Entry,
     OutcomeKind,
@@ -21,7 +22,7 @@ from copydesk.desk.backends.api import (
     version_of,
 )
 from copydesk.desk.blocks import Blocks
-from copydesk.desk.checks import Edited, Passed
+from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
     Ahead,
@@ -588,8 +589,8 @@ class Applying:
                 )
                 if plan.request.is_operation:
                     continue
-                why = item.passed.why
-                if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
+                reason = item.passed.reason
+                if reason and ahead is not None and shown.change.rebase(ahead) != draft.change:
                     raise ApprovalRequired("drifted", plan.id)
             except Refusal as refusal:
                 item.refusal = refusal

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from copydesk.desk.applying import Applying
+from copydesk.desk.approvals import needs_person
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
 from copydesk.desk.blocks import Blocks
-from copydesk.desk.checks import Edited, Findings, needs_person
+from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import (
@@ -99,8 +100,8 @@ class FileDesk:
         real = self._drafting.real
         if existing and real(existing.request.path) != real(draft.request.path):
             # A page or a person may still have the plan as one of that file.
-            why = f"is of {existing.request.path}: leave it out to plan an edit of another file"
-            raise InvalidArgs("existing_hunk_id", why)
+            reason = f"is of {existing.request.path}: leave it out to plan an edit of another file"
+            raise InvalidArgs("existing_hunk_id", reason)
         asks = needs_person(member, draft, drafted.real)
         checks = self._checked(drafted.real, draft)
         plan = Plan(

@@ -16,9 +16,10 @@ from functools import reduce
 from threading import Lock
 from typing import TypeVar
 
+from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
-from copydesk.desk.checks import Approving, Checks
+from copydesk.desk.checks import Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Locks, Recovery

@@ -345,8 +345,8 @@ class Undoing:
                     authorized(self._set.files, member, one.moved.other, "write", "read")
                 real = authorized(self._set.files, member, at, "write", "read")
                 if real != at and one.kind == "create":
-                    why = "the file was changed since it was created"
-                    return NotUndone(one, ContentChanged(why))
+                    reason = "the file was changed since it was created"
+                    return NotUndone(one, ContentChanged(reason))
                 files.setdefault(real, []).append(one)
         if not files:
             undo = by.get(entry.edit_id) or max(by.values())

@@ -29,7 +29,7 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
 from copydesk.text.unified import touched
 
 Approver = Literal["self", "human"]
-Why = Literal["member", "path", "lines", "files"]
+HumanReason = Literal["member", "path", "lines", "files"]
 """Why a person has to approve: the member's policy, the path's, more lines or files than
 the member may approve itself."""
 
@@ -65,7 +65,7 @@ class Policy:
         """Whether what the member may approve itself is limited."""
         return self.most_lines is not None or self.most_files is not None
 
-    def why_human(self, path: RelPath, lines: int, files: int = 1) -> Why | None:
+    def human_reason(self, path: RelPath, lines: int, files: int = 1) -> HumanReason | None:
         """Why a person has to approve an edit of `lines` lines, among `files` files; or None."""
         found = [who for matches, who in self.paths if matches(path)]
         if found[-1:] == ["human"]:

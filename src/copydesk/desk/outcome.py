@@ -218,11 +218,11 @@ class Withheld:
     verdicts: tuple[Verdict, ...]
 
     @staticmethod
-    def of(verdicts: tuple[Verdict, ...], why: Refusal | None = None) -> Withheld:
-        """Of what would have happened; `why` replaces the reason of the first that was refused."""
+    def of(verdicts: tuple[Verdict, ...], instead: Refusal | None = None) -> Withheld:
+        """Of what would have happened; `instead` replaces that of the first that was refused."""
         first = next((one for one in verdicts if one.refusal is not None), None)
         reason = first.refusal if first is not None else None
-        refusal = why or reason or Failed("write", "")
+        refusal = instead or reason or Failed("write", "")
         return Withheld(refusal, first.plan if first is not None else None, verdicts)
 
 

@@ -16,8 +16,9 @@ from threading import Lock
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying
+from copydesk.desk.approvals import after_of, before_of, lapse, needs_person
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
-from copydesk.desk.checks import Edited, after_of, before_of, lapse, needs_person
+from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at
 from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
@@ -639,7 +640,7 @@ class Review:
         reviewer.permission.check("write", path, real)
         if plan.request.target is not None:
             authorized(self._set.files, reviewer, plan.request.target, "write")
-        if reviewer.policy.why_human(real, 0) is not None:
+        if reviewer.policy.human_reason(real, 0) is not None:
             raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _check_may_approve(
@@ -658,7 +659,7 @@ class Review:
                 paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
             for path in paths:
                 real = self._set.files.resolve(path)
-                if reviewer.policy.why_human(real, lines, max(files, len(paths))) is not None:
+                if reviewer.policy.human_reason(real, lines, max(files, len(paths))) is not None:
                     raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _as_seen(self, reviewer: Member, seen: Seen) -> Shown:

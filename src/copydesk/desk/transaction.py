@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Generic, NoReturn, TypeVar
 
+from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Entry, Records, State, Tied
-from copydesk.desk.checks import Approving, Checks, Edited
+from copydesk.desk.checks import Checks, Edited
 from copydesk.desk.member import authorized
 from copydesk.desk.outcome import Revision
 from copydesk.desk.recovery import Locks, Recovery

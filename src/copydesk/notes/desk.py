@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import Entry
-from copydesk.desk.checks import Passed
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.outcome import NotUndone, Undone

@@ -96,9 +96,9 @@ class FileSearch:
     def make_directory(self, member: Member, path: RelPath) -> None:
         """Make directories; AccessDenied, NotAFile, ApprovalRequired if a person has to approve."""
         real = authorized(self.files, member, path, "write", "read")
-        why = member.now().policy.why_human(real, 0)
-        if why is not None:
-            raise ApprovalRequired(why)
+        reason = member.now().policy.human_reason(real, 0)
+        if reason is not None:
+            raise ApprovalRequired(reason)
         self.files.make_dir(real)
 
     def tree(self, member: Member, top: RelPath, most: int) -> tuple[list[RelPath], list[RelPath]]:
@@ -131,9 +131,9 @@ class FileSearch:
             if is_dir(self.files, real):
                 raise FileExists(0)
             authorized(self.files, member, source, "write")
-            why = member.now().policy.why_human(real, 0) if alone else None
-            if why is not None:
-                raise ApprovalRequired(why)
+            reason = member.now().policy.human_reason(real, 0) if alone else None
+            if reason is not None:
+                raise ApprovalRequired(reason)
 
     def move_directories(
         self, member: Member, moved: Mapping[RelPath, RelPath]

@@ -187,12 +187,12 @@ def _options(rg_args: Sequence[str]) -> Iterator[tuple[str, str]]:
             if name in _VALUES:
                 yield name, _checked(spelled, name, next(tokens, None) if rest is None else rest)
                 break
-            why = _UNSAFE.get(spelled)
+            reason = _UNSAFE.get(spelled)
             unknown = f"{spelled[:40]!r} is not one of the allowed options: {_ALLOWED}"
             check(
                 "rg_args",
                 {
-                    f"{spelled} {why}" if why else unknown: name not in _FLAGS,
+                    f"{spelled} {reason}" if reason else unknown: name not in _FLAGS,
                     f"{spelled} takes no value": bool(assigned),
                 },
             )
@@ -277,7 +277,7 @@ _WHY_NOT = {
     "is not supported: a search changes nothing, neither does its result": "--replace -r",
     "is not an option here: the result is structured already": "--json",
 }
-_UNSAFE = {option: why for why, options in _WHY_NOT.items() for option in options.split()}
+_UNSAFE = {option: reason for reason, options in _WHY_NOT.items() for option in options.split()}
 _ALLOWED = " ".join(
     [f"-{short}" for short in _SHORT]
     + [f"--{name}" for name, short in _FLAGS.items() if not short and name not in _LOOKS]

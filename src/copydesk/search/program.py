@@ -232,9 +232,9 @@ _LOOK_AGAIN_S = 0.05
 _ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 _OF_SYSTEM = re.compile(
     r"(?:rg: )?(?P<path>\./.+?|\.): (?:IO error for operation on .+: )?"
-    r"(?P<why>[^:]+ \(os error \d+\))"
+    r"(?P<reason>[^:]+ \(os error \d+\))"
 )
-_OF_FILE = re.compile(r"(?:rg: )?(?P<path>\./.+?|\.): (?P<why>.+)")
+_OF_FILE = re.compile(r"(?:rg: )?(?P<path>\./.+?|\.): (?P<reason>.+)")
 
 
 class RgRun:
@@ -274,7 +274,7 @@ class RgRun:
         for line in self._text().split("\n"):
             found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
             if found:
-                yield found["path"], found["why"]
+                yield found["path"], found["reason"]
 
     def _text(self) -> str:
         return self._words.decode("utf-8", "replace")

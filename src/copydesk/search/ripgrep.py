@@ -350,10 +350,10 @@ class _Session:
                         self._warned.append(Warned(self._at.path, "binary", nul_at))
                     if kind in kinds:
                         yield self._at.path, packet
-                for spelled, why in run.complaints():
+                for spelled, reason in run.complaints():
                     file = files.get(spelled.removeprefix("./"))
                     if file is not None:
-                        self._warned.append(Warned(file.path, "unreadable", why))
+                        self._warned.append(Warned(file.path, "unreadable", reason))
             if self._timed_out:
                 return
 
@@ -382,13 +382,13 @@ class _Session:
 
         The warnings are the first MAX_WARNINGS files that were not completely searched.
         """
-        for spelled, why in self._complaints:
+        for spelled, reason in self._complaints:
             if len(self._warned) >= MAX_WARNINGS:
                 break
             names = _names(spelled.encode())
             path = self._path_shown(names)
             if path is not None and self._is_unreadable(names):
-                self._warned.append(Warned(path, "unreadable", why))
+                self._warned.append(Warned(path, "unreadable", reason))
         return replace(
             found,
             timed_out=self._timed_out,

@@ -134,8 +134,8 @@ def decide(
     try:
         if verdict == "approve":
             return review.approve(user, asked.hunk_id, asked.before, asked.after)
-        why = reason if isinstance(reason, str) and reason.strip() else say("ask.no", lang, {})
-        return review.reject(user, asked.hunk_id, why)
+        said = reason if isinstance(reason, str) and reason.strip() else say("ask.no", lang, {})
+        return review.reject(user, asked.hunk_id, said)
     except Refusal as refusal:
         _log.info("an answer about %s came to nothing: %s", asked.hunk_id, refusal.code)
         return None

@@ -201,7 +201,7 @@ class Reviewer:
             self.member.permission.check("write", entry.path)
         except AccessDenied:
             return False
-        return self.member.policy.why_human(entry.path, 0) is None
+        return self.member.policy.human_reason(entry.path, 0) is None
 
     def saved(self) -> tuple[Saved, ...]:
         """Writes of other programs that were saved as edits and not yet reported."""

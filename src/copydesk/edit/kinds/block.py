@@ -61,8 +61,8 @@ class BlockReplace(Replacing):
                 pairs.append((start, ends[at]))
         if not pairs:
             lines = shown(base, sorted({*starts[:2], *ends[:2]}))
-            why = closing.argument, closing.text, closing.match, lines
-            raise AnchorNotFound(*why, before_start=True)
+            missing = closing.argument, closing.text, closing.match, lines
+            raise AnchorNotFound(*missing, before_start=True)
         heads = [start for start, _ in pairs]
         loose = not (self.strict and self.require_unique)
         first_taken = loose and self.occurrence is None and len(pairs) > 1

@@ -103,8 +103,8 @@ class PatchEdit(BatchEdit):
         for index, hunk in enumerate(self.edits):
             try:
                 parts.append(sought.place(hunk))
-            except _Misplaced as why:
-                rejected.append(self._rejected(index, why.reason, why.lines))
+            except _Misplaced as misplaced:
+                rejected.append(self._rejected(index, misplaced.reason, misplaced.lines))
         lost = [at for at, one in enumerate(rejected) if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [self.edits[rejected[at].hunk - 1].old for at in lost]
         for at, old, near in zip(lost, olds, nearest_of(base, olds), strict=True):

@@ -298,11 +298,11 @@ class _KernelDryRun:
         if node.id in self._marks or node.id in self._restored or node.id in self._lost:
             return
         image = self._image(node.id)
-        why = "kind" if node.kind in ("", "av") else bound(image)
-        if not why and not back:
-            why = self._changing(node, image)
-        if why:
-            raise NotInvertible(node.id, why)
+        bound_by = "kind" if node.kind in ("", "av") else bound(image)
+        if not bound_by and not back:
+            bound_by = self._changing(node, image)
+        if bound_by:
+            raise NotInvertible(node.id, bound_by)
         self._marks[node.id] = mark_of(image)
 
     def _changing(self, node: KernelNode, image: str) -> str:
