@@ -14,7 +14,7 @@ import pytest
 from copydesk.desk.backends.api import PLANS_KEPT, Decision, Records
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import SqliteRecords
-from copydesk.desk.member import Approver, Policy, Why
+from copydesk.desk.member import Approver, HumanReason, Policy
 from copydesk.desk.redis.records import RedisRecords
 from copydesk.errors import StateFailed
 from copydesk.store.state import Mark, StateFile
@@ -170,7 +170,7 @@ def test_who_approves(
     path: str,
     lines: int,
     files: int,
-    why: Why | None,
+    why: HumanReason | None,
 ) -> None:
     policy = Policy(approval, paths, most_lines, most_files)
     assert policy.human_reason(RelPath.parse(path), lines, files) == why
