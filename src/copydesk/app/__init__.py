@@ -1,1 +1,1 @@
-"""The ways in: the command line, the MCP servers, the library."""
+"""The ways in: the command line, the MCP servers, the review page, the library."""

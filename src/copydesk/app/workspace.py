@@ -25,10 +25,11 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
+from copydesk.desk.file_locks import Locks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Locks, Recovery, Settled
+from copydesk.desk.recovery import Recovery, Settled
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (

@@ -1,1 +1,1 @@
-"""The domain's operations and their state."""
+"""Applying, undoing, recovering and reviewing edits, and their state."""

@@ -1,4 +1,4 @@
-"""The operations of the domain: prepare, apply, discard, create, overwrite, undo.
+"""The desk of files: prepare, apply, discard, create, overwrite, undo, for one member at a time.
 
 Invariants: only `Writer` writes; a plan that was refused stays pending; a plan is applied once.
 """

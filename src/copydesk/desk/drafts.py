@@ -1,4 +1,4 @@
-"""Drafts on the current file, their stored base texts, and their cache.
+"""Drafts: a request, or a plan carried to the file as it is now, and what they are made with.
 
 Invariant: a member is shown nothing of a file that it may not read, neither by the path as spelled
 nor by what that pointed to when it was opened.
@@ -20,9 +20,10 @@ from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.checks import Checks
+from copydesk.desk.file_locks import Locks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Locks, Recovery
+from copydesk.desk.recovery import Recovery
 from copydesk.desk.transaction import attempted
 from copydesk.edit.draft import (
     Draft,

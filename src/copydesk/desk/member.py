@@ -1,4 +1,4 @@
-"""Members of the workspace: their rights, and the policy that approves their edits.
+"""Members of the workspace: whether one may do this at a path, which is resolved here.
 
 A path is judged both as spelled and by what it currently points to.
 """

@@ -18,9 +18,10 @@ from typing import Generic, NoReturn, TypeVar
 from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Entry, Records, State, Tied
 from copydesk.desk.checks import Checks, Edited
+from copydesk.desk.file_locks import Locks
 from copydesk.desk.member import authorized
 from copydesk.desk.outcome import Revision
-from copydesk.desk.recovery import Locks, Recovery
+from copydesk.desk.recovery import Recovery
 from copydesk.desk.steps import Bench, Create, Part, Step, WriteRequest, edit
 from copydesk.errors import (
     Failed,

@@ -1,4 +1,4 @@
-"""All kinds of edits, in one table, and what a caller says of one: the names for callers."""
+"""The table of all kinds of edits; callers import the kinds from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of files: read, written in pieces, digested beside the write, packed.
+"""Bytes of files: how they are read, written in pieces and digested meanwhile.
 
 Invariant: all pieces are written in order, or an exception is raised.
 """

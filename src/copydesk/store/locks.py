@@ -1,4 +1,4 @@
-"""Mutual exclusion: locks per file among threads in the order of their plans, and among processes.
+"""Locks: one holder a file; threads wait in the order of their plans, processes by polling.
 
 Lock files are separate from the documents: a rename would swap the inode and the lock with it.
 Invariants: within a process a free lock goes to the smallest waiting ticket, and a caller that

@@ -1,4 +1,4 @@
-"""Changes of one file, prepared and then done: its content, its name or its mode.
+"""How one file is written: the new content, name or mode is prepared, then put in place at once.
 
 Invariants: killed at any instant, a name holds the old bytes or the new, or nothing where there was
 no file or is to be none (a file with several names is written in place, and its old bytes are

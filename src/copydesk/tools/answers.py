@@ -1,4 +1,4 @@
-"""Envelopes and answers about notes, and what is added to any answer: decisions, checks, losses."""
+"""What is added to any answer (decisions, checks, losses), and answers without a file."""
 
 from __future__ import annotations
 

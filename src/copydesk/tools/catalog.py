@@ -1,4 +1,4 @@
-"""The one table of tools: name, toolset, arguments, hints, and how to call a tool.
+"""What a tool is (name, toolset, arguments, hints), and how one is called by its name.
 
 Invariants: every interface reads this table and no other; a call returns an answer, whatever
 happens in it.

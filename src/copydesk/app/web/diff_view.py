@@ -1,4 +1,4 @@
-"""A change as a table, side by side or unified, and one line of it as markup.
+"""A change as a table, side by side or unified; and both sides of a conflict.
 
 Invariants: both views show the same lines; omissions from a line are reported with their length.
 """

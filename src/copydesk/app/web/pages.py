@@ -1,4 +1,4 @@
-"""The pages of plans and edits, by template.
+"""What the templates of plans and edits are given.
 
 Invariant: a form for approval contains the digests of what the page shows; it exists only if all
 changed lines were shown, at once or part by part in this session.

@@ -1,1 +1,1 @@
-"""Where state is stored: the stores as protocols, in SQLite, on Redis, and stored texts."""
+"""Where state is stored: the protocols of backends, in SQLite, and stored texts."""

@@ -1,4 +1,4 @@
-"""What a workspace records (plans, decisions, statistics, the journal), and how it is stored.
+"""The protocol of a backend for records (plans, decisions, the journal), and how they are stored.
 
 A plan ends once. Each version of it is decided on once, and an approval is for the bytes that were
 shown. A journal entry is stored before the file is touched; entries open after a crash are

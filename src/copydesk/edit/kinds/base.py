@@ -1,4 +1,4 @@
-"""What every kind of edit answers: where it goes, what it makes of a text, what it relies on.
+"""The base class of all requests: where one goes, what it makes of a text, what it relies on.
 
 A kind is a frozen type of requests: a subclass of `Request` in a module of this package, named in
 the table of `copydesk.edit.request`. Nobody else asks which kind a request is.
