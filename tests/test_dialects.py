@@ -487,13 +487,18 @@ class Fresh:
 
 def every_call() -> Iterator[tuple[Tool, dict[str, object], str]]:
     for tool in TOOLS:
-        yield tool, REQUIRED[tool.plain_name], tool.name
+        yield tool, REQUIRED.get(tool.plain_name, {}), tool.name
         if tool.name == EDITOR:
             for name, given in COMMANDS.items():
                 yield tool, {"command": name.split()[0], **given}, f"{tool.name} {name}"
 
 
 EVERY_CALL = list(every_call())
+
+
+def test_every_tool_has_a_call_here() -> None:
+    """When this fails, give the new tool a row in `REQUIRED`."""
+    assert {tool.plain_name for tool in TOOLS} - set(REQUIRED) == set()
 
 
 @pytest.mark.parametrize(
@@ -548,10 +553,10 @@ def test_what_is_not_an_argument_is_refused_though_the_list_does_not_say_so(
     for tool in TOOLS:
         assert "additionalProperties" not in json.dumps(one(tool, "mcp")["inputSchema"])
         if tool.call.open:  # it reads, and ignores what it does not know, as elsewhere
-            given = REQUIRED[tool.plain_name]
+            given = REQUIRED.get(tool.plain_name, {})
             assert call(tool, {**given, "extra": 1}) == call(tool, given), tool.name
             continue
-        answer = cast("Any", call(tool, {**REQUIRED[tool.plain_name], "extra": 1}))[0]
+        answer = cast("Any", call(tool, {**REQUIRED.get(tool.plain_name, {}), "extra": 1}))[0]
         assert "extra" in json.dumps(answer), tool.name
         assert answer["status"] == "error", tool.name
 
