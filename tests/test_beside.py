@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import threading
+import time
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -491,3 +492,34 @@ def test_collection_is_put_off_and_comes_back_as_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_who_asks_for_the_file_waits_for_the_statement_of_another_thread(tmp_path: Path) -> None:
+    """A connection serves one thread at a time: a second one makes the first one's call fail."""
+    path = str(tmp_path / "x.sqlite")
+    database, other = Database(StateFile(path)), Database(StateFile(path))
+    for each in (database, other):
+        each.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
+        with each.writing() as db:
+            db.execute("INSERT INTO t VALUES (1)")  # of the second one, so the log has changed
+    begun, order = threading.Event(), list[str]()
+
+    def read() -> None:
+        def wait() -> None:
+            begun.set()
+            time.sleep(0.2)
+            order.append("read")
+
+        with database.reading() as db:
+            db.create_scalar_function("wait", wait, 0)
+            db.execute("SELECT wait()").fetchall()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    begun.wait()
+    is_current = database.is_current()
+    order.append("asked")
+    thread.join()
+    assert (is_current, order) == (True, ["read", "asked"])
+    database.close()
+    other.close()

@@ -188,7 +188,6 @@ def test_two_notebooks_of_one_workspace(root: Path, capsys: pytest.CaptureFixtur
     assert data(capsys, "search", "new")["count"] == 2
 
 
-@pytest.mark.slow
 def test_the_guided_run_ends_as_it_must(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "notes"]) == 0
     shown = capsys.readouterr().out

@@ -289,7 +289,7 @@ def demo_notes(*, keep: bool, lang: Lang) -> int:
     """Run all steps in a new folder; return the exit status."""
 
     def tour(folder: Path) -> None:
-        with as_file(files("copydesk.tools") / "manuals") as manuals:
+        with as_file(files("copydesk.app") / "manuals") as manuals:
             for toolset in ("notes", "ws_mod"):
                 shutil.copytree(manuals / toolset / "en", folder / toolset)
         with open_workspace(str(folder), Config(member="demo", lang=lang)) as opened:

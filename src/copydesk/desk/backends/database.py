@@ -214,7 +214,8 @@ class Database:
         """Whether this thread's last write is in the file that all processes use now."""
         if self._file is None or self._used.file is None:
             return True
-        return self._used.file == self._count and self._is_in_place()
+        with self._lock:  # it may ask SQLite, whose connection serves one thread at a time
+            return self._used.file == self._count and self._is_in_place()
 
     def version(self) -> object:
         """A token that changes after any process writes; None if unknown."""
