@@ -119,6 +119,19 @@ def test_lines_that_stood_there_are_not_taken_for_the_edit(
     assert len({(root / "a.txt").read_bytes() for root in desks.roots}) == 1
 
 
+@pytest.mark.parametrize("text", ["a\n\nb", "a\n\n\r", "a\n\n"])
+def test_a_line_like_one_that_stood_there_is_put_once(
+    desks: Desks, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Two agents put the same blank line beside one that stood there: the second is refused."""
+    edits: list[LineEdit] = [Insert(PATH, Anchor("a", "equals"), "\n", "after")] * 2
+    desks.write(text.encode())
+    assert _outcomes(desks.opened[0], edits, [0, 1]) == ["exact", "CONTENT_CHANGED"]
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    assert _outcomes(desks.opened[1], edits, [0, 1]) == ["exact", "CONTENT_CHANGED"]
+    assert len({(root / "a.txt").read_bytes() for root in desks.roots}) == 1
+
+
 @pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(st.data(), files, st.sampled_from([8, 40, 1 << 20]))

@@ -108,6 +108,8 @@ def _carried_place(
     text = now.whole()
     place = relocate(plan.place, base, text, known)
     check_not_there(plan.request, (base, plan.place), (text, place))
+    if known:  # they tell even lines apart that stood there before
+        _check_not_put(plan, now, place, known)
     return place
 
 
@@ -129,7 +131,7 @@ def check_not_there(
 
 
 def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
-    """Do `check_not_there` with the known changes since the plan, without the base."""
+    """Do `check_not_there` by the known changes since the plan, which need no base."""
     text = plan.request.load(now, place)
     drafts = [compose(one, text, at) for one, at in plan.request.each(place)]
     regions = [each for will in drafts for each in will.regions]
