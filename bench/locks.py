@@ -127,14 +127,14 @@ def main(words: Sequence[str] | None = None) -> int:
                 found.append(race(where, kind, *given, spins=options.spin))
     print("| lock | turns | longest wait | most turns of others within a wait |\n|---|---|---|---|")
     for kind, found in races.items():
-        turns = ", ".join(str(one.locks) for one in found)
+        turns = ", ".join(str(one.turns) for one in found)
         longest = max(one.longest for one in found)
         print(
             f"| {kind} | {turns} | {longest * 1_000:.0f} ms | {max(o.overtaken for o in found)} |"
         )
     ours = races["copydesk"]
     share = statistics.median(
-        mine.locks / plain.locks for mine, plain in zip(ours, races["flock"], strict=True)
+        mine.turns / plain.turns for mine, plain in zip(ours, races["flock"], strict=True)
     )
     longest, most = max(o.longest for o in ours), 3 * options.processes * hold + MORE_SECONDS
     overtaken = max(one.overtaken for one in ours)

@@ -35,7 +35,7 @@ _KEPT = 32
 _NEXT_SECONDS = 0.00005
 """How often the next one in turn tries the lock."""
 
-_POLL_SECONDS = (0.0005, 0.002)
+_POLL_SECONDS = (0.001, 0.004)
 """How often a newcomer tries to be the next; drawn anew each time, so that no two keep step."""
 
 _AGEING_SECONDS = 0.002
