@@ -177,7 +177,7 @@ def check_generation(root: Path, opened: OpenWorkspace, allowed: tuple[int, int]
     return generation
 
 
-KILLS = [pytest.param(10, id="short"), pytest.param(500, id="long", marks=pytest.mark.slow)]
+KILLS = [pytest.param(10, id="short"), pytest.param(200, id="long", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("durability", first("full", "fast"))
