@@ -373,9 +373,7 @@ end
 return redis.call('HGET', p .. 'shown', ARGV[1])
 
 ---- erase
-for _, key in ipairs(redis.call('KEYS', (p:gsub('[*?%[%]\\]', '\\%0')) .. '*')) do
-  redis.call('DEL', key)
-end
+for _, key in ipairs(redis.call('KEYS', p .. '*')) do redis.call('DEL', key) end
 
 ---- counts
 return redis.call('HMGET', p .. 'changes', 'plans', 'decisions', 'edits', 'fared')
