@@ -346,7 +346,8 @@ class SqliteRecords(Records):
         self._highest = max(ids, default=self._highest)
         self._is_lost = False
         with suppress(Failed):  # the entries are recorded
-            self._drop_beyond_size(sum(len(row[_INVERSE]) + len(row[_DIFF]) for row in rows))
+            written = sum(len(row[_INVERSE]) + len(row[_DIFF]) + _ROW_BYTES for row in rows)
+            self._drop_beyond_size(written)
         return tuple(ids)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
