@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +17,19 @@ from copydesk.app.cli import main
 from copydesk.app.config import load
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.backends.api import Records
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.snapshots import SqliteSnapshots
+from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.redis.records import RedisRecords
+from copydesk.notes.protocol import InsertText
+from copydesk.store.state import StateFile, StateFolder
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 from support.mcp_transports import HELLO, Process, call, request
+from support.redis_calls import connections
 from support.redis_servers import RedisServer
+from test_journal import entry
 
 SECRET = "sk-live-51Hq9ZtVwXyz"
 OTHER = "another text that stays"
@@ -203,6 +215,8 @@ def test_what_is_left_of_a_forgotten_edit(
     before = opened.history("agent")
     forget(root, capsys, str(one), "--yes")
     after = opened.history("agent")
+    texts = [opened._backend.bases.find(each.after, None, None) for each in after]
+    assert texts == [None, None], "the later one still had the line"
     assert [each.edit_id for each in after] == [two, one]
     assert after[0] == before[0]
     kept = ("time_ms", "member", "tool", "path", "kind", "before", "after", "lines", "diff_digest")
@@ -501,3 +515,76 @@ def test_a_state_folder_that_is_a_link_is_not_followed(
     (tmp_path / "root/.copydesk").symlink_to(theirs)
     assert run(tmp_path / "root", capsys, "init", "--remove", "--state", "--yes")[0] != 0
     assert (theirs / "locks").is_dir()
+
+
+def test_an_older_edit_is_not_undone_by_a_text_from_after_what_was_forgotten(
+    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another program has written, so only a stored text could tell what the edit left."""
+    do, root = on(opened), Path(opened.root)
+    edit = {"path": "other.txt", "apply": "auto"}
+    one = do("prepare_file_append", **edit, content="three")["edit_id"]
+    two = do("prepare_file_insert_before", **edit, anchor="one", content=SECRET)["edit_id"]
+    forget(root, capsys, str(two), "--yes")
+    do("prepare_file_append", **edit, content="four")
+    (root / "other.txt").write_text((root / "other.txt").read_text() + "theirs\n")
+    before = (root / "other.txt").read_text()
+    refused = do("undo_file_modification", edit_id=one)
+    assert refused["error"] == "CONTENT_CHANGED"
+    assert "not kept" in str(refused["reason"])
+    assert (root / "other.txt").read_text() == before
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
+    made: Records
+    if request.param == "redis":
+        made = RedisRecords(*connections(request)())
+    else:
+        made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
+    yield made
+    made.close()
+
+
+def test_what_undoes_a_change_of_notes_is_forgotten_too(records: Records, tmp_path: Path) -> None:
+    edit = records.open(entry())
+    records.keep_whole(edit, SECRET.encode())
+    records.keep_undo(edit, (InsertText("20260101000000-notenot", "", "", SECRET),))
+    records.close_all([edit], "done")
+    before = records.get(edit)
+    assert before is not None
+    assert before.undo
+    records.forget_texts([before.without_texts()])
+    after = records.get(edit)
+    assert after is not None
+    assert (after.undo, after.forgotten) == ((), before.without_texts().forgotten)
+    assert after == before.without_texts()
+    assert found_in(tmp_path) == []
+    records.forget_texts([after.without_texts()])
+    assert records.get(edit) == after
+
+
+def test_the_journal_of_the_stored_texts_holds_none_of_them(tmp_path: Path) -> None:
+    store = SqliteSnapshots(Database(StateFile(str(tmp_path / "t.sqlite")), most_bytes=1 << 24))
+    some = [Snapshot.of(f"{SECRET}\n{os.urandom(9_000).hex()}\n".encode()) for _ in range(30)]
+    store.keep_all([(one, RelPath(("a",))) for one in some])
+    assert found_in(tmp_path)
+    store.forget({some[7].digest})
+    assert [store.find(one.digest, None, None) for one in some].count(None) == 29
+    store.forget(())
+    assert found_in(tmp_path) == []
+    store.close()
+
+
+def test_a_text_that_was_read_before_it_was_forgotten_is_not_stored(tmp_path: Path) -> None:
+    """Whoever stores it next: they were about to write as it was forgotten."""
+    folder = StateFolder(str(tmp_path), "state")
+    database = Database(folder.file("t.sqlite"), most_bytes=1 << 24)
+    store, one = SqliteSnapshots(database, count=folder.forgets), Snapshot.of(SECRET.encode())
+    since = store.forgets()
+    folder.forgets.add()
+    store.keep_all([(one, RelPath(("a",)))], since=since)
+    assert store.find(one.digest, None, None) is None
+    store.keep_all([(one, RelPath(("a",)))], since=store.forgets())
+    assert store.find(one.digest, None, None) == one
+    store.close()

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -205,9 +206,7 @@ def test_a_journal_of_a_hundred_thousand_entries_stays_within_its_limits(tmp_pat
         with start() as desk:
             counts.append(desk.journal.outlook(5, most).entries)
     assert left.entries * 0.95 < counts[6]  # none by age yet
-    assert all(
-        before - after <= -(-before // 4) for before, after in zip(counts, counts[1:], strict=False)
-    )
+    assert all(before - after <= -(-before // 4) for before, after in pairwise(counts))
     assert counts[-1] == 0
     assert file.stat().st_size < most * 1.15
 
