@@ -549,7 +549,7 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]
 def test_what_undoes_a_change_of_notes_is_forgotten_too(records: Records, tmp_path: Path) -> None:
     edit = records.open(entry())
     records.keep_whole(edit, SECRET.encode())
-    records.keep_undo(edit, (InsertText("20260101000000-notenot", "", "", SECRET),))
+    records.keep_undo(edit, (InsertText(SECRET, "after", "20260101000000-notenot"),))
     records.close_all([edit], "done")
     before = records.get(edit)
     assert before is not None
