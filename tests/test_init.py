@@ -471,11 +471,11 @@ def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.Monk
         path.parent.mkdir(exist_ok=True)
         path.write_text("" if client == "codex" else "{}")
 
-        def answer(_: object, path: Path = path) -> bool:
+        def answer(_: str, path: Path = path, **__: bool) -> bool:
             path.write_text("# theirs\n")
             return True
 
-        monkeypatch.setattr("copydesk.app.cli.init._InitRun._ask", answer)
+        monkeypatch.setattr("copydesk.app.cli.init.agrees", answer)
         status, _, said = person.run("init", "--client", client)
         assert (status, path.read_text()) == (1, "# theirs\n")
         assert "was not written" in said

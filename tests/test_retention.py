@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,45 @@ def test_a_server_that_runs_on_keeps_its_journal_within_the_size(tmp_path: Path)
     assert (tmp_path / "state.sqlite").stat().st_size < 1_300_000
     assert len(ids(journal)) > 20
     journal.close()
+
+
+@pytest.mark.slow
+def test_a_journal_of_a_hundred_thousand_entries_stays_within_its_limits(tmp_path: Path) -> None:
+    """By size while it is written, by age at the starts that follow; the doctor's words are true."""
+    most = 20_000_000
+    settings = f'durability = "fast"\njournal_days = 5\njournal_bytes = {most}\n'
+    (tmp_path / "copydesk.toml").write_text(settings)
+    day = [TODAY]
+
+    def start() -> OpenWorkspace:
+        return open_workspace(str(tmp_path), clock=lambda: day[0] * DAY_MS)
+
+    file, last = tmp_path / ".copydesk/state.sqlite", 0
+    with start() as desk:
+        for _ in range(50):
+            some = [entry(size=100, time=TODAY * DAY_MS) for _ in range(2_000)]
+            made = desk.journal.open_all(some)
+            desk.journal.close_all(made, "done")
+            last = made[-1]
+            assert file.stat().st_size < most * 1.15
+        (newest,) = desk.journal.entries(most=1)
+        assert newest.edit_id == last == 100_000
+        left = desk.journal.outlook(5, most)
+        assert 10_000 < left.entries < 50_000
+        assert left.size <= most * 1.05
+    told = next(each.found for each in examine(str(tmp_path)) if each.what == "journal")
+    rest = f"; {left.due} will be pruned, at most {left.at_once} at each start"
+    old = "; the oldest may be pruned after 7 more days of use"
+    assert told == f"edits recorded: {left.entries}{rest if left.due else old}"
+    counts = [left.entries]
+    for _ in range(50):
+        day[0] += 1
+        with start() as desk:
+            counts.append(desk.journal.outlook(5, most).entries)
+    assert left.entries * 0.95 < counts[6]  # none by age yet
+    assert all(before - after <= -(-before // 4) for before, after in pairwise(counts))
+    assert counts[-1] == 0
+    assert file.stat().st_size < most * 1.15
 
 
 def test_due_by_the_days_of_use_alone() -> None:

@@ -357,7 +357,7 @@ class WrongMode(Refusal, code="WRONG_MODE"):
 
 
 class EditNotFound(Refusal, code="EDIT_NOT_FOUND"):
-    """No such edit can be undone; `reason` is unknown, pruned, replaced or failed."""
+    """No such edit can be undone; `reason` is unknown, pruned, replaced, failed or forgotten."""
 
     edit_id: int
     reason: str

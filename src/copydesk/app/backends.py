@@ -156,7 +156,10 @@ def _in_folder(root: str, config: Config) -> Backend:
 
     return Backend(
         SqliteRecords(in_state, Mark(state.path("decided"), state.make)),
-        BackgroundSnapshots(SqliteSnapshots(in_texts, config.bases_bytes), most_at_once=SMALL_BASE),
+        BackgroundSnapshots(
+            SqliteSnapshots(in_texts, config.bases_bytes, count=state.forgets),
+            most_at_once=SMALL_BASE,
+        ),
         LockQueues(locks, config.lock_seconds),
         state,
         seen=in_state.version,
@@ -181,11 +184,13 @@ def _on_server(root: str, config: Config) -> Backend:
         leases.close()
         server.close()
 
+    state = StateFolder(root, config.state)
+    texts = RedisSnapshots(server, config.bases_bytes, count=state.forgets)
     return Backend(
         records,
-        BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes), most_at_once=SMALL_BASE),
+        BackgroundSnapshots(texts, most_at_once=SMALL_BASE),
         LockQueues(leases, config.lock_seconds),
-        StateFolder(root, config.state),
+        state,
         seen=records.counts,
         may_write=leases.require,
         may_return=leases.require_for_return,

@@ -159,6 +159,12 @@ def _redis(root: str) -> Iterator[Finding]:
         found = f"appendfsync {flushed}: a crash of the server may lose the last edits"
         mend = 'set appendfsync always on the server, or durability = "fast" here'
         yield Finding("Redis persistence", False, found, mend)
+    if "err" in (told.get("aof_last_write_status"), told.get("rdb_last_bgsave_status")):
+        found = "its last write to its disk failed: it may take no edits"
+        yield Finding("Redis disk", False, found, "free space on the disk of the server")
+    if 0 < int(told.get("maxmemory", 0)) <= int(told.get("used_memory", 0)):
+        found = "its memory is used up (maxmemory): it takes no edits"
+        yield Finding("Redis memory", False, found, "raise maxmemory on the server")
     policy = told.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         found = f"maxmemory-policy {policy}: it may drop stored data"

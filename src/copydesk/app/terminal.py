@@ -267,6 +267,18 @@ def out(text: str) -> None:
     sys.stdout.write(text)
 
 
+def agrees(question: str, *, terminal_only: bool = True) -> bool:
+    """Ask for a yes; without a terminal it is no, or read from what is piped in."""
+    is_terminal = sys.stdin.isatty()
+    if terminal_only and not is_terminal:
+        return False
+    print(question, end=" ", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline().strip().lower()
+    if not is_terminal:
+        print(file=sys.stderr)
+    return answer in ("y", "yes", "是")
+
+
 def dump(data: object) -> None:
     """Write one JSON value to standard output."""
     out(as_json(data))

@@ -241,6 +241,7 @@ class OpenWorkspace(Closing):
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = held_at_fork(threading.Lock())
         self.queues, bases = backend.queues, backend.bases
+        self._forgets = bases.forgets()
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
@@ -399,6 +400,10 @@ class OpenWorkspace(Closing):
             config.answer_tokens,
             text_only,
         )
+        if (forgets := self._backend.bases.forgets()) != self._forgets:
+            self._forgets = forgets
+            self.kept.clear()
+            self.desk.drop_texts()
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
         return answer if cancelled() else self._with_losses(answer, lang)

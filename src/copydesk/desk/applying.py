@@ -235,7 +235,7 @@ class Applying:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._blocks = blocks
         self._shown = DraftCache()
-        self.show = self._shown.keep
+        self.show, self.drop_drafts = self._shown.keep, self._shown.clear
 
     def write(
         self, member: Member, plan: Plan, base: Text | None = None, *, is_stored: bool = True

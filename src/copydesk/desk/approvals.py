@@ -26,7 +26,7 @@ from copydesk.edit.draft import Approval, Draft
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import counts, line_counts
+from copydesk.text.unified import line_counts
 
 
 def before_of(made: Revision, *, created: bool) -> str:
@@ -181,7 +181,7 @@ class Approving:
         if any(policy.has_limits for policy in policies):
             late = self._of_late(member.name, undoes)
             lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
-            lines += sum(max(counts(one.diff)) for one in late)
+            lines += sum(max(one.lines) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
         reason: HumanReason | None = None
         for policy, path in product(policies, paths):

@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from copydesk.desk.applying import Applying
 from copydesk.desk.approvals import needs_person
+from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
 from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
+from copydesk.desk.forgetting import Forgetting
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import (
     Member,
@@ -84,6 +86,7 @@ class FileDesk:
         self._applying = Applying(setting, self._drafting, writer, blocks)
         self.history = History(setting)
         self.foreign = setting.foreign
+        self.forgetting = Forgetting(setting, self._drafting, self._applying.lock)
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
         self.review = Review(setting, self._drafting, self._applying)
 
@@ -300,6 +303,11 @@ class FileDesk:
         else:
             draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
         return Planned(plan, draft, checks=self._checked(real, draft))
+
+    def drop_texts(self) -> None:
+        """Drop the texts in memory that answer later calls, as some were forgotten."""
+        self._applying.drop_drafts()
+        drop_plans()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with similar names in its directory."""

@@ -404,6 +404,11 @@ class DraftCache:
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
 
+    def clear(self) -> None:
+        """Drop all drafts, as texts were forgotten."""
+        with self._lock:
+            self._kept.clear()
+
     def of(self, plan: Plan, now: Source) -> Draft | None:
         """The draft of the plan, if the content is the one that it was shown on."""
         with self._lock:

@@ -499,8 +499,9 @@ class Undoing:
         state: State = "failed" if now is None else now.state
         if state == "open":
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
-        if state == "failed":
-            raise EditNotFound(entry.edit_id, "failed", self._history.newest(member))
+        if now is None or state == "failed" or now.forgotten:
+            reason = "failed" if now is None or state == "failed" else "forgotten"
+            raise EditNotFound(entry.edit_id, reason, self._history.newest(member))
         if located(self._set.journal, entry).path != at:
             raise ContentChanged("the file was moved at this moment")
         by = taken_back_by(self._set.journal, entry.edit_id)
@@ -521,7 +522,9 @@ class Undoing:
             diff = unified(text, inverse, str(at))
             return Undone(entry, text, inverse, text.edited(inverse), diff, "exact", 0, at=at)
         writes = between(self._set.journal, entry, now.digest)
-        known = None if writes is None else tuple(write.inverse for write in writes)
+        known: tuple[ChangeSet, ...] | None = None
+        if writes is not None and not any(write.forgotten for write in writes):
+            known = tuple(write.inverse for write in writes)
         text, after = self._texts(entry, now, known)
         taken_back = taken_back_in(self._set.journal, writes or ())
         drift = drift_of(inverse, after, text, known, taken_back)
@@ -577,7 +580,7 @@ class Undoing:
             later = self._set.journal.next_of(last)
             while later is not None and later.state == "failed":
                 later = self._set.journal.next_of(later)
-            if later is None or later.before != last.after:
+            if later is None or later.before != last.after or later.forgotten:
                 return None
             back.append(later.inverse)
             last = later

@@ -250,8 +250,17 @@ class ModeChanged:
     after: int
 
 
-FileChange = Removed | Moved | MadeDirectories | ModeChanged
-"""What a write changed in the file tree besides the bytes."""
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """That the texts of an edit were forgotten: the SHA-256 of its diff in hex, and its lines."""
+
+    diff: str
+    added: int
+    removed: int
+
+
+FileChange = Removed | Moved | MadeDirectories | ModeChanged | Forgotten
+"""What a write changed in the file tree besides the bytes, and what is left of its texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class StateFolder:
 
     def __init__(self, root: str, name: str) -> None:
         self._path = Path(root) / name
+        self.forgets = Count(self.path("forgotten"), self.make)
+        """How often texts were forgotten here."""
 
     def path(self, name: str) -> str:
         """The path of a name in the folder, without touching the disk."""
@@ -62,6 +64,11 @@ class StateFolder:
         self.make()
         _make(self._path / name)
         return str(self._path / name)
+
+    def copies(self) -> list[str]:
+        """The files with texts that nothing is removed from: set aside, or an index of notes."""
+        at = escape(str(self._path))
+        return sorted([*glob(f"{at}/*.damaged-*"), *glob(f"{at}/notes/*/cache-*")])
 
     def make(self) -> None:
         """Create the folder itself if it is missing; raises StateFailed."""
@@ -266,6 +273,29 @@ def _make(path: Path) -> None:
 
 def _failed(path: Path | str, error: OSError) -> StateFailed:
     return StateFailed(_OPERATION, error.strerror or str(error), str(path))
+
+
+class Count:
+    """A file in the state folder whose size says how often something happened: no two are alike."""
+
+    def __init__(self, path: str, make_folder: Callable[[], object]) -> None:
+        self._path, self._make_folder = path, make_folder
+
+    def add(self) -> None:
+        """Record that it happens now; raises StateFailed."""
+        self._make_folder()
+        try:
+            with open(os.open(self._path, _CREATE | os.O_APPEND, 0o600), "ab") as file:
+                file.write(b".")
+        except OSError as error:
+            raise _failed(self._path, error) from None
+
+    def now(self) -> int:
+        """How often it happened; 0 if that is unknown."""
+        try:
+            return os.lstat(self._path).st_size
+        except OSError:
+            return 0
 
 
 class Mark:

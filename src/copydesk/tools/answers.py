@@ -124,6 +124,12 @@ class LongTexts:
         with self._lock:
             return self._texts.get((member, name))
 
+    def clear(self) -> None:
+        """Drop all texts."""
+        with self._lock:
+            self._texts.clear()
+            self._size = 0
+
     def names(self, member: str) -> tuple[str, ...]:
         """The names of the member's texts, oldest first."""
         with self._lock:

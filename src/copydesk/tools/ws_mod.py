@@ -39,13 +39,19 @@ from copydesk.edit.request import (
     StringEdit,
     Terms,
 )
-from copydesk.errors import ApprovalRequired, BinaryFile, InvalidArgs, PartialMatchFail, Refusal
+from copydesk.errors import (
+    ApprovalRequired,
+    BinaryFile,
+    EditNotFound,
+    InvalidArgs,
+    PartialMatchFail,
+    Refusal,
+)
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
-from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
@@ -201,6 +207,8 @@ class ShowHunkCall(ToolCall):
             text = diff_text(shown.draft.diff, base.encoding)
             return path, text, [View(path, base.version, side="old")]
         entry = context.desk.history.entry(context.member, self.edit_id)
+        if entry.forgotten:
+            raise EditNotFound(self.edit_id, "forgotten")
         before, after = (digest[:VERSION_LENGTH] for digest in (entry.before, entry.after))
         views = [View(entry.path, before, side="old"), View(entry.path, after, side="new")]
         return entry.path, diff_text(entry.diff, encoding_of_diff(entry.diff, None)), views
@@ -208,7 +216,7 @@ class ShowHunkCall(ToolCall):
 
 def past_fields(edit: Past) -> Fields:
     """The fields of one past edit, the same for every interface."""
-    added, removed = counts(edit.diff)
+    added, removed = edit.lines
     people = {} if edit.approval is None else edit.approval.people
     return {
         "edit_id": edit.edit_id,
@@ -226,6 +234,7 @@ def past_fields(edit: Past) -> Fields:
         "why": edit.why,
         **{name: who for name, who in people.items() if who},
         **_moved(edit),
+        **({"forgotten": True} if edit.forgotten else {}),
     }
 
 
@@ -263,7 +272,7 @@ def _plan_fields(context: Context, plan: Plan) -> dict[str, Any]:
 
 def _past_row(edit: Past) -> str:
     """An edit in one line: its id first, anything unusual at the end."""
-    added, removed = counts(edit.diff)
+    added, removed = edit.lines
     parts = [
         f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
         *([] if edit.kind == "edit" or edit.moved else [edit.kind]),
@@ -271,6 +280,7 @@ def _past_row(edit: Past) -> str:
         edit.member,
         _second(edit.time_ms),
         *([] if edit.state == "done" else [edit.state]),
+        *(["text forgotten"] if edit.forgotten else []),
         *([f"undoes {edit.undoes}"] if edit.undoes else []),
         *([f"undone by {edit.undone_by}"] if edit.undone_by else []),
         *_because(edit.why),

@@ -18,7 +18,7 @@ from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
-from copydesk.app.terminal import dump, is_refused, out, short
+from copydesk.app.terminal import agrees, dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
@@ -28,7 +28,6 @@ from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
-from copydesk.text.unified import counts
 from copydesk.tools.answers import LongTexts, saved_data
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
@@ -433,8 +432,10 @@ _HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE", "WH
 
 
 def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
-    added, removed = counts(edit.diff)
+    added, removed = edit.lines
     state: list[str] = [edit.state]
+    if edit.forgotten:
+        state.append(say("cli.text_forgotten", lang))
     if edit.undoes:
         state.append(say("cli.undoes", lang, {"id": edit.undoes}))
     if edit.undone_by:
@@ -468,6 +469,7 @@ def _edit_data(edit: Past) -> dict[str, object]:
         "digest_before": edit.before,
         "digest_after": edit.after,
         "diff": _edit_diff(edit),
+        **({"forgotten": True} if edit.forgotten else {}),
     }
 
 
@@ -489,6 +491,19 @@ def _undo(options: argparse.Namespace) -> int:
         arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
     return _print_report(options, report)
+
+
+def _forget(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.forget import forget
+
+    named, options.member = options.member, None
+    if (named is None) == (options.what is None):
+        raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
+    with _open(options, looks=True) as opened:
+        return forget(opened, options, named)
+
+
+_FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
 
 
 def _notes(options: argparse.Namespace) -> int:
@@ -564,7 +579,7 @@ def _trust(options: argparse.Namespace) -> int:
         print(terminal.line(line), file=sys.stderr)
     if rows and not options.json:
         out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
-    given = not rows or trust.is_given() or options.yes or _agrees(config.lang)
+    given = not rows or trust.is_given() or options.yes or agrees(say("cli.trust_ask", config.lang))
     if given and rows:
         trust.give()
     state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
@@ -588,13 +603,6 @@ _TRUST = {
     "revoked": "cli.trust_revoked",
     "none": "cli.trust_none",
 }
-
-
-def _agrees(lang: Lang) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    print(say("cli.trust_ask", lang), end=" ", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -785,6 +793,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "history": _history,
     "approvals": _approvals,
     "undo": _undo,
+    "forget": _forget,
     "notes": _notes,
     "schema": _schema,
     "manual": _manual,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
 
 from copydesk.app import terminal
+from copydesk.app.backends import server_of
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import Config
 from copydesk.app.config_text import Unreadable
 from copydesk.app.setup import CLIENTS, Client, Setup, Step, this_machine
-from copydesk.app.terminal import dump, out
+from copydesk.app.terminal import agrees, dump, out
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import Refusal
 from copydesk.tools.messages import say, say_reason
@@ -51,7 +55,10 @@ def _check(options: argparse.Namespace) -> None:
     if options.path and not all(glob.strip() for glob in options.path):
         raise UsageError("--path must name files or folders")
     if options.remove and (options.approval or options.portable):
-        raise UsageError("--remove takes back; it goes with --client, --dry-run and --yes alone")
+        hint = "--remove takes back; it goes with --client, --state, --dry-run and --yes alone"
+        raise UsageError(hint)
+    if options.state and (options.client or not options.remove):
+        raise UsageError("--state is for --remove, without --client")
 
 
 def _named(names: Sequence[str]) -> list[Client]:
@@ -73,22 +80,30 @@ class _InitRun:
         self._lang: Lang = config.lang
         removing = options.remove
         self._steps = [one for one in steps if not (removing and one.status == "absent")]
+        self._state = setup.root / config.state if options.state else None
         self._edits: dict[int, int] = {}
         self._failed: dict[int, str] = {}
 
     def run(self) -> int:
         """Show, ask and write; return the exit status."""
         self._show()
-        changes = any(step.writes for step in self._steps)
+        has_state = self._state is not None and (
+            self._state.exists() or self._config.registry == "redis"
+        )
+        changes = has_state or any(step.writes for step in self._steps)
         asks = changes and not self._options.dry_run
-        agreed = asks and (self._options.yes or self._ask())
-        if agreed:
+        agreed = asks and (
+            self._options.yes or agrees(say("cli.init_ask", self._lang), terminal_only=False)
+        )
+        if agreed and any(step.writes for step in self._steps):
             self._write()
+        if agreed and self._state is not None and not self._failed:
+            self._erase(self._state)
         refused = self._failed or any(step.status == "refused" for step in self._steps)
         if self._options.json:
             state = "written" if agreed else "planned" if changes else "unchanged"
             dump({"status": "error" if refused else "ok", "state": state, "files": self._data()})
-        elif not self._steps:
+        elif not self._steps and not has_state:
             self._say("cli.init_nothing")
         elif agreed:
             self._sum_up()
@@ -100,6 +115,9 @@ class _InitRun:
         if self._options.json and not (sys.stderr.isatty() and sys.stdin.isatty()):
             return
         stream = sys.stderr if self._options.json else sys.stdout
+        if self._state is not None:
+            words = say("cli.init_state", self._lang, {"path": self._state})
+            stream.write(terminal.line(words) + "\n")
         coloured = terminal.colours(stream)
         for step in self._steps:
             facts = {"what": self._title(step), "path": self._setup.shown(step.path)}
@@ -112,13 +130,6 @@ class _InitRun:
 
     def _title(self, step: Step) -> str:
         return step.title or say(_TITLES[step.what], self._lang)
-
-    def _ask(self) -> bool:
-        print(say("cli.init_ask", self._lang), end=" ", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline().strip().lower()
-        if not sys.stdin.isatty():
-            print(file=sys.stderr)
-        return answer in ("y", "yes", "是")
 
     def _write(self) -> None:
         with open_workspace(str(self._setup.root), self._config) as opened:
@@ -134,6 +145,14 @@ class _InitRun:
                 except OSError as error:
                     self._failed[at] = error.strerror or str(error)
 
+    def _erase(self, state: Path) -> None:
+        """Remove all that copydesk keeps of the workspace; raises Failed, OSError."""
+        if self._config.registry == "redis":
+            with closing(server_of(str(self._setup.root), self._config)) as server:
+                server.call("erase")
+        with suppress(FileNotFoundError):
+            shutil.rmtree(state)
+
     def _sum_up(self) -> None:
         for at, step in enumerate(self._steps):
             facts: dict[str, object] = {"path": self._setup.shown(step.path)}
@@ -148,6 +167,8 @@ class _InitRun:
                 self._say("cli.init_written_edit", **facts)
             elif at in self._edits:
                 self._say("cli.init_written", **facts)
+        if self._state is not None and not self._failed:
+            self._say("cli.init_state_gone", path=self._state)
         if not self._options.remove:
             for step in self._steps:
                 if step.line and step.status != "refused":

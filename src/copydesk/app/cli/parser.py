@@ -168,6 +168,9 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
         help="write no machine-specific paths into files of the workspace",
     )
     init.add_argument("--remove", action="store_true", help="remove what init wrote")
+    init.add_argument(
+        "--state", action="store_true", help="with --remove: the state folder too, with all history"
+    )
     init.add_argument("--dry-run", action="store_true", help="show what would change")
     init.add_argument("--yes", "-y", action="store_true", help="do not ask")
     add("mcp", "run the MCP server on standard input and output", server, wire)
@@ -229,6 +232,15 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     undo.add_argument(
         "--transaction", action="store_true", help="undo all edits of its transaction, or none"
     )
+    forget = add("forget", "remove the texts of edits from all that copydesk keeps")
+    forget.add_argument(
+        "what",
+        nargs="?",
+        metavar="PATH|EDIT",
+        help="a file, a folder or an edit number; without it, --member says whose edits",
+    )
+    forget.add_argument("--dry-run", action="store_true", help="show what would go")
+    forget.add_argument("--yes", "-y", action="store_true", help="do not ask")
     schema = add("schema", "print the tool definitions for other agent frameworks", server)
     schema.add_argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")
     manual = add("manual", "print a manual; without a toolset, list them")

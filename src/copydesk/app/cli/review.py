@@ -6,7 +6,6 @@ again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
@@ -154,7 +153,7 @@ def _approved(opened: OpenWorkspace) -> list[dict[str, object]]:
                 "approved_after": edit.approval.after,
                 "digest_before": edit.before,
                 "digest_after": edit.after,
-                "diff_sha256": hashlib.sha256(edit.diff).hexdigest(),
+                "diff_sha256": edit.diff_digest,
             }
             found.append(row)
         if not page.go_on:

@@ -12,7 +12,6 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.history import Past
 from copydesk.desk.review import Waiting
 from copydesk.errors import Refusal
-from copydesk.text.unified import counts
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -114,7 +113,7 @@ def _event(kind: str, one: Waiting) -> _Event:
 
 
 def _of_edit(edit: Past) -> _Event:
-    added, removed = counts(edit.diff)
+    added, removed = edit.lines
     return {
         "event": "undone" if edit.undoes else "written",
         "time_ms": edit.time_ms,

@@ -28,7 +28,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.review import Rights, Shown, State
 from copydesk.edit.draft import Draft, Plan
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import counts, line_counts
+from copydesk.text.unified import line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report_fields import is_binary_deletion
@@ -417,7 +417,7 @@ def history(
     return render(
         "history.html",
         **around(frame, "History", "history"),
-        edits=[(edit, counts(edit.diff)) for edit in edits],
+        edits=[(edit, edit.lines) for edit in edits],
         members=[(name, name) for name in sorted({*members, wanted.member} - {""})],
         wanted=wanted,
         go_on=go_on,
@@ -443,7 +443,7 @@ def edit(
         entry=entry,
         undone_by=undone_by,
         may_undo=may_undo,
-        counts=counts(entry.diff),
+        counts=entry.lines,
         diff=table(str(entry.path), part, options.view) if model.hunks else "",
         rows_left_out=part.rows < model.rows,
         every=_of_parts(model.rows, options, 1, ("edit", edit_id), {}),

@@ -196,12 +196,12 @@ class Reviewer:
         return self._opened.desk.undo(self.member, UNDO, edit_id)
 
     def may_undo(self, entry: Entry) -> bool:
-        """Whether the person may write there without approval."""
+        """Whether the person may write there without approval, and the text is still there."""
         try:
             self.member.permission.check("write", entry.path)
         except AccessDenied:
             return False
-        return self.member.policy.human_reason(entry.path, 0) is None
+        return self.member.policy.human_reason(entry.path, 0) is None and not entry.forgotten
 
     def saved(self) -> tuple[Saved, ...]:
         """Writes of other programs that were saved as edits and not yet reported."""

@@ -13,11 +13,12 @@ wrong one and do not count.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from itertools import accumulate, islice, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -27,10 +28,18 @@ import msgpack
 from copydesk.edit.draft import Approval, BlockReads, Ended, Plan
 from copydesk.edit.request import KINDS, Anchor, PatchHunk, Place, StringEdit
 from copydesk.errors import Cancelled, Failed, Refusal
-from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
+from copydesk.store.protocol import (
+    FileChange,
+    Forgotten,
+    MadeDirectories,
+    ModeChanged,
+    Moved,
+    Removed,
+)
 from copydesk.store.threads import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
+from copydesk.text.unified import counts as count_lines
 
 if TYPE_CHECKING:
     from copydesk.notes.protocol import Change
@@ -95,7 +104,7 @@ def _know_notes() -> None:
 
 _know((*KINDS, Anchor, PatchHunk, Place, StringEdit))
 _know((Approval, BlockReads, ChangeSet, Edit, Plan, RelPath))
-_know((MadeDirectories, ModeChanged, Moved, Removed))
+_know((Forgotten, MadeDirectories, ModeChanged, Moved, Removed))
 
 
 _HEAD = b"\x93" + cast("Callable[..., bytes]", msgpack.packb)(SCHEMA)
@@ -163,6 +172,11 @@ def decode_plan(data: bytes) -> Plan:
     return plan
 
 
+def drop_plans() -> None:
+    """Drop the decoded plans, as texts were forgotten."""
+    _plans.clear()
+
+
 def known_plans(records: Iterable[bytes]) -> tuple[Plan, ...]:
     """Decode those plans that this build knows all of."""
     found: list[Plan] = []
@@ -196,6 +210,11 @@ def decompress(data: bytes) -> bytes:
     except zlib.error as error:
         raise RecordError(f"damaged: {error}") from None
     raise RecordError("damaged: neither compressed nor plain")
+
+
+def decode_inverse(data: bytes) -> ChangeSet:
+    """Decode a stored inverse; nothing is stored once it was forgotten."""
+    return decode(decompress(data)) if data else ChangeSet.of(0, ())
 
 
 def _with_checksum(data: bytes) -> bytes:
@@ -343,8 +362,9 @@ class Entry:
     `group` are written all or none. `undoes` is the edit that this one undoes, 0 for none. For
     notes outside files, `undo` is the inverse, for their store; then `path` and the digests are
     those of its texts, and `inverse` is meaningless. `why` is the member's reason. `file` is what
-    was changed besides the bytes. A move is two entries of one group: a removal at the old path, a
-    creation at the new one. `approval`: what people did to the plan.
+    was changed besides the bytes, and that the texts were forgotten. A move is two entries of one
+    group: a removal at the old path, a creation at the new one. `approval`: what people did to
+    the plan.
     """
 
     time_ms: int
@@ -389,6 +409,30 @@ class Entry:
     @property
     def made_directories(self) -> int:
         return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
+
+    @property
+    def forgotten(self) -> Forgotten | None:
+        """What is left of its texts, if they were forgotten."""
+        return next((one for one in self.file if isinstance(one, Forgotten)), None)
+
+    @property
+    def diff_digest(self) -> str:
+        """The SHA-256 of the diff in hex."""
+        left = self.forgotten
+        return hashlib.sha256(self.diff).hexdigest() if left is None else left.diff
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """How many lines were added and removed."""
+        left = self.forgotten
+        return count_lines(self.diff) if left is None else (left.added, left.removed)
+
+    def without_texts(self) -> Entry:
+        """The same entry with its texts forgotten."""
+        left = Forgotten(self.diff_digest, *self.lines)
+        kept = (*(one for one in self.file if not isinstance(one, Forgotten)), left)
+        nothing = ChangeSet.of(0, ())
+        return replace(self, inverse=nothing, diff=b"", undo=(), why="", file=kept)
 
 
 def minutes_since_2020(time_ms: int) -> int:
@@ -555,6 +599,10 @@ class Records(ABC):
     def forget(self, before_ms: int) -> None:
         """Drop older decisions, unless their plan was pending until then."""
 
+    @abstractmethod
+    def forget_reasons(self, ours: Callable[[Decision], bool]) -> None:
+        """Remove what people said with those decisions, and keep the decisions."""
+
     # Statistics of plans
 
     @abstractmethod
@@ -613,6 +661,10 @@ class Records(ABC):
 
         A power cut may take it back: then recovery finds it out.
         """
+
+    @abstractmethod
+    def forget_texts(self, entries: Sequence[Entry]) -> None:
+        """Store closed entries without their texts, and rewrite what holds deleted bytes."""
 
     @abstractmethod
     def entries(

@@ -226,6 +226,20 @@ class Database:
             return self._known[0], self._count, connection.total_changes(), others
         return None
 
+    def scrub(self) -> None:
+        """Rewrite the file: no byte of what was deleted stays in it, or in a log or journal.
+
+        It takes as much space again meanwhile, and other processes wait to write.
+        """
+        with self.reading() as connection:
+            if self._most_bytes is not None:  # its journal is removed, and is kept again from now
+                connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("VACUUM")
+            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").get[0]:
+                raise StateFailed(_OPERATION, "another process reads it; try again", self.path)
+            if self._most_bytes is not None:
+                connection.execute("PRAGMA journal_mode = PERSIST")
+
     def check_schema(self) -> None:
         """Raise SchemaMismatch if another version wrote the file."""
         self._refuse_older()

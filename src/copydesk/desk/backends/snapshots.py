@@ -7,7 +7,7 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from copydesk.desk.backends.database import Database
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Content
+from copydesk.store.state import Count
 from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
@@ -224,6 +225,14 @@ class Snapshots(ABC):
         """The lines of a version that the member was shown; by default of the last one read."""
 
     @abstractmethod
+    def forgets(self) -> int:
+        """How often any process has removed texts; those queued before that are dropped."""
+
+    @abstractmethod
+    def forget(self, kept: Collection[str]) -> None:
+        """Remove all texts, except those with one of these digests; raises Failed."""
+
+    @abstractmethod
     def close(self) -> None:
         """Store what is queued, then release all resources."""
 
@@ -241,10 +250,23 @@ class SnapshotStore(Snapshots):
 
     It is a cache: what cannot be stored is not. Of each member and file there is one record with
     the lines shown of the last versions, the newest first.
+    `count` is how often any process removed texts; what was read before that is not stored.
     """
 
-    def __init__(self, most_bytes: int, largest: int) -> None:
-        self._most, self._largest = most_bytes, largest
+    def __init__(self, most_bytes: int, largest: int, count: Count | None = None) -> None:
+        self._most, self._largest, self._count = most_bytes, largest, count
+
+    def forgets(self) -> int:
+        return 0 if self._count is None else self._count.now()
+
+    def forget(self, kept: Collection[str]) -> None:
+        if self._count is not None:
+            self._count.add()
+        self._remove(kept)
+
+    @abstractmethod
+    def _remove(self, kept: Collection[str]) -> None:
+        """Remove all texts but those; raises Failed."""
 
     @abstractmethod
     def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
@@ -280,9 +302,15 @@ class SnapshotStore(Snapshots):
         self.keep_all((), notes)
 
     def keep_all(
-        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
+        self,
+        texts: Sequence[tuple[Snapshot, RelPath]],
+        notes: Sequence[Note] = (),
+        since: int | None = None,
     ) -> None:
-        """Store texts that are not too large, as seen at real paths; and record the `notes`."""
+        """Store texts that are not too large, as seen at real paths; and record the `notes`.
+
+        With `since`, only if texts were not removed more often than that.
+        """
         kept = [(base, at) for base, at in texts if base.size <= self._largest]
         small = [
             (base.digest, zlib.compress(base.data, 1), at)
@@ -290,31 +318,36 @@ class SnapshotStore(Snapshots):
             if base.size <= _SMALL
         ]
         if small or notes:
-            self._attempt(lambda: self._keep_small(small, notes))
+            self._attempt(lambda: self._keep_packed(small, notes, since))
         for base, at in kept:
             if base.size > _SMALL:
-                self._keep(base.digest, at, partial(zlib.compress, base.data, 1))
+                self._keep(base.digest, at, partial(zlib.compress, base.data, 1), since)
 
-    def _keep_small(
-        self, texts: Sequence[tuple[str, bytes, RelPath]], notes: Sequence[Note]
+    def _keep_packed(
+        self, texts: Sequence[tuple[str, bytes, RelPath]], notes: Sequence[Note], since: int | None
     ) -> None:
         for note in notes:
             self._note(note)
-        for text in texts:
-            self._put(*text)
+        if since in (None, self.forgets()):  # asked while others cannot write
+            for text in texts:
+                self._put(*text)
 
-    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+    def keep_content(
+        self, digest: str, content: Content, at: RelPath, since: int | None = None
+    ) -> None:
         most = self._most // sizes.PART
-        if self._keep(digest, at, lambda: content.packed(digest, most)):
+        if self._keep(digest, at, lambda: content.packed(digest, most), since):
             content.close()
 
-    def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> bool:
+    def _keep(
+        self, digest: str, at: RelPath, packed: Callable[[], bytes | None], since: int | None
+    ) -> bool:
         """Store the result of `packed` unless the text is stored already, or that is unknown."""
         if self._attempt(lambda: self._is_stored(digest, at)) is not False:
             return True
         text = packed()  # meanwhile nothing is locked
         if text is not None:
-            self._attempt(lambda: self._put(digest, text, at))
+            self._attempt(lambda: self._keep_packed([(digest, text, at)], (), since))
         return False
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
@@ -408,6 +441,7 @@ class BackgroundSnapshots(Snapshots):
         self._waiting: deque[tuple[str, Content, RelPath]] = deque()
         self._packing = ""
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
+        self._since = inner.forgets()
         self._lock, self._writing = held_at_fork(Lock()), held_at_fork(Lock())
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
@@ -453,6 +487,21 @@ class BackgroundSnapshots(Snapshots):
         self._soon.now()
         return self._inner.shown(member, at, version)
 
+    def forgets(self) -> int:
+        with self._lock:
+            forgets = self._inner.forgets()
+            if forgets != self._since:
+                self._since = forgets
+                self._texts.clear()
+                self._recent.clear()
+                while self._waiting:
+                    self._waiting.popleft()[1].close()
+        return forgets
+
+    def forget(self, kept: Collection[str]) -> None:
+        self._inner.forget(kept)
+        self.forgets()
+
     def close(self) -> None:
         """Store everything queued."""
         for later in (self._soon, self._calm):
@@ -476,10 +525,11 @@ class BackgroundSnapshots(Snapshots):
     def _write_texts(self, notes: Sequence[Note] = ()) -> None:
         """Write the queued texts and these notes; returns when all texts are written."""
         with self._writing:
+            self.forgets()
             with self._lock:
-                texts, self._texts = self._texts, []
+                texts, self._texts, since = self._texts, [], self._since
             if texts or notes:
-                self._inner.keep_all(texts, notes)
+                self._inner.keep_all(texts, notes, since)
 
     def _lately(self, digest: str, at: RelPath) -> bool:
         """Whether the text was stored recently; call with the lock held."""
@@ -493,8 +543,11 @@ class BackgroundSnapshots(Snapshots):
         """Store the waiting texts, oldest first, until there are none."""
         while self._waiting:  # otherwise only the oldest of more are taken from it
             with self._lock:
+                if not self._waiting:
+                    return
                 self._packing, content, at = self._waiting.popleft()
-            self._inner.keep_content(self._packing, content, at)
+                since = self._since
+            self._inner.keep_content(self._packing, content, at, since)
             self._packing = ""
 
 
@@ -534,9 +587,13 @@ class SqliteSnapshots(SnapshotStore):
     """Texts in a file, the least recently used ones dropped first; a damaged file is recreated."""
 
     def __init__(
-        self, db: Database, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST
+        self,
+        db: Database,
+        most_bytes: int = MEMORY_BYTES,
+        largest: int = LARGEST,
+        count: Count | None = None,
     ) -> None:
-        super().__init__(most_bytes, largest)
+        super().__init__(most_bytes, largest, count)
         self._db = db
         self._unchecked, self._noted = most_bytes, 0
         self._lately = deque[int](maxlen=_LATELY)
@@ -583,6 +640,14 @@ class SqliteSnapshots(SnapshotStore):
     def _drop(self, digest: str) -> None:
         with suppress(Failed):
             self._db.change("DELETE FROM texts WHERE id = ?", (_id(digest),))
+
+    def _remove(self, kept: Collection[str]) -> None:
+        with self._db.writing() as db:
+            db.execute("PRAGMA secure_delete = ON")
+            rows = db.execute("SELECT id, digest FROM texts").fetchall()
+            gone = [(id_,) for id_, digest in rows if digest not in kept]
+            db.executemany("DELETE FROM texts WHERE id = ?", gone)
+        self._db.scrub()
 
     def _evict(self) -> None:
         """Drop the least recently used texts until the used pages are within the limit.

@@ -34,6 +34,7 @@ from copydesk.desk.backends.api import (
     compress,
     days_left,
     decode,
+    decode_inverse,
     decode_plan,
     decompress,
     due,
@@ -311,6 +312,10 @@ class SqliteRecords(Records):
             (before_ms, PLANS_KEPT - 1),
         )
 
+    def forget_reasons(self, ours: Callable[[Decision], bool]) -> None:
+        for decision in filter(ours, self._decisions("reason <> ''")):
+            self._db.change(f"UPDATE decisions SET reason = '' WHERE {_ONE}", decision.plan)
+
     def note(self, fared: PlanOutcome) -> None:
         with suppress(StateFailed), self._db.writing() as db:
             db.execute(
@@ -341,7 +346,8 @@ class SqliteRecords(Records):
         self._highest = max(ids, default=self._highest)
         self._is_lost = False
         with suppress(Failed):  # the entries are recorded
-            self._drop_beyond_size(sum(len(row[_INVERSE]) + len(row[_DIFF]) for row in rows))
+            written = sum(len(row[_INVERSE]) + len(row[_DIFF]) + _ROW_BYTES for row in rows)
+            self._drop_beyond_size(written)
         return tuple(ids)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
@@ -362,7 +368,7 @@ class SqliteRecords(Records):
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
     def _amending(self, edit_id: int) -> Callable[[bytes], object]:
-        change = "UPDATE edits SET diff = ? WHERE edit_id = ?"
+        change = "UPDATE edits SET diff = ? WHERE edit_id = ? AND inverse <> x''"
         return lambda diff: self._db.change(change, (diff, edit_id))
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
@@ -371,6 +377,17 @@ class SqliteRecords(Records):
             " WHERE edit_id IN (SELECT value FROM json_each(?))",
             (state, str([*edit_ids])),  # as JSON
         )
+
+    def forget_texts(self, entries: Sequence[Entry]) -> None:
+        self._late.now()  # what would put a whole diff back
+        with self._db.writing(flushed=True) as db:
+            db.execute("PRAGMA secure_delete = ON")  # also if there is no room to rewrite the file
+            db.executemany(
+                "UPDATE edits SET inverse = x'', diff = ?, undo = ?, whole = NULL, why = ''"
+                " WHERE edit_id = ? AND state <> 'open'",
+                [(row[_DIFF], row[_BESIDE], one.edit_id) for one in entries for row in [_row(one)]],
+            )
+        self._db.scrub()
 
     def entries(
         self,
@@ -686,8 +703,8 @@ def _drop(db: Connection, last: int, most: int) -> int:
     return db.changes()
 
 
-_INVERSE, _DIFF, _HUNK = 7, 8, 9
-"""The columns of the texts, and of the plan."""
+_INVERSE, _DIFF, _HUNK, _BESIDE = 7, 8, 9, 14
+"""The columns of the texts, of the plan, and of what was changed besides."""
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:
@@ -721,7 +738,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         kind=cast(Kind, kind),
         before=before,
         after=after,
-        inverse=decode(decompress(inverse)),
+        inverse=decode_inverse(inverse),
         diff=decompress(diff),
         hunk_id=hunk,
         edit_id=edit_id,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -39,6 +39,7 @@ from copydesk.desk.backends.api import (
     compress,
     days_left,
     decode,
+    decode_inverse,
     decode_plan,
     decompress,
     due,
@@ -138,7 +139,7 @@ class RedisRecords(Records):
 
     def take(self, decision: Decision) -> Decision:
         facts = (decision.owner, decision.time_ms, int(decision.told))
-        packed = encode({name: getattr(decision, name) for name in _KEPT})
+        packed = _packed(decision)
         row = self._server.call("take_decision", _plan_name(decision.plan), *facts, packed)
         self.notify()
         return self._server.decoded(_decision, row)
@@ -172,6 +173,13 @@ class RedisRecords(Records):
     def forget(self, before_ms: int) -> None:
         """Drop older decisions on plans that ended; keep PLANS_KEPT, as the clock may be wrong."""
         self._server.call("forget", before_ms, PLANS_KEPT)
+
+    def forget_reasons(self, ours: Callable[[Decision], bool]) -> None:
+        for row in self._server.call("decided"):
+            decision = self._server.decoded(_decision, row)
+            if decision.reason and ours(decision):
+                packed = _packed(replace(decision, reason=""))
+                self._server.call("repack", _plan_name(decision.plan), packed)
 
     def note(self, fared: PlanOutcome) -> None:
         rest = encode({"member": fared.member, "path": fared.path, "how": fared.how})
@@ -258,6 +266,12 @@ class RedisRecords(Records):
             self._ended.update(dict.fromkeys(named, state))
         self._send()
 
+    def forget_texts(self, entries: Sequence[Entry]) -> None:
+        self._settle()
+        for entry in entries:
+            fixed, _, diff, *_ = _arguments(entry)
+            self._server.call("forget_text", *self._named(entry.edit_id), fixed, diff)
+
     def entries(
         self,
         path: RelPath | None = None,
@@ -291,7 +305,7 @@ class RedisRecords(Records):
         if found is None:
             return None
         held = [self._server.call("one", edit_id, "inverse")[0] for edit_id in found]
-        return tuple(decode(decompress(each)) for each in held) if None not in held else None
+        return tuple(decode(decompress(each)) for each in held) if all(held) else None
 
     def next_of(self, entry: Entry) -> Entry | None:
         after = f"({entry.edit_id}"
@@ -403,7 +417,7 @@ class RedisRecords(Records):
         return Entry(
             **{name: facts[name] for name in _FIXED if name in facts},
             path=RelPath.parse(facts["path"]),
-            inverse=decode(decompress(inverse)),
+            inverse=decode_inverse(inverse),
             diff=decompress(diff),
             edit_id=int(edit_id),
             state=self._state(edit_id, state, mark),
@@ -443,6 +457,10 @@ def _plan_name(plan: Version) -> str:
 
 def _plan_row(plan: Plan) -> tuple[str | int | bytes, ...]:
     return plan.id, plan.created_ms, plan.expires_ms, encode_plan(plan)
+
+
+def _packed(decision: Decision) -> bytes:
+    return encode({name: getattr(decision, name) for name in _KEPT})
 
 
 def _decision(row: Sequence[Any]) -> Decision:

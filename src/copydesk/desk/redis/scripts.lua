@@ -212,7 +212,22 @@ replaced(ARGV[A + 1], 'whole', ARGV[A + 2])
 
 ---- replace: indexes
 -- The id, the mark, the name of a field, and what it holds from now on.
-if is_there(ARGV[1], ARGV[2]) then replaced(ARGV[1], ARGV[3], ARGV[4]) changed() end
+-- Not of an entry whose texts were forgotten.
+if is_there(ARGV[1], ARGV[2]) and redis.call('HSTRLEN', p .. 'e:' .. ARGV[1], 'inverse') > 0 then
+  replaced(ARGV[1], ARGV[3], ARGV[4])
+  changed()
+end
+
+---- forget_text: indexes
+-- The id, the mark, and what the closed entry has without its texts: fixed, diff.
+local id, e = ARGV[1], p .. 'e:' .. ARGV[1]
+if is_there(id, ARGV[2]) and redis.call('HGET', e, 'state') ~= 'open' then
+  for _, name in ipairs({'inverse', 'whole', 'undo'}) do replaced(id, name, '') end
+  redis.call('HDEL', e, 'whole', 'undo')
+  replaced(id, 'diff', ARGV[4])
+  redis.call('HSET', e, 'fixed', ARGV[3])
+  changed()
+end
 
 ---- one
 -- The id, the names of fields: what they hold.
@@ -323,6 +338,18 @@ while bytes > most do
   redis.call('DEL', p .. 'base:' .. oldest)
 end
 
+---- forget_texts
+-- The versions of the texts that stay.
+local kept = {}
+for _, version in ipairs(ARGV) do kept[version] = true end
+for _, version in ipairs(redis.call('ZRANGE', p .. 'bases', 0, -1)) do
+  if not kept[version] then
+    redis.call('DECRBY', p .. 'basebytes', redis.call('STRLEN', p .. 'base:' .. version))
+    redis.call('DEL', p .. 'base:' .. version)
+    redis.call('ZREM', p .. 'bases', version)
+  end
+end
+
 ---- find_text
 if ARGV[2] ~= '' and not redis.call('ZSCORE', p .. 'seen', ARGV[2]) then return false end
 local text = redis.call('GET', p .. 'base:' .. ARGV[1])
@@ -344,6 +371,9 @@ end
 
 ---- shown
 return redis.call('HGET', p .. 'shown', ARGV[1])
+
+---- erase
+for _, key in ipairs(redis.call('KEYS', p .. '*')) do redis.call('DEL', key) end
 
 ---- counts
 return redis.call('HMGET', p .. 'changes', 'plans', 'decisions', 'edits', 'fared')
@@ -372,6 +402,18 @@ for _, name in ipairs(ARGV) do
   found[#found + 1] = there and redis.call('HMGET', key, 'packed', 'told') or {}
 end
 return found
+
+---- decided
+local found = {}
+for _, name in ipairs(redis.call('ZRANGE', p .. 'decided', 0, -1)) do
+  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
+end
+return found
+
+---- repack
+-- A decision, and what it holds from now on.
+local key = p .. 'decision:' .. ARGV[1]
+if redis.call('EXISTS', key) == 1 then redis.call('HSET', key, 'packed', ARGV[2]) end
 
 ---- drop
 local function drop(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from copydesk.desk.backends.snapshots import (
 )
 from copydesk.desk.redis.leases import Server
 from copydesk.errors import ServerFailed
+from copydesk.store.state import Count
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 
@@ -29,8 +30,14 @@ class RedisSnapshots(SnapshotStore):
     Of two that note what the same member was shown at once, one may be lost.
     """
 
-    def __init__(self, server: Server, most_bytes: int, largest: int = LARGEST) -> None:
-        super().__init__(most_bytes, largest)
+    def __init__(
+        self,
+        server: Server,
+        most_bytes: int,
+        largest: int = LARGEST,
+        count: Count | None = None,
+    ) -> None:
+        super().__init__(most_bytes, largest, count)
         self._server = server
 
     def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
@@ -53,6 +60,9 @@ class RedisSnapshots(SnapshotStore):
         if found is None:
             return None
         return found[:_DIGEST_LENGTH].decode("ascii", "replace"), found[_DIGEST_LENGTH:]
+
+    def _remove(self, kept: Collection[str]) -> None:
+        self._server.call("forget_texts", *(digest[:VERSION_LENGTH] for digest in kept))
 
     def _record_of(self, reader: str) -> bytes:
         return self._server.call("shown", reader) or b""
