@@ -164,7 +164,7 @@ def _redis(root: str) -> Iterator[Finding]:
         yield Finding("Redis disk", False, found, "free space on the disk of the server")
     if 0 < int(told.get("maxmemory", 0)) <= int(told.get("used_memory", 0)):
         found = "its memory is used up (maxmemory): it takes no edits"
-        yield Finding("Redis memory", False, found, "raise maxmemory on the server")
+        yield Finding("Redis memory", False, found, "set maxmemory higher on the server")
     policy = told.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         found = f"maxmemory-policy {policy}: it may drop stored data"

@@ -34,16 +34,16 @@ def forget(opened: OpenWorkspace, options: argparse.Namespace, member: str | Non
         for path in copies:
             with suppress(FileNotFoundError):
                 os.unlink(path)
-    state = "forgotten" if agreed else "planned"
     if told:
-        out(say(f"cli.forget_{state}", lang, _counts(what)) + "\n")
+        outcome = "cli.forget_forgotten" if agreed else "cli.forget_planned"
+        out(say(outcome, lang, _counts(what)) + "\n")
         if agreed and opened.config.registry == "redis":
             out(say("cli.forget_server", lang) + "\n")
     else:
         dump(
             {
                 "status": "ok" if agreed or options.dry_run else "error",
-                "state": state,
+                "state": "forgotten" if agreed else "planned",
                 "edits": [one.edit_id for one in what.edits],
                 "plans": [one.id for one in what.plans],
                 "no_longer_undone": [*what.lost],
