@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import re
 import zlib
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from copydesk.errors import InvalidArgs
 from copydesk.notes.markdown import Block, Profile, Tree, is_phantom, parse
 from copydesk.notes.markdown.block import HOLDS, decode, encode
+from copydesk.notes.markdown.inline import unescaped
 from copydesk.notes.markdown.parser import leading_attributes, line_attributes
 from copydesk.notes.markdown.tree import line_start, parse_new
 from copydesk.notes.protocol import (
@@ -65,10 +65,18 @@ class Fingerprint(NamedTuple):
 
 
 def read(
-    data: bytes, profile: Profile, newline: bytes | None = None, *, part: bool = False
+    data: bytes,
+    profile: Profile,
+    newline: bytes | None = None,
+    *,
+    part: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Tree:
-    """Parse a text (a `part` needs its document's `newline`); empty ones get an empty paragraph."""
-    tree = parse(data, profile, part=part)
+    """Parse a text (a `part` needs its document's `newline`); empty ones get an empty paragraph.
+
+    Raises as `parse` does.
+    """
+    tree = parse(data, profile, part=part, check=check)
     if newline is not None:
         tree = replace(tree, newline=newline)
     for block in tree.root.walk():
@@ -118,8 +126,8 @@ def shown_text(text: str) -> str:
 
 
 _TITLE = re.compile(
-    rb"""^title:[ \t]+(?:("(?:[^"\\\n]|\\.)*")|'((?:[^'\n]|'')*)'|([^\s"'#\[{&*!|>%@`][^\n]*?))"""
-    rb"""[ \t]*(?:[ \t]#.*)?\r?$""",
+    rb"""^title:[ \t]+(?:("(?:[^"\\\n]|\\.)*")|'((?:[^'\n]|'')*)'"""
+    rb"""|([^\s"'#\[{&*!|>%@`](?:[^\n#]|(?<![ \t])#)*+))[ \t]*+(?:(?<=[ \t])#.*+)?\r?$""",
     re.MULTILINE,
 )
 
@@ -166,7 +174,7 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
             key = decode(name)
             if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
                 text = value.decode("utf-8", "backslashreplace")
-                found[key] = html.unescape(text.replace("_esc_newline_", "\n"))
+                found[key] = unescaped(text.replace("_esc_newline_", "\n"))
     if node.anchor and not is_id(node.anchor):
         found.setdefault("alias", node.anchor)
     return found

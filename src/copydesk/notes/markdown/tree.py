@@ -2,7 +2,7 @@
 
 `gfm` is CommonMark 0.31 with GitHub's tables and tasks, footnotes, and block ids.
 
-Laws: never raises, whatever the text, and takes time linear in its length. For a
+Laws: takes time linear in the text's length, and raises only if that is too long. For a
 top-level block without attributes inside, `markdown_of` returns its source, except for line ends;
 only `>`, spaces, tabs and attributes are ever cut from a line.
 """
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from copydesk.errors import InvalidArgs
 from copydesk.notes.markdown import lute
 from copydesk.notes.markdown.block import (
     AGAIN_PARSED,
@@ -76,6 +78,7 @@ from copydesk.notes.markdown.parser import (
     strict_heading_start,
     value_of,
 )
+from copydesk.text import sizes
 
 _SETEXT = re.compile(rb"(?:=+|-+)[ \t]*\Z").match
 _RULE = re.compile(rb"\|?[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)*+\|?[ \t]*\Z").match
@@ -393,13 +396,14 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
         return (Line(start, start, start, start),)
     hidden = _hidden(tree, block)
     cuts, own = _cuts(block), _own(tree, block)
+    quoted = max((at for at, each in enumerate(cuts) if each == _QUOTED), default=-1)
     indented = block.kind == CODE and data[start] in BLANK
     stop = start + len(texts[0])
     lazy = False
     cursor = LineCursor()
     if block.parent is not None and block.parent.kind == CALLOUT and not block.index:
         cursor.load(data[line_start(data, start) : stop])
-        lazy = not all(_cut(cursor, each) for each in cuts)
+        lazy = not _cut_all(cursor, cuts, quoted)
     pad = 0
     if indented:
         cursor.load(texts[0])
@@ -410,7 +414,7 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
     found = [Line(start, at, stop, stop, pad, lazy, hidden.pop(start, None))]
     for text, offset in zip(texts[1:], starts[1:], strict=True):
         cursor.load(text)
-        lazy = not all(_cut(cursor, each) for each in cuts)
+        lazy = not _cut_all(cursor, cuts, quoted)
         cursor.peek()
         at, stop = start + offset, start + offset + len(text)
         within = hidden.pop(at, None)
@@ -462,7 +466,7 @@ def markdown_of(tree: Tree, block: Block) -> str:
 def _is_bare(tree: Tree, block: Block) -> bool:
     """Whether the source of a block is its text: nothing has to be cut from any line."""
     start, stop = block.start, block.stop
-    if (
+    if start == stop or (
         not block.children
         and tree.data[start : start + 1] not in _BLANKS
         and tree.data.find(b"\n", start, stop) < 0
@@ -557,16 +561,30 @@ def _own(tree: Tree, block: Block) -> int:
     return block.indent
 
 
+def _cut_all(cursor: LineCursor, cuts: Sequence[int], quoted: int) -> bool:
+    """Consume the prefixes of all containers, the last quote at `quoted`; return as `_cut` does.
+
+    In a blank line the others have nothing, however many they are.
+    """
+    for at, each in enumerate(cuts):
+        cursor.peek()
+        if cursor.blank:
+            cursor.to_nonspace()
+            return at > quoted
+        if not _cut(cursor, each):
+            return False
+    return True
+
+
 def _cut(cursor: LineCursor, columns: int) -> bool:
-    """Consume the prefix of one container; return whether all of it was there."""
-    cursor.peek()
+    """Consume the prefix of one container in a line with text; return whether all was there."""
     if columns == _QUOTED:
-        if cursor.blank or cursor.indent >= INDENTED or cursor.line[cursor.nonspace] != 62:
+        if cursor.indent >= INDENTED or cursor.line[cursor.nonspace] != 62:
             return False
         cursor.to_nonspace()
         cursor.skip(1)
         cursor.skip_one_blank()
-    elif columns == _ALL or cursor.blank:
+    elif columns == _ALL:
         cursor.to_nonspace()
     elif cursor.indent < columns:
         return False
@@ -576,8 +594,8 @@ def _cut(cursor: LineCursor, columns: int) -> bool:
 
 
 _ID = re.compile(
-    rb"""^id:[ \t]+(?:"([^"\\\n]+)"|'([^'\n]+)'|([^\s"'#\[{&*!|>%@`][^\n#]*?))"""
-    rb"""[ \t]*(?:[ \t]#.*)?\r?$""",
+    rb"""^id:[ \t]+(?:"([^"\\\n]+)"|'([^'\n]+)'|([^\s"'#\[{&*!|>%@`][^\n#]*+))"""
+    rb"""[ \t]*+(?:(?<=[ \t])#.*+)?\r?$""",
     re.MULTILINE,
 )
 _MARK_AT_END = re.compile(rb"(?:\A|[ \t\n])\^([A-Za-z0-9-]+)[ \t]*\Z").search
@@ -639,16 +657,29 @@ def undisturbed(size: int) -> Generator[None]:
             gc.enable()
 
 
-def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) -> Tree:
+def _nothing() -> None:
+    """Look at nothing."""
+
+
+def parse(
+    text: bytes | str,
+    profile: Profile = "gfm",
+    *,
+    part: bool = False,
+    check: Callable[[], None] = _nothing,
+) -> Tree:
     """Parse a Markdown text into blocks, each with the bytes it covers.
 
     `part`: the text will be within another one, so it has no front matter. A `str` is counted in
     its UTF-8. In the profile `gfm` a byte order mark is not part of the text; in `siyuan` it is the
-    first character of a paragraph, as it is for the kernel.
+    first character of a paragraph, as it is for the kernel. `check` is called now and then.
+
+    Raises what `check` does, and InvalidArgs(`markdown`) after a second of CPU time for each
+    `sizes.PARSED` bytes.
     """
     data = encode(text) if isinstance(text, str) else text
     with undisturbed(len(data)):
-        return _parse(data, profile, part)
+        return _parse(data, profile, part, check)
 
 
 def parse_new(data: bytes, profile: Profile) -> Tree:
@@ -666,7 +697,14 @@ def _kept(data: bytes, profile: Profile) -> Tree:
     return parse(data, profile, part=True)
 
 
-def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
+def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None]) -> Tree:
+    until = time.thread_time() + 1 + len(data) // sizes.PARSED
+
+    def go_on() -> None:
+        check()
+        if time.thread_time() > until:
+            raise InvalidArgs("markdown", "takes more than a second to parse; split it")
+
     start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
     lines, starts = cut(data, start)
     root = Node(DOCUMENT, None, start, 0, start, len(data))
@@ -677,7 +715,7 @@ def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
             stop = starts[count - 1] + len(lines[count - 1])
             before = Node(MATTER, root, start, 0, start, stop)
             del lines[:count], starts[:count]
-    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root)
+    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, go_on)
     parser.run(lines, starts)
     if profile == "gfm":
         settle_gfm(parser)
