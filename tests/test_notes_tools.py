@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import pytest
 
 from copydesk.app.config import MemberConfig
+from copydesk.notes.folder import blocks
 from copydesk.notes.folder import store as folder_module
 from copydesk.notes.lazy import notes_of
-from copydesk.notes.markdown import tree
 from copydesk.notes.protocol import Update
 from copydesk.store import protocol
 from copydesk.store.threads import Soon
@@ -355,7 +355,7 @@ def test_a_search_names_the_files_that_it_stopped_reading(
     (tmp_path / "slow.md").write_text("kiwi\n" * 3_000)
     (tmp_path / "nul.md").write_bytes(b"kiwi\0")
     looks = count()
-    monkeypatch.setattr(tree.time, "thread_time", lambda: 0.3 * next(looks))
+    monkeypatch.setattr(blocks.time, "thread_time", lambda: 0.3 * next(looks))
     with stage_at(tmp_path, "folder") as stage:
         found = stage.done("searchBlocks", query="kiwi")
         assert (found["count"], found["notRead"]) == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
@@ -27,6 +28,7 @@ from copydesk.notes.protocol import (
     split_tree,
 )
 from copydesk.store.protocol import Stamp
+from copydesk.text import sizes
 from copydesk.text.diff import align
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
@@ -62,6 +64,23 @@ class Fingerprint(NamedTuple):
     def row(self, block_id: str) -> Fingerprint:
         """The same fingerprint with another id."""
         return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
+
+
+def in_time(
+    size: int, late: Exception, check: Callable[[], None] = lambda: None
+) -> Callable[[], None]:
+    """A check for parsing `size` bytes; raises `late` when that has taken too long.
+
+    Too long is a second of CPU time for each `sizes.PARSED` bytes. It calls `check`, too.
+    """
+    until = time.thread_time() + 1 + size // sizes.PARSED
+
+    def go_on() -> None:
+        check()
+        if time.thread_time() > until:
+            raise late
+
+    return go_on
 
 
 def read(
@@ -333,7 +352,9 @@ def top(block: Block) -> Block:
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for a text that must not be written."""
     check_characters(markdown, "markdown")
-    tree = parse_new(encode(markdown.replace("\r\n", "\n").replace("\r", "\n")), profile)
+    data = encode(markdown.replace("\r\n", "\n").replace("\r", "\n"))
+    late = InvalidArgs("markdown", "takes more than a second to parse; split it")
+    tree = parse_new(data, profile, in_time(len(data), late))
     spans = (block.attributes for block in tree.root.walk() if block.attributes is not None)
     if not all(tree.data[start:stop].lstrip().startswith(b"^") for start, stop in spans):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")

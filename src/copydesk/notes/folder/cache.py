@@ -10,7 +10,7 @@ from threading import RLock
 from types import MappingProxyType
 from typing import NamedTuple
 
-from copydesk.errors import FileNotFound, FileTooLarge, InvalidArgs, Refusal
+from copydesk.errors import FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
     DOCUMENT,
     MATTER,
@@ -21,6 +21,7 @@ from copydesk.notes.folder.blocks import (
     block_attributes,
     fingerprints,
     head_of,
+    in_time,
     know,
     read,
     title_of,
@@ -297,10 +298,8 @@ class DocumentCache:
 
     def _parsed(self, data: bytes, stamp: Stamp, check: Callable[[], None] = lambda: None) -> Tree:
         """The blocks of a text; raises NotRead if they take too long, and what `check` does."""
-        try:
-            return read(data, self.profile, check=check)
-        except InvalidArgs:
-            raise NotRead("TOO_SLOW", stamp) from None
+        late = NotRead("TOO_SLOW", stamp)
+        return read(data, self.profile, check=in_time(len(data), late, check))
 
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
         digest = hashlib.sha256(data).hexdigest()

@@ -2,7 +2,7 @@
 
 `gfm` is CommonMark 0.31 with GitHub's tables and tasks, footnotes, and block ids.
 
-Laws: takes time linear in the text's length, and raises only if that is too long. For a
+Laws: never raises, whatever the text, and takes time linear in its length. For a
 top-level block without attributes inside, `markdown_of` returns its source, except for line ends;
 only `>`, spaces, tabs and attributes are ever cut from a line.
 """
@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import gc
 import re
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from copydesk.errors import InvalidArgs
 from copydesk.notes.markdown import lute
 from copydesk.notes.markdown.block import (
     AGAIN_PARSED,
@@ -78,7 +76,6 @@ from copydesk.notes.markdown.parser import (
     strict_heading_start,
     value_of,
 )
-from copydesk.text import sizes
 
 _SETEXT = re.compile(rb"(?:=+|-+)[ \t]*\Z").match
 _RULE = re.compile(rb"\|?[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)*+\|?[ \t]*\Z").match
@@ -657,38 +654,32 @@ def undisturbed(size: int) -> Generator[None]:
             gc.enable()
 
 
-def _nothing() -> None:
-    """Look at nothing."""
-
-
 def parse(
     text: bytes | str,
     profile: Profile = "gfm",
     *,
     part: bool = False,
-    check: Callable[[], None] = _nothing,
+    check: Callable[[], None] = lambda: None,
 ) -> Tree:
     """Parse a Markdown text into blocks, each with the bytes it covers.
 
     `part`: the text will be within another one, so it has no front matter. A `str` is counted in
     its UTF-8. In the profile `gfm` a byte order mark is not part of the text; in `siyuan` it is the
-    first character of a paragraph, as it is for the kernel. `check` is called now and then.
-
-    Raises what `check` does, and InvalidArgs(`markdown`) after a second of CPU time for each
-    `sizes.PARSED` bytes.
+    first character of a paragraph, as it is for the kernel. `check` is called now and then; what
+    it raises ends parsing.
     """
     data = encode(text) if isinstance(text, str) else text
     with undisturbed(len(data)):
         return _parse(data, profile, part, check)
 
 
-def parse_new(data: bytes, profile: Profile) -> Tree:
+def parse_new(data: bytes, profile: Profile, check: Callable[[], None] = lambda: None) -> Tree:
     """Parse a text that will be within another one; the last few short ones are kept.
 
     Planning, checking and placing a new text each ask for its blocks, which nobody changes.
     """
     if len(data) > _KEPT_BYTES:
-        return parse(data, profile, part=True)
+        return parse(data, profile, part=True, check=check)
     return _kept(data, profile)
 
 
@@ -698,13 +689,6 @@ def _kept(data: bytes, profile: Profile) -> Tree:
 
 
 def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None]) -> Tree:
-    until = time.thread_time() + 1 + len(data) // sizes.PARSED
-
-    def go_on() -> None:
-        check()
-        if time.thread_time() > until:
-            raise InvalidArgs("markdown", "takes more than a second to parse; split it")
-
     start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
     lines, starts = cut(data, start)
     root = Node(DOCUMENT, None, start, 0, start, len(data))
@@ -715,7 +699,7 @@ def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None])
             stop = starts[count - 1] + len(lines[count - 1])
             before = Node(MATTER, root, start, 0, start, stop)
             del lines[:count], starts[:count]
-    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, go_on)
+    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
     parser.run(lines, starts)
     if profile == "gfm":
         settle_gfm(parser)
