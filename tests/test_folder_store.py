@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from copydesk.errors import ContentChanged, InvalidArgs
+from copydesk.errors import Cancelled, ContentChanged, InvalidArgs, cancelled_by
+from copydesk.notes.folder import blocks as folder_blocks
 from copydesk.notes.folder import cache as folder_cache
 from copydesk.notes.folder import store as folder_module
 from copydesk.notes.folder.store import FolderStore
@@ -661,6 +662,61 @@ def test_files_that_are_not_read_are_told_with_the_reason(
     assert (found.documents, found.waiting, found.unread) == (3, 0, expected.unread[:1])
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A processor that has worked for 0.3 s more at each look at its clock."""
+    seen: list[int] = []
+
+    def thread_time() -> float:
+        seen.append(len(seen))
+        return 0.3 * len(seen)
+
+    monkeypatch.setattr(folder_blocks.time, "thread_time", thread_time)
+    return seen
+
+
+def test_a_file_that_takes_more_than_a_second_is_told(place: Place, looks: list[int]) -> None:
+    place.put("good.md", "fig\n")
+    place.put("slow.md", "fig\n" * 3_000)
+    place.put("deep.md", "- " * 2_000 + "fig\n")
+    (found,) = place.store.search("fig", 5)
+    assert found.path == "good.md"
+    told = place.store.coverage(place.box)
+    slow = (UnreadFile("deep.md", "TOO_SLOW"), UnreadFile("slow.md", "TOO_SLOW"))
+    assert told == Coverage(1, 0, slow)
+    place.put("slow.md", "fig\n" * 9)
+    assert len(place.store.search("fig", 5)) == 2
+
+
+def test_larger_files_have_more_time(place: Place, looks: list[int]) -> None:
+    place.put("large.md", ("fig " * 200 + "\n") * 1_500)
+    (found,) = place.store.search("fig", 5)
+    assert found.path == "large.md"
+
+
+def test_a_new_text_that_takes_more_than_a_second_is_refused(
+    place: Place, looks: list[int]
+) -> None:
+    with pytest.raises(InvalidArgs, match="takes more than a second to parse") as refused:
+        place.store.prepare_document(place.box, "", "New", "fig\n" * 20_000)
+    assert refused.value.argument == "markdown"
+
+
+@pytest.mark.parametrize("text", ["fig\n" * 30_000, "- " * 5_000 + "fig", "# fig\n" * 20_000])
+def test_a_search_is_cancelled_within_a_file(place: Place, text: str) -> None:
+    asked: list[int] = []
+
+    def cancelled() -> bool:
+        asked.append(0)
+        return len(asked) > 3
+
+    place.put("a.md", text)
+    with cancelled_by(cancelled), pytest.raises(Cancelled):
+        place.store.search("fig", 5)
+    assert len(asked) == 4
+    assert place.store.search("fig", 1)
+
+
 def test_what_is_left_out_is_not_there(place: Place) -> None:
     for name in ("a.md", "out/b.md", "node_modules/p/README.md", "drafts/c.md", "drafts/keep.md"):
         place.put(name, "kiwi\n")
@@ -784,9 +840,9 @@ def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
     parsed: list[int] = []
     real = folder_cache.read
 
-    def read(data: bytes, profile: Profile) -> Tree:
+    def read(data: bytes, profile: Profile, check: Callable[[], None]) -> Tree:
         parsed.append(len(data))
-        return real(data, profile)
+        return real(data, profile, check=check)
 
     document = place.document("Note").id
     words = [one for one in place.store.children(document) if one.kind == "p"]

@@ -91,6 +91,24 @@ def test_twice_the_text_takes_twice_the_steps(case: str, profile: Profile) -> No
     check_parts(HOSTILE[case], profile, ROUNDS)
 
 
+SHOWN: dict[str, tuple[Part, ...]] = {
+    "items in items": (("- ",), "a"),
+    "blank lines of code in a deep list": (("- ",), "```\n", ("\n",), ("  ",), "b"),
+    "blank lines of code in a deep quote": (("> - ",), "```\n", (">\n",), "> b"),
+    "lines that belong to a deep list": (("- ",), "a\n", ("b\n",)),
+}
+
+
+@pytest.mark.parametrize(("profile", "case"), spread(("gfm", "siyuan"), SHOWN, of=1))
+def test_so_do_the_texts_of_all_blocks_without_children(case: str, profile: Profile) -> None:
+    def show(times: int) -> object:
+        parts = (p if isinstance(p, str) else p[0] * times for p in SHOWN[case])
+        tree = parse("".join(parts), profile)
+        return [markdown_of(tree, one) for one in tree.root.walk() if not one.children]
+
+    check_linear(show, ROUNDS)
+
+
 @st.composite
 def hostile(draw: st.DrawFn) -> list[Part]:
     """A few signs, some of them again and again."""

@@ -7,6 +7,7 @@ these tools got wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,6 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from copydesk.app.config import MemberConfig
+from copydesk.notes.folder import blocks
 from copydesk.notes.folder import store as folder_module
 from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import Update
@@ -345,6 +347,26 @@ def test_a_list_names_the_files_that_are_not_read(tmp_path: Path) -> None:
         assert lines[-22:-20] == ["  24 个文件未读取：", "  - n00.md: 含有 NUL 字符"]
         assert lines[-1] == "  另有 4 个"
         assert "indexed" not in stage.done("searchBlocks", query="kiwi")
+
+
+def test_a_search_names_the_files_that_it_stopped_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow.md").write_text("kiwi\n" * 3_000)
+    (tmp_path / "nul.md").write_bytes(b"kiwi\0")
+    looks = count()
+    monkeypatch.setattr(blocks.time, "thread_time", lambda: 0.3 * next(looks))
+    with stage_at(tmp_path, "folder") as stage:
+        found = stage.done("searchBlocks", query="kiwi")
+        assert (found["count"], found["notRead"]) == (
+            0,
+            [{"path": "slow.md", "reason": "TOO_SLOW"}],
+        )
+        assert stage.call("searchBlocks", query="kiwi").text.endswith(
+            "\n1 file is not read:\n- slow.md: takes more than a second to parse; split it"
+        )
+        chinese = stage.call("searchBlocks", lang="zh", query="kiwi").text
+        assert chinese.endswith("\n1 个文件未读取：\n- slow.md: 解析耗时超过一秒；请拆分它")
 
 
 def test_a_search_tells_how_much_is_indexed(

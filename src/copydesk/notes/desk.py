@@ -233,6 +233,16 @@ class NoteReader:
         unread = (one for one in found.unread if allowed(RelPath.parse(one.path)))
         return replace(found, unread=tuple(unread))
 
+    def covered(self, member: Member) -> Coverage:
+        """How much the last search saw of all notebooks, and the files that it stopped reading."""
+        boxes = (one.id for one in self.notebooks(member) if not one.closed)
+        found = [one for box in boxes if (one := self.coverage(member, box)) is not None]
+        return Coverage(
+            sum(one.documents for one in found),
+            sum(one.waiting for one in found),
+            tuple(file for one in found for file in one.unread if file.reason == "TOO_SLOW"),
+        )
+
     def _id_of(self, member: Member, address: str) -> str:
         try:
             return self._notes.store(member).located(address)

@@ -148,7 +148,10 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A notebook file that was not read; `reason`: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
+    """A notebook file that was not read.
+
+    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE.
+    """
 
     path: str
     reason: str

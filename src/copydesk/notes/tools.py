@@ -30,8 +30,6 @@ from copydesk.tools.report_fields import (
 from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
-    from copydesk.desk.member import Member
-    from copydesk.notes.desk import NoteReader
     from copydesk.notes.notebook_access import (
         BlockContent,
         Coverage,
@@ -141,10 +139,13 @@ class SearchBlocksCall(ToolCall):
             shown = start_of(one_line(text), _LONGEST)
             lines.append(f"- [{one.id}][{one.kind}] {one.hpath}: {shown}")
         fields: Fields = {"count": len(rows), "blocks": rows}
-        done, documents = indexed(reading, context.member)
-        if done < documents:
-            fields |= {"indexed": done, "documents": documents}
-            lines.append(say("notes.indexing", context.lang, {"done": done, "count": documents}))
+        coverage = reading.covered(context.member)
+        if coverage.waiting:
+            done = coverage.documents - coverage.waiting
+            fields |= {"indexed": done, "documents": coverage.documents}
+        if coverage.unread:
+            fields["notRead"] = coverage_fields(coverage)["notRead"]
+        lines += covered_lines(coverage, context.lang)
         return note_answered(fields, "\n".join(lines))
 
 
@@ -284,12 +285,11 @@ def notes() -> tuple[Tool, ...]:
     )
 
 
-def indexed(reading: NoteReader, member: Member) -> tuple[int, int]:
-    """The number of indexed documents in all notebooks, and the total."""
-    boxes = (one.id for one in reading.notebooks(member) if not one.closed)
-    found = [one for box in boxes if (one := reading.coverage(member, box)) is not None]
-    documents = sum(one.documents for one in found)
-    return documents - sum(one.waiting for one in found), documents
+def covered_lines(coverage: Coverage, lang: Lang) -> list[str]:
+    """What a search did not see; empty if it saw all."""
+    facts = {"done": coverage.documents - coverage.waiting, "count": coverage.documents}
+    waiting = [say("notes.indexing", lang, facts)] if coverage.waiting else []
+    return waiting + unread_lines(coverage, lang)
 
 
 def coverage_fields(coverage: Coverage) -> Fields:

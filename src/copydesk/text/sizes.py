@@ -22,6 +22,9 @@ WHOLE = 256 << 20
 NOTE = 32 << 20
 """A larger file is not opened as a notes document: its blocks would take gigabytes of memory."""
 
+PARSED = 256 << 10
+"""For each so many bytes of Markdown a parser may take a second of CPU time."""
+
 COMPARED = 64 << 20
 """A larger text is not compared line by line with another, and no base of it is stored."""
 

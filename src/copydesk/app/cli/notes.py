@@ -13,7 +13,13 @@ from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import NoteBlock
-from copydesk.notes.tools import block_fields, coverage_fields, indexed, label, unread_lines
+from copydesk.notes.tools import (
+    block_fields,
+    coverage_fields,
+    covered_lines,
+    label,
+    unread_lines,
+)
 from copydesk.tools.answers import LongTexts
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
@@ -141,10 +147,9 @@ def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     else:
         words = say("notes.found_none", opened.config.lang, {"count": 0, "query": query})
         out(terminal.line(words) + "\n")
-    done, documents = indexed(notes_of(opened.desk).reading, member)
-    if done < documents:
-        facts = {"done": done, "count": documents}
-        out(terminal.line(say("notes.indexing", opened.config.lang, facts)) + "\n")
+    coverage = notes_of(opened.desk).reading.covered(member)
+    for line in covered_lines(coverage, opened.config.lang):
+        out(terminal.line(line) + "\n")
     return 0
 
 

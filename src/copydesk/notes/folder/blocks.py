@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import re
+import time
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from copydesk.errors import InvalidArgs
 from copydesk.notes.markdown import Block, Profile, Tree, is_phantom, parse
 from copydesk.notes.markdown.block import HOLDS, decode, encode
+from copydesk.notes.markdown.inline import unescaped
 from copydesk.notes.markdown.parser import leading_attributes, line_attributes
 from copydesk.notes.markdown.tree import line_start, parse_new
 from copydesk.notes.protocol import (
@@ -27,6 +28,7 @@ from copydesk.notes.protocol import (
     split_tree,
 )
 from copydesk.store.protocol import Stamp
+from copydesk.text import sizes
 from copydesk.text.diff import align
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
@@ -64,11 +66,36 @@ class Fingerprint(NamedTuple):
         return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
 
 
+def in_time(
+    size: int, late: Exception, check: Callable[[], None] = lambda: None
+) -> Callable[[], None]:
+    """A check for parsing `size` bytes; raises `late` when that has taken too long.
+
+    Too long is a second of CPU time for each `sizes.PARSED` bytes. It calls `check`, too.
+    """
+    until = time.thread_time() + 1 + size // sizes.PARSED
+
+    def go_on() -> None:
+        check()
+        if time.thread_time() > until:
+            raise late
+
+    return go_on
+
+
 def read(
-    data: bytes, profile: Profile, newline: bytes | None = None, *, part: bool = False
+    data: bytes,
+    profile: Profile,
+    newline: bytes | None = None,
+    *,
+    part: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Tree:
-    """Parse a text (a `part` needs its document's `newline`); empty ones get an empty paragraph."""
-    tree = parse(data, profile, part=part)
+    """Parse a text (a `part` needs its document's `newline`); empty ones get an empty paragraph.
+
+    Raises as `parse` does.
+    """
+    tree = parse(data, profile, part=part, check=check)
     if newline is not None:
         tree = replace(tree, newline=newline)
     for block in tree.root.walk():
@@ -118,8 +145,8 @@ def shown_text(text: str) -> str:
 
 
 _TITLE = re.compile(
-    rb"""^title:[ \t]+(?:("(?:[^"\\\n]|\\.)*")|'((?:[^'\n]|'')*)'|([^\s"'#\[{&*!|>%@`][^\n]*?))"""
-    rb"""[ \t]*(?:[ \t]#.*)?\r?$""",
+    rb"""^title:[ \t]+(?:("(?:[^"\\\n]|\\.)*")|'((?:[^'\n]|'')*)'"""
+    rb"""|([^\s"'#\[{&*!|>%@`](?:[^\n#]|(?<![ \t])#)*+))[ \t]*+(?:(?<=[ \t])#.*+)?\r?$""",
     re.MULTILINE,
 )
 
@@ -166,7 +193,7 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
             key = decode(name)
             if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
                 text = value.decode("utf-8", "backslashreplace")
-                found[key] = html.unescape(text.replace("_esc_newline_", "\n"))
+                found[key] = unescaped(text.replace("_esc_newline_", "\n"))
     if node.anchor and not is_id(node.anchor):
         found.setdefault("alias", node.anchor)
     return found
@@ -325,7 +352,9 @@ def top(block: Block) -> Block:
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for a text that must not be written."""
     check_characters(markdown, "markdown")
-    tree = parse_new(encode(markdown.replace("\r\n", "\n").replace("\r", "\n")), profile)
+    data = encode(markdown.replace("\r\n", "\n").replace("\r", "\n"))
+    late = InvalidArgs("markdown", "takes more than a second to parse; split it")
+    tree = parse_new(data, profile, in_time(len(data), late))
     spans = (block.attributes for block in tree.root.walk() if block.attributes is not None)
     if not all(tree.data[start:stop].lstrip().startswith(b"^") for start, stop in spans):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")

@@ -21,6 +21,7 @@ from copydesk.notes.folder.blocks import (
     block_attributes,
     fingerprints,
     head_of,
+    in_time,
     know,
     read,
     title_of,
@@ -159,22 +160,25 @@ class DocumentCache:
             if held is None or held.stamp != stamp or not held.stamp.settled:
                 try:
                     found = self.folder.read(path, stamp)
+                    if found is None:
+                        return None
+                    data, stamp = found
+                    if held is not None and held.data == data:
+                        held.stamp = stamp
+                    else:
+                        held = self._read(path, data, stamp)
                 except NotRead:
                     return None
-                if found is None:
-                    return None
-                data, stamp = found
-                if held is not None and held.data == data:
-                    held.stamp = stamp
-                else:
-                    held = self._read(path, data, stamp)
             self._hold(path, held)
             return held
 
-    def glance(self, path: RelPath, digest: str) -> tuple[Stamp, str, Tree | None] | None:
+    def glance(
+        self, path: RelPath, digest: str, check: Callable[[], None] = lambda: None
+    ) -> tuple[Stamp, str, Tree | None] | None:
         """The stamp, digest and tree of a document, without ids; None if there is none.
 
-        The tree is None if the digest is the given one. Raises NotRead.
+        The tree is None if the digest is the given one. Raises NotRead, and what `check` does,
+        which is called now and then.
         """
         held = self._held.get(path)
         stamp = self.folder.stamp(path)
@@ -187,7 +191,7 @@ class DocumentCache:
         now = hashlib.sha256(data).hexdigest()
         if now == digest:
             return stamp, now, None
-        tree = read(data, self.profile)
+        tree = self._parsed(data, stamp, check)
         if len(data) >= _LARGE:
             self._glanced = (now, tree)  # the next read uses it
         return stamp, now, tree
@@ -292,13 +296,18 @@ class DocumentCache:
             self._size -= held.weight
         return held
 
+    def _parsed(self, data: bytes, stamp: Stamp, check: Callable[[], None] = lambda: None) -> Tree:
+        """The blocks of a text; raises NotRead if they take too long, and what `check` does."""
+        late = NotRead("TOO_SLOW", stamp)
+        return read(data, self.profile, check=in_time(len(data), late, check))
+
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
         digest = hashlib.sha256(data).hexdigest()
         with undisturbed(len(data)):
             told, tree = self._glanced or ("", None)
             self._glanced = None
             if tree is None or told != digest:
-                tree = read(data, self.profile)
+                tree = self._parsed(data, stamp)
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self._rows_of(path, digest, tree, stamp, len(order))
             document = FolderDocument(path, stamp, digest, data, tree, rows, order)
@@ -591,7 +600,10 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 class NotRead(Exception):
-    """A Markdown file that cannot be read; `reason`: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
+    """A Markdown file that cannot be read.
+
+    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE.
+    """
 
     def __init__(self, reason: str, stamp: Stamp) -> None:
         super().__init__(reason)

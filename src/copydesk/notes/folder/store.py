@@ -5,19 +5,17 @@ Invariant: answers are read from the current files; the index only says where to
 
 from __future__ import annotations
 
-import html
 import json
 import posixpath
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from copydesk.errors import InvalidArgs
+from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.folder.blocks import (
     DOCUMENT,
     FolderDocument,
@@ -50,6 +48,8 @@ from copydesk.notes.folder.index import (
 )
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
+from copydesk.notes.markdown.inline import plain_text
+from copydesk.notes.markdown.parser import LOOKED_AT
 from copydesk.notes.markdown.tree import undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
@@ -90,13 +90,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
 
-_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
-_STRONG = re.compile(r"(\*{1,3}|~~|==)(?=\S)(.+?)(?<=\S)\1")
-_UNDERLINED = re.compile(r"(?<!\w)(_{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)")
-_CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
-_HEADING = re.compile(r"\A {0,3}#{1,6}(?:[ \t]+|\Z)|[ \t]+#+[ \t]*\Z|\n *(?:=+|-+)[ \t]*\Z")
-_MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
-
 DAILY = "daily note/%Y/%m/%Y-%m-%d"
 """The path of a daily note, in the format of strftime."""
 
@@ -105,9 +98,6 @@ _LEFT_OUT = "the file would be left out by notes.exclude or .gitignore"
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\u2028\u2029]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
-
-_FIRST, _SECOND = itemgetter(1), itemgetter(2)
-"""Groups of a match; `sub` calls these getters faster than it expands a template."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -436,7 +426,7 @@ class FolderStore:
         size, count = 0, 0
         while count < len(changed) and size < most:
             part = changed[count : count + _AT_ONCE]
-            index.together(partial(self._take, part))
+            index.together(partial(self._take, part, None if whole else check_cancelled))
             size += sum(now[path].size for path in part)
             count += len(part)
         self._leave(changed[count:])
@@ -501,13 +491,14 @@ class FolderStore:
     def _learn(self, block_id: str) -> None:
         self._update_index([block_id.casefold()], whole=True)
 
-    def _take(self, paths: Sequence[RelPath]) -> None:
-        index = self._documents.index
+    def _take(self, paths: Sequence[RelPath], check: Callable[[], None] | None = None) -> None:
+        """Index documents; `check` is called now and then, and may raise."""
+        index, check = self._documents.index, check or (lambda: None)
         for path in paths:
             self._forget_text(path)
             before = index.digest(str(path))
             try:
-                found = self._documents.glance(path, before)
+                found = self._documents.glance(path, before, check)
             except NotRead as refused:
                 self._not_read(path, refused)
                 continue
@@ -518,7 +509,7 @@ class FolderStore:
             texts, anchors = None, list[str]()
             if tree is not None:
                 with undisturbed(len(tree.data)):
-                    texts = list(_texts(tree, title_of(tree) or stem(path)))
+                    texts = list(_texts(tree, title_of(tree) or stem(path), check))
                 anchors = list(tree.anchors)
             index.index(str(path), stamp, digest, texts, anchors)
 
@@ -648,21 +639,7 @@ def content(tree: Tree, node: Node) -> str:
 
 
 def _read(text: str, node: Node) -> str:
-    if node.kind in ("c", "m", "html"):
-        return text
-    if node.level:
-        text = _HEADING.sub("", text)
-    if "^" in text:
-        text = _MARK.sub("", text)
-    if "`" in text:
-        text = _CODE.sub(_SECOND, text)
-    if "[" in text:
-        text = _LINK.sub(_FIRST, text)
-    if "*" in text or "~~" in text or "==" in text:
-        text = _STRONG.sub(_SECOND, _STRONG.sub(_SECOND, text))  # nested emphasis
-    if "_" in text:
-        text = _UNDERLINED.sub(_SECOND, text)
-    return html.unescape(text) if "&" in text else text
+    return text if node.kind in ("c", "m", "html") else plain_text(text, bool(node.level))
 
 
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
@@ -680,8 +657,10 @@ def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading
     return tuple(made)
 
 
-def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
+def _texts(tree: Tree, title: str, check: Callable[[], None]) -> Iterator[IndexedText]:
     for at, (_, node) in enumerate(in_order(tree.root)):
+        if not at % LOOKED_AT:
+            check()
         if node.kind == DOCUMENT:
             yield IndexedText(at, 0, len(title), _folded(title, ""))
         elif not node.holds_blocks and node.stop > node.start:

@@ -191,7 +191,7 @@ def _finish_task(parser: Parser, node: Node) -> bool:
     if not parser.rules.table[rest[0]] and b"|" not in rest:
         return False
     root = Node(AGAIN_PARSED, parent, node.start, 0, node.start, node.start)
-    inner = Parser(parser.data, parser.rules, root, parser.depth + 1)
+    inner = Parser(parser.data, parser.rules, root, parser.go_on, parser.depth + 1)
     lines = rest.split(b"\n")
     inner.run(lines, parser.pieces_of(node)[: 2 * len(lines) : 2])
     settle(inner)

@@ -1,6 +1,7 @@
 """The grammar that both profiles share: the line loop, containers, leaves, attributes.
 
-Invariants: a line costs no more than its own length and the blocks it closes; nothing raises.
+Invariants: a line costs no more than its own length and the blocks it closes; nothing raises but
+what the parser is given to look at the clock with.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ AGAIN, STAYS, TAKEN = range(3)
 INDENTED = 4
 """From this indentation on, in columns, a line starts nothing but code."""
 
+LOOKED_AT = 512
+"""After so many lines, and so many blocks, a parser looks whether it may go on."""
+
 _INTERRUPTED = (PARAGRAPH, TABLE)
 """Kinds of text that the start of another block interrupts."""
 
@@ -79,8 +83,18 @@ class BlockRules:
 class Parser(LineCursor):
     """Parses a text, or a paragraph again. The line starts at byte `at`; `tip` is the open node."""
 
-    def __init__(self, data: bytes, rules: BlockRules, root: Node, depth: int = 0) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        rules: BlockRules,
+        root: Node,
+        go_on: Callable[[], None],
+        depth: int = 0,
+    ) -> None:
         super().__init__()
+        self.go_on = go_on
+        """Called every so many lines and blocks; raises to stop parsing."""
+        self.blocks = 0
         self.data = data
         self.rules = rules
         self.root = root
@@ -99,7 +113,9 @@ class Parser(LineCursor):
     def run(self, lines: Sequence[bytes], starts: Sequence[int]) -> None:
         """Parse all lines and close the open blocks."""
         root, plain = self.root, self.rules.plain
-        for line, at in zip(lines, starts, strict=True):
+        for number, (line, at) in enumerate(zip(lines, starts, strict=True)):
+            if not number % LOOKED_AT:
+                self.go_on()
             tip = self.tip
             if tip is root:
                 if not line:
@@ -226,6 +242,9 @@ class Parser(LineCursor):
         It goes into the deepest open node that can hold it.
         """
         self.close_unmatched()
+        self.blocks += 1
+        if not self.blocks % LOOKED_AT:
+            self.go_on()
         while not can_hold(self.tip, kind):
             self.finish(self.tip)
         tip, at = self.tip, self.at

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -393,13 +393,14 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
         return (Line(start, start, start, start),)
     hidden = _hidden(tree, block)
     cuts, own = _cuts(block), _own(tree, block)
+    quoted = max((at for at, each in enumerate(cuts) if each == _QUOTED), default=-1)
     indented = block.kind == CODE and data[start] in BLANK
     stop = start + len(texts[0])
     lazy = False
     cursor = LineCursor()
     if block.parent is not None and block.parent.kind == CALLOUT and not block.index:
         cursor.load(data[line_start(data, start) : stop])
-        lazy = not all(_cut(cursor, each) for each in cuts)
+        lazy = not _cut_all(cursor, cuts, quoted)
     pad = 0
     if indented:
         cursor.load(texts[0])
@@ -410,7 +411,7 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
     found = [Line(start, at, stop, stop, pad, lazy, hidden.pop(start, None))]
     for text, offset in zip(texts[1:], starts[1:], strict=True):
         cursor.load(text)
-        lazy = not all(_cut(cursor, each) for each in cuts)
+        lazy = not _cut_all(cursor, cuts, quoted)
         cursor.peek()
         at, stop = start + offset, start + offset + len(text)
         within = hidden.pop(at, None)
@@ -462,7 +463,7 @@ def markdown_of(tree: Tree, block: Block) -> str:
 def _is_bare(tree: Tree, block: Block) -> bool:
     """Whether the source of a block is its text: nothing has to be cut from any line."""
     start, stop = block.start, block.stop
-    if (
+    if start == stop or (
         not block.children
         and tree.data[start : start + 1] not in _BLANKS
         and tree.data.find(b"\n", start, stop) < 0
@@ -557,16 +558,30 @@ def _own(tree: Tree, block: Block) -> int:
     return block.indent
 
 
+def _cut_all(cursor: LineCursor, cuts: Sequence[int], quoted: int) -> bool:
+    """Consume the prefixes of all containers, the last quote at `quoted`; return as `_cut` does.
+
+    In a blank line the others have nothing, however many they are.
+    """
+    for at, each in enumerate(cuts):
+        cursor.peek()
+        if cursor.blank:
+            cursor.to_nonspace()
+            return at > quoted
+        if not _cut(cursor, each):
+            return False
+    return True
+
+
 def _cut(cursor: LineCursor, columns: int) -> bool:
-    """Consume the prefix of one container; return whether all of it was there."""
-    cursor.peek()
+    """Consume the prefix of one container in a line with text; return whether all was there."""
     if columns == _QUOTED:
-        if cursor.blank or cursor.indent >= INDENTED or cursor.line[cursor.nonspace] != 62:
+        if cursor.indent >= INDENTED or cursor.line[cursor.nonspace] != 62:
             return False
         cursor.to_nonspace()
         cursor.skip(1)
         cursor.skip_one_blank()
-    elif columns == _ALL or cursor.blank:
+    elif columns == _ALL:
         cursor.to_nonspace()
     elif cursor.indent < columns:
         return False
@@ -576,8 +591,8 @@ def _cut(cursor: LineCursor, columns: int) -> bool:
 
 
 _ID = re.compile(
-    rb"""^id:[ \t]+(?:"([^"\\\n]+)"|'([^'\n]+)'|([^\s"'#\[{&*!|>%@`][^\n#]*?))"""
-    rb"""[ \t]*(?:[ \t]#.*)?\r?$""",
+    rb"""^id:[ \t]+(?:"([^"\\\n]+)"|'([^'\n]+)'|([^\s"'#\[{&*!|>%@`][^\n#]*+))"""
+    rb"""[ \t]*+(?:(?<=[ \t])#.*+)?\r?$""",
     re.MULTILINE,
 )
 _MARK_AT_END = re.compile(rb"(?:\A|[ \t\n])\^([A-Za-z0-9-]+)[ \t]*\Z").search
@@ -639,25 +654,32 @@ def undisturbed(size: int) -> Generator[None]:
             gc.enable()
 
 
-def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) -> Tree:
+def parse(
+    text: bytes | str,
+    profile: Profile = "gfm",
+    *,
+    part: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> Tree:
     """Parse a Markdown text into blocks, each with the bytes it covers.
 
     `part`: the text will be within another one, so it has no front matter. A `str` is counted in
     its UTF-8. In the profile `gfm` a byte order mark is not part of the text; in `siyuan` it is the
-    first character of a paragraph, as it is for the kernel.
+    first character of a paragraph, as it is for the kernel. `check` is called now and then; what
+    it raises ends parsing.
     """
     data = encode(text) if isinstance(text, str) else text
     with undisturbed(len(data)):
-        return _parse(data, profile, part)
+        return _parse(data, profile, part, check)
 
 
-def parse_new(data: bytes, profile: Profile) -> Tree:
+def parse_new(data: bytes, profile: Profile, check: Callable[[], None] = lambda: None) -> Tree:
     """Parse a text that will be within another one; the last few short ones are kept.
 
     Planning, checking and placing a new text each ask for its blocks, which nobody changes.
     """
     if len(data) > _KEPT_BYTES:
-        return parse(data, profile, part=True)
+        return parse(data, profile, part=True, check=check)
     return _kept(data, profile)
 
 
@@ -666,7 +688,7 @@ def _kept(data: bytes, profile: Profile) -> Tree:
     return parse(data, profile, part=True)
 
 
-def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
+def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None]) -> Tree:
     start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
     lines, starts = cut(data, start)
     root = Node(DOCUMENT, None, start, 0, start, len(data))
@@ -677,7 +699,7 @@ def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
             stop = starts[count - 1] + len(lines[count - 1])
             before = Node(MATTER, root, start, 0, start, stop)
             del lines[:count], starts[:count]
-    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root)
+    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
     parser.run(lines, starts)
     if profile == "gfm":
         settle_gfm(parser)
