@@ -289,6 +289,18 @@ def test_markup_is_escaped_by_construction() -> None:
     assert (hidden_in("a\u200bb\t\n"), hidden_in("héllo 中文")) == (1, 0)
 
 
+def test_what_looks_like_something_else_is_named_also_where_it_alone_is_marked() -> None:
+    blank = '<span class="odd" title="no-break space">\\xa0</span>'
+    assert visible("a\xa0b<\u2800") == (
+        f'a{blank}b&lt;<span class="odd" title="braille pattern blank">U+2800</span>'
+    )
+    letter = '<span class="odd" title="cyrillic small letter a">U+0430</span>'
+    text = "<p\u0430y"
+    assert visible(text) == f"&lt;p{letter}y"
+    assert [visible(text, at, at + 1) for at in range(5)] == ["&lt;", "p", letter, "y", ""]
+    assert (hidden_in(text), plain(text)) == (1, "<pU+0430y")
+
+
 TEMPLATES = sorted((Path(markup.__file__).parent / "templates").iterdir())
 
 

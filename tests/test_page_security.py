@@ -613,6 +613,12 @@ def test_hidden_characters_are_shown_by_their_number(room: Room) -> None:
     assert "if userU+202E:\\x1b[0m" in text
 
 
+def test_a_changed_letter_of_another_script_is_named(room: Room) -> None:
+    hunk = prepared(room.desk, path="a.txt", content="p\u0430ypal\u2003= 1\n")
+    text = Elements(room.reader().page(f"/hunk/{hunk}")).text
+    assert "pU+0430ypalU+2003= 1" in text
+
+
 def test_the_agents_own_token_does_not_approve_its_own_plans(tmp_path: Path) -> None:
     with room_at(tmp_path, desk_at(tmp_path), members={"s3cret": AGENT}) as room:
         agent = room.stranger()

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from copydesk.app.terminal import Look, diff_rows
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.diff_model import of_change
+from support.cost import bounded
 
 HOSTILE = "\x1b[31m\x00\x07\r\x7f\x9b\u061c\u200e\u202e\u2028\u2066\ufeff\udc80\U000e0041"
 ANY = st.text(st.characters(codec=None), max_size=40) | st.text(st.sampled_from(HOSTILE + "ab\n\t"))
@@ -90,6 +92,50 @@ def test_colours_add_nothing_but_colours(text: str) -> None:
 )
 def test_what_is_shown_instead(text: str, shown: str) -> None:
     assert terminal.safe(text) == shown
+
+
+LOOK_LIKE_NOTHING = [
+    character
+    for character in map(chr, range(0x80, 0x110000))
+    if unicodedata.category(character) in ("Zs", "Cf")
+    or character in "\u2800\u3164\U000e0100\ufe00"
+]
+
+
+@pytest.mark.parametrize("show", [terminal.safe, terminal.line])
+def test_every_space_and_format_character_is_named(show: Callable[[str], str]) -> None:
+    assert len(LOOK_LIKE_NOTHING) > 150
+    for character in LOOK_LIKE_NOTHING:
+        code = show(f"a{character}b")[1:-1]
+        assert code.isascii(), code
+        assert int(code[2:], 16) == ord(character)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("p\u0430ypal", r"p\u0430ypal"),
+        ("\u043f\u0440\u0438\u0432et", "\u043f\u0440\u0438\u0432\\x65\\x74"),
+        ("x = n\u043ene", r"x = n\u043ene"),
+        ("\u0430\u0301bc", "\\u0430\u0301bc"),
+        ("4p\u03bfrt", r"4p\u03bfrt"),
+        ("\u0410\u0391", "\u0410\\u0391"),
+        ("\u212aelvin", r"\u212aelvin"),
+        ("\uff41dmin", r"\uff41dmin"),
+        ("\u0440\u0430\u0443 \u03b1\u03b2 pay", "\u0440\u0430\u0443 \u03b1\u03b2 pay"),
+        ("\u4f7f\u7528Python\u7684API", "\u4f7f\u7528Python\u7684API"),
+        ("5\xb5s \xaa caf\xe9 na\xefve", "5\xb5s \xaa caf\xe9 na\xefve"),
+    ],
+)
+def test_letters_of_another_script_within_a_word_are_named(text: str, shown: str) -> None:
+    assert terminal.safe(text) == terminal.line(text) == shown
+
+
+def test_long_words_are_looked_at_once() -> None:
+    words = ["p\u0430" * 20_000, "a" * 100_000 + "\u0430", "\u4e2d" * 100_000, "a\u0301" * 50_000]
+    with bounded():
+        for word in words:
+            terminal.safe(word)
 
 
 def test_colours_follow_the_hunk_not_the_first_characters() -> None:

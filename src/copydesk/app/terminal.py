@@ -6,6 +6,7 @@ JSON; no row of a change is wider than the screen.
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import Any, Final, NamedTuple, TextIO, cast
 
@@ -37,13 +39,23 @@ from copydesk.tools.diff_model import (
 from copydesk.tools.report import Answer, Lang
 
 HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f"
+    "\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164"
+    "\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     # emoji and text selectors are hidden after any other character
     "|(?<![\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f](?!\u20e3)"
 )
-"""Control characters, direction marks, zero-width characters, lone surrogates."""
+"""Control and format characters, what looks like a space or like nothing, lone surrogates."""
+
+BESIDE_OTHERS: Final = frozenset(
+    ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO")
+)
+"""Scripts that look like no other one, and that names combine with Latin letters."""
+
+_OF_NO_SCRIPT = BESIDE_OTHERS | {"MICRO", "FEMININE", "MASCULINE", "MODIFIER", "SUPERSCRIPT"}
+_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*+")
+"""Letters and digits, and the marks on them."""
 
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}
@@ -65,12 +77,47 @@ def has_person() -> bool:
 
 def safe(text: str) -> str:
     """The text with harmful characters as `\\xNN` or `\\uNNNN`; CR before LF is dropped."""
-    return HIDDEN.sub(_shown, text.replace("\r\n", "\n"))
+    return with_codes(text.replace("\r\n", "\n"), _code)
 
 
 def line(text: str) -> str:
     """The text as one line: line breaks and tabs are shown as `\\x0a` and `\\x09`."""
-    return _BREAKS.sub(_shown, HIDDEN.sub(_shown, text))
+    return _BREAKS.sub(lambda found: _code(found[0]), with_codes(text, _code))
+
+
+@lru_cache(maxsize=4)  # a line is drawn in pieces, each of which asks
+def unseen(text: str) -> tuple[int, ...]:
+    """Where a text has hidden characters, and letters of another script than their word's."""
+    found = [each.start() for each in HIDDEN.finditer(text)]
+    for word in () if text.isascii() else _WORD.finditer(text):
+        if not word[0].isascii():
+            found += (word.start() + at for at in _strangers(word[0]))
+    return tuple(sorted(found))
+
+
+def _strangers(word: str) -> list[int]:
+    """Where a word has letters of other scripts than most of it, which may be look-alikes."""
+    names = {
+        at: unicodedata.name(letter, "").partition(" ")[0]
+        for at, letter in enumerate(word)
+        if letter.isalpha()
+    }
+    scripts = collections.Counter(name for name in names.values() if name not in _OF_NO_SCRIPT)
+    if len(scripts) < 2:
+        return []
+    most = max(scripts, key=lambda name: (scripts[name], name == "LATIN"))
+    return [at for at, name in names.items() if name in scripts and name != most]
+
+
+def with_codes(text: str, name: Callable[[str], str]) -> str:
+    """The text with each character that a reader cannot see or may mistake given by its name."""
+    places = unseen(text)
+    if not places:
+        return text
+    characters = list(text)
+    for at in places:
+        characters[at] = name(text[at])
+    return "".join(characters)
 
 
 def as_json(data: object) -> str:
@@ -243,8 +290,8 @@ class Counter:
             self._stream.flush()
 
 
-def _shown(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _code(character: str) -> str:
+    code = ord(character)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -452,8 +499,7 @@ class _Drawn:
 def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
     """The characters of a text; harmful ones escaped, a changed tab as an arrow."""
     column = at = 0
-    found = () if text.isascii() else HIDDEN.finditer(text)
-    hidden = {each.start() for each in found}
+    hidden = set(unseen(text))
     for start, stop in (*marks, (len(text), len(text))):
         for index in range(at, stop):
             is_marked = index >= start
@@ -461,12 +507,12 @@ def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
             if shown == "\t":
                 width = _TAB - column % _TAB
                 shown = ("→" if is_marked else " ") + " " * (width - 1)
-            elif not shown.isascii() and index not in hidden:
-                width = columns(shown)
-            elif not shown.isprintable() or not shown.isascii():
-                *first, shown = list(line(shown))  # an escape may continue in the next row
+            elif index in hidden or shown == "\n":
+                *first, shown = list(_code(shown))  # an escape may continue in the next row
                 yield from (_Piece(each, 1, is_marked) for each in first)
                 column += len(first)
+            elif not shown.isascii():
+                width = columns(shown)
             column += width
             yield _Piece(shown, width, is_marked)
         at = stop

@@ -171,10 +171,10 @@ def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) ->
         begin, end = max(begin, start), min(end, stop)
         if begin >= end:
             continue
-        parts.append(visible(text[at:begin]))
-        parts.append(Markup(f'<span class="s-{kind}">{visible(text[begin:end])}</span>'))
+        parts.append(visible(text, at, begin))
+        parts.append(Markup(f'<span class="s-{kind}">{visible(text, begin, end)}</span>'))
         at = end
-    parts.append(visible(text[at:stop]))
+    parts.append(visible(text, at, stop))
     return Markup("").join(parts)
 
 

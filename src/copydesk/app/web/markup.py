@@ -1,7 +1,7 @@
 """Jinja templates, and text made safe to show in them.
 
 Invariants: every expression of a template is escaped, and characters that could hide in it (control
-characters, direction marks, zero-width characters) are shown by their numbers.
+characters, format characters, look-alikes of blanks and of letters) are shown by their numbers.
 """
 
 from __future__ import annotations
@@ -16,21 +16,26 @@ from urllib.parse import quote
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from copydesk.app.terminal import HIDDEN
+from copydesk.app.terminal import unseen, with_codes
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _INDENT: Final = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
 """Line breaks of a template next to an element or a directive, which the page does not need."""
 
 
-def visible(text: str) -> Markup:
-    """The text as an element's content; each hidden character is shown as its number."""
+def visible(text: str, start: int = 0, stop: int | None = None) -> Markup:
+    """A text, or a part of it, as an element's content; what cannot be seen is a number.
+
+    So is what may be mistaken: a letter of another script than its word, which may begin before.
+    """
     if isinstance(text, Markup):
         return text
-    escaped = escape(text)
-    if text.isascii() and text.isprintable():
-        return escaped
-    return Markup(HIDDEN.sub(_hidden_element, str(escaped)))
+    parts, at, stop = list[Markup](), start, len(text) if stop is None else stop
+    for place in unseen(text):
+        if start <= place < stop:
+            parts += (escape(text[at:place]), _hidden_element(text[place]))
+            at = place + 1
+    return Markup("").join((*parts, escape(text[at:stop])))
 
 
 def verbatim(text: str) -> Markup:
@@ -40,16 +45,12 @@ def verbatim(text: str) -> Markup:
 
 def plain(text: str) -> str:
     """The text with the numbers of hidden characters, for places without elements."""
-    if text.isascii() and text.isprintable():
-        return text
-    return HIDDEN.sub(lambda found: _number(found[0]), text)
+    return with_codes(text, _number)
 
 
 def hidden_in(text: str) -> int:
     """The number of hidden characters in the text."""
-    if text.isascii() and text.isprintable():
-        return 0
-    return sum(1 for _ in HIDDEN.finditer(text))
+    return len(unseen(text))
 
 
 def named(count: int, one: str, many: str | None = None) -> str:
@@ -71,10 +72,9 @@ def render(template: str, **values: object) -> Markup:
     return Markup(ENVIRONMENT.get_template(template).render(values))
 
 
-def _hidden_element(found: re.Match[str]) -> str:
-    character = found[0]
+def _hidden_element(character: str) -> Markup:
     name = unicodedata.name(character, "control character").lower()
-    return f'<span class="odd" title="{escape(name)}">{_number(character)}</span>'
+    return Markup(f'<span class="odd" title="{escape(name)}">{_number(character)}</span>')
 
 
 def _number(character: str) -> str:

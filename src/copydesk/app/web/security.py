@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import LONG_TOKEN
 from copydesk.app.mcp.limits import Guesses, TooMany
-from copydesk.app.terminal import HIDDEN
+from copydesk.app.terminal import BESIDE_OTHERS, HIDDEN
 from copydesk.app.web.markup import address, render
 from copydesk.desk.backends.api import Version
 from copydesk.desk.review import Seen, Shown, State
@@ -165,11 +165,6 @@ _normal = unicodedata.normalize
 
 Fault = Literal["invisible", "mixed", "taken"]
 
-_BESIDE_OTHERS: Final = frozenset(
-    ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO")
-)
-"""Scripts that look like no other one, and that names combine with Latin letters."""
-
 _LOOK_ALIKES: Final = str.maketrans(
     "\u0430\u0431\u0432\u0433\u0435\u0456\u043a\u043c\u043d\u043e\u04bb\u043f\u0440\u0455\u0441\u0442"
     "\u0443\u0445\u044c\u0458\u0461\u04cf\u0501\u051b\u051d"
@@ -187,7 +182,7 @@ def fault_of(name: str, members: Iterable[str]) -> Fault | None:
     if _normal("NFKC", name) != _normal("NFC", name):
         return "invisible"
     words = {unicodedata.name(each, "").partition(" ")[0] for each in name if each.isalpha()}
-    if len(words - _BESIDE_OTHERS) > 1:
+    if len(words - BESIDE_OTHERS) > 1:
         return "mixed"
     skeleton = _skeleton(name)
     return "taken" if any(_skeleton(member) == skeleton for member in members) else None
