@@ -493,7 +493,9 @@ def test_whose_lines_they_are(base: str, now: str, lines: str, expected: str) ->
     )
 
 
-PYTHON = "def one(a):|    first = a||    if a:|        second(a)|    third(first)||def two():|    last()"
+PYTHON = (
+    "def one(a):|    first = a||    if a:|        second(a)|    third(first)||def two():|    last()"
+)
 BRACES = "int one(int a) {|    first(a);|    if (a) {|        second(a);|    }|    third(a);|}||int two() {|    last();|}"
 RUBY = "describe 'one' do|  it 'does' do|    first|    second|  end|end"
 NESTED = "alpha:|  host: x|  timeout: 30|beta:|  timeout: 60"

@@ -393,8 +393,10 @@ _DIRECTIVE = re.compile(rb"#[a-z]")
 _ENDING = re.compile(rb"(?:[\])}]+|</[^<>]*>|end|fi|done|esac)[;,)]*\s*$")
 """A line that only closes what its owner opened."""
 
-_REMARK = re.compile(rb"//|/\*|<!--|--|\"\"\"|'''|[#%;]|.*(?:[;.]|/>|</[^<>]*>|\xe3\x80\x82)$", re.DOTALL)
-"""A comment, or a statement, sentence or element that is complete: a line that opens no block."""
+_REMARK = re.compile(
+    rb"//|/\*|<!--|--|\"\"\"|'''|[#%;]|.*(?:[;.]|/>|</[^<>]*>|\xe3\x80\x82)$", re.DOTALL
+)
+"""A comment, or a complete statement, sentence or element: a line that opens no block."""
 
 _GOES_ON = b"("
 """The sign of a header that goes on in the next line."""
