@@ -150,6 +150,24 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base a|x|b|; plan 1 1 A; plan 2 2 X; apply 1 ok; write A|x|c|; apply 2 ok", "A|X|c|"),
         ("base x|x|; edit 1 A ok; write A|n|x|; edit 2 B STALE_READ", "A|n|x|"),
         ("base x|x|; edit 1 A ok; write x|x|; edit 2 B ok; edit 1 C ok", "C|B|"),
+        # copydesk's own edits after a foreign write are followed exactly
+        (
+            "base h|f|a|x|b|x|c|t|; write H|f|a|x|b|x|c|t|; edit 3 A ok; edit 4 Y ok; edit 5 B ok; edit 7 C ok; edit 6 Z ok",
+            "H|f|A|Y|B|Z|C|t|",
+        ),
+        (
+            "base h|f|x|x|x|x|t|; write h|n|f|x|x|x|x|t|; edit 3 - ok; edit 6 D|D| ok; edit 4 B ok; edit 5 C ok; edit 2 F ok",
+            "h|n|F|B|C|D|D|t|",
+        ),
+        (
+            "base h|x|x|x|t|; plan 1 2 A; plan 2 3 B; plan 3 4 C; write H|x|x|x|t|; apply 1 ok; apply 3 ok; apply 2 ok",
+            "H|A|B|C|t|",
+        ),
+        (
+            "base h|x|x|t|; write H|x|x|t|; edit 2 A ok; edit 2 C STALE_READ; edit 3 B ok",
+            "H|A|B|t|",
+        ),
+        ("base h|x|x|t|; write H|x|x|t|; edit 2 - ok; edit 2 C STALE_READ; edit 3 B ok", "H|B|t|"),
     ],
 )
 def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
@@ -300,6 +318,11 @@ def written(journal: Records, links: str) -> None:
         # nothing is before a creation
         (">1 1>2", "0>2", None),
         (">1 1>2", "1>2", "1>2"),
+        # back to what another program left
+        ("0>1 2>3 3>4", ">4", "2>3 3>4"),
+        ("0>1 2>3 2>4! 3>5", ">5", "2>3 3>5"),
+        ("0>1 1>2", ">2", "0>1 1>2"),
+        ("0>1 1>2", ">3", None),
     ],
 )
 def test_a_chain(journal: Records, links: str, asked: str, expected: str | None) -> None:

@@ -257,9 +257,9 @@ class Drafting:
             raise stale(version, None, now, reason, _standing(request, now))
         place = locate(request, base)
         try:
-            known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
+            known, own = self.known_since(real, base.digest, now.digest)
             text = now.whole()
-            moved = relocate(place, base, text, known)
+            moved = relocate(place, base, text, known, own)
             check_not_there(request, (base, place), (text, moved))
             return place, moved
         except (ContentChanged, AmbiguousMatch) as refusal:
@@ -267,6 +267,16 @@ class Drafting:
                 current = refusal.current or standing(now, place.start, place.stop)
                 raise stale(version, base, now, refusal.reason, current) from None
             raise stale(version, base, now, "ambiguous", refusal.candidates) from None
+
+    def known_since(
+        self, real: RelPath, base: str, now: str
+    ) -> tuple[tuple[ChangeSet, ...] | None, tuple[ChangeSet, ...]]:
+        """The inverses of the writes between two texts, None if other programs wrote too.
+
+        Then come those of the writes after the last of another program; else none.
+        """
+        known = self._set.journal.chain(real, base, now)
+        return known, () if known is not None else self._set.journal.chain(real, "", now) or ()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with similar names in its directory."""
@@ -349,9 +359,10 @@ def made(
     now: Source,
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
+    own: tuple[ChangeSet, ...] = (),
 ) -> Draft:
-    """Draft the plan's edit on the current text; `find` and `known` as in `place_of`."""
-    place = place_of(plan, now, find, known)
+    """Draft the plan's edit on the current text; the other arguments are as in `place_of`."""
+    place = place_of(plan, now, find, known, own)
     return compose(plan.request, plan.request.load(now, place), place)
 
 

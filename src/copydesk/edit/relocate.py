@@ -30,16 +30,33 @@ _NEAR = 200
 
 
 def relocate(
-    place: Place, base: Snapshot, now: Snapshot, known: tuple[ChangeSet, ...] | None = None
+    place: Place,
+    base: Snapshot,
+    now: Snapshot,
+    known: tuple[ChangeSet, ...] | None = None,
+    own: tuple[ChangeSet, ...] = (),
 ) -> Place:
     """Return where the place of `base` is in `now`; raises ContentChanged or AmbiguousMatch.
 
-    `known`: the inverses of all changes between, in order; None: lines are compared.
+    `known`: the inverses of all changes between, in order; None: lines are compared. `own`: those
+    of the last ones, which are known; then lines are compared with the text before these first.
     """
     if place.foot is None:
         return end_of(now)
     if base.digest == now.digest:
         return place
+    if known is None and own:
+        back = reduce(ChangeSet.then, reversed(own))
+        left = Snapshot(back.apply(now.data), now.encoding)
+        there = None
+        with suppress(ContentChanged, AmbiguousMatch):  # the later edits may tell
+            there = relocate(place, base, left)
+        if there is not None:
+            try:
+                return relocate(there, left, now, own)
+            except (ContentChanged, AmbiguousMatch) as refusal:
+                refusal.planned_lines = place.named
+                raise
     drift = Drift(base, now, known)
     if not place.parts:
         return place.moved(drift.shift(place.foot))
@@ -67,8 +84,9 @@ def place_of(
     now: Source,
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
+    own: tuple[ChangeSet, ...] = (),
 ) -> Place:
-    """The plan's place in `now`; `find` loads its base, `known` is as in `relocate`.
+    """The plan's place in `now`; `find` loads its base, `known` and `own` are as in `relocate`.
 
     For a large text `known` is tried before the base. Raises ContentChanged, AmbiguousMatch.
     """
@@ -77,7 +95,7 @@ def place_of(
     if plan.base_digest == now.digest:
         return plan.place
     try:
-        return _carried_place(plan, now, find, known)
+        return _carried_place(plan, now, find, known, own)
     except ContentChanged as refusal:
         if refusal.current is None:
             with suppress(Refusal):  # part of it may be unreadable
@@ -91,6 +109,7 @@ def _carried_place(
     now: Source,
     find: Callable[[], Snapshot | None],
     known: tuple[ChangeSet, ...] | None,
+    own: tuple[ChangeSet, ...],
 ) -> Place:
     followed = _mapped_place(plan, now, known) if now.size > sizes.LARGE else None
     base = None if followed else find()
@@ -106,10 +125,10 @@ def _carried_place(
         reason = "the file changed, and the text that was planned on is no longer remembered"
         raise ContentChanged(reason, lines)
     text = now.whole()
-    place = relocate(plan.place, base, text, known)
+    place = relocate(plan.place, base, text, known, own)
     check_not_there(plan.request, (base, plan.place), (text, place))
-    if known:  # they tell even lines apart that stood there before
-        _check_not_put(plan, now, place, known)
+    if known or own:  # they tell even lines apart that stood there before
+        _check_not_put(plan, now, place, known or own)
     return place
 
 
