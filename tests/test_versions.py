@@ -150,6 +150,21 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base a|x|b|; plan 1 1 A; plan 2 2 X; apply 1 ok; write A|x|c|; apply 2 ok", "A|X|c|"),
         ("base x|x|; edit 1 A ok; write A|n|x|; edit 2 B STALE_READ", "A|n|x|"),
         ("base x|x|; edit 1 A ok; write x|x|; edit 2 B ok; edit 1 C ok", "C|B|"),
+        # lines that an edit only repeats may change, and what they became stays
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|b|C|d|; apply 1 ok", "A|b|C|d|"),
+        ("base a|b|c|d|; plan 1 1~4 a|b|c|D|; write A|b|c|d|; apply 1 ok", "A|b|c|D|"),
+        ("base a|b|c|d|; plan 1 1~4 a|b|n|c|d|; write A|b|c|D|; apply 1 ok", "A|b|n|c|D|"),
+        ("base a|b|c|d|e|; plan 1 1~5 a|b|d|e|; write A|b|c|d|E|; apply 1 ok", "A|b|d|E|"),
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|b|x|c|d|; apply 1 ok", "A|b|x|c|d|"),
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; plan 2 3 C; apply 2 ok; apply 1 ok", "A|b|C|d|"),
+        ("base a|b|c|d|; write a|b|C|d|; edit 1~3 A|b|c| ok", "A|b|C|d|"),
+        # but not those next to the change, nor the changed ones
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|B|c|d|; apply 1 CONTENT_CHANGED", "a|B|c|d|"),
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write x|b|C|d|; apply 1 CONTENT_CHANGED", "x|b|C|d|"),
+        (
+            "base a|b|c|d|; plan 1 1~4 a|b|n|c|d|; write A|b|n|c|D|; apply 1 CONTENT_CHANGED",
+            "A|b|n|c|D|",
+        ),
         # copydesk's own edits after a foreign write are followed exactly
         (
             "base h|f|a|x|b|x|c|t|; write H|f|a|x|b|x|c|t|; edit 3 A ok; edit 4 Y ok; edit 5 B ok; edit 7 C ok; edit 6 Z ok",

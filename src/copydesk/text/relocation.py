@@ -754,6 +754,10 @@ re-indented, so equal lines elsewhere are others; equal lines are in another fun
 they are between conflict markers."""
 
 
+OF_SOME = ("gone", "parted", "blanks")
+"""The reasons that may be about some of the lines alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Carried:
     """The footprint starts at line `at` of now, 0-based; -1 is the start of the file."""
