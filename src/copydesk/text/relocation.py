@@ -376,6 +376,9 @@ _REACH = 2000
 _ALIKE = 0.7
 """From this share of common words on, a changed heading of a block counts as the same, edited."""
 
+_NAME = re.compile(rb"\w\s+(?!(?:if|while|for|switch|catch)\b)(\w+)\s*\(")
+"""The name in the heading of a function or class, which may get other parameters."""
+
 WORD = re.compile(rb"[\w\x80-\xff]")
 """In a line that has words, and not brackets and blanks alone."""
 
@@ -455,6 +458,7 @@ class Outline:
         The lines for which `is_passed` is true are passed over, as if they were not there.
         """
         lines, above, last = self.lines, line, max(0, line - _REACH)
+        ends = limit + 1  # at this depth a block above a line that was passed ends
         while limit >= 0 and above > last:
             above -= 1
             raw = lines[above]
@@ -464,9 +468,10 @@ class Outline:
             if depth is None or depth > limit or _DIRECTIVE.match(raw) or above in self._markers:
                 continue
             if is_passed(above):
+                ends = min(ends, depth)
                 continue
             text = bare(raw)
-            if depth < limit and _ENDING.match(text):
+            if (depth < limit or depth == ends) and _ENDING.match(text):
                 limit = depth - 1  # a block that ends there does not enclose
                 continue
             belongs = _CLOSING.match(text) is not None
@@ -615,9 +620,10 @@ class Owners:
             return False
         if section:
             return True
-        ours = _WORDS.findall(self._base.lines[old - 1])
-        theirs = _WORDS.findall(self._now.lines[new - 1])
+        header, other = self._base.lines[old - 1], self._now.lines[new - 1]
+        ours, theirs = _WORDS.findall(header), _WORDS.findall(other)
         alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
+        alike = alike or _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
         if alike or (title and not away):
             return False
         return not (title or above or within) or 3 * kept < total
