@@ -16,7 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from copydesk.text.relocation import Carried, Changed
+from copydesk.text.relocation import Ambiguous, Carried, Changed
 from support.drift_adapter import carry
 from test_carry import Origin, replaced, shown
 
@@ -447,7 +447,7 @@ def outcome(base: Lines, now: list[Origin], start: int, stop: int) -> str:
         ("||", "|||  u4()||y", "1:3", "?0,1"),
         ("\t})", "        })|\t})", "0:1", "1"),
         ("- a|--| x|--", "- a| x", "2:3", "1"),
-        ("int one() {|  u|}", "int one() {|  v|}||int two() {|  w|}", "2:3", "owner"),
+        ("int one() {|  u|}", "int one() {|  v|}||int two() {|  w|}", "2:3", "?2,6"),
         ("def one(a):|  u", "def one(b, c=0, d=0, e=0):|  u", "1:2", "1"),
         ("def one(a):|  u", "def two(b, c=0, d=0, e=0):|  u", "1:2", "owner"),
         ("class A(B):|  u", "class A(C):|  u", "1:2", "1"),
@@ -556,6 +556,53 @@ def test_what_takes_lines_over(
         assert verdict == Carried(other.index(old.encode()))
     else:
         assert verdict == Changed("owner")
+
+
+REMARKED = "import os||{0}|{1}|one()|    go()|    stop()||last()"
+
+
+@pytest.mark.parametrize(
+    ("above", "told", "other"),
+    [
+        ("# All of it,", "# and more.", "# and no more."),
+        ("// All of it,", "// and more.", "// and no more."),
+        ("/* All of it,", " * and more. */", " * and no more. */"),
+        ("@decorated", "@named('one')", "@named('two')"),
+        ("[Fact]", "[Trait('a', 1)]", "[Trait('b', 1)]"),
+        ("-- All of it,", "-- and more.", "-- and no more."),
+    ],
+)
+@pytest.mark.parametrize(
+    ("old", "copied", "candidates"),
+    [
+        ("one()", 2, (4, 10)),
+        ("    go()", 2, (5, 11)),
+        ("    stop()|", 2, (6, 12)),
+        ("    go()", 3, (5, 11)),
+        # its own lines tell it apart, or it has other lines than the copy
+        ("    go()", 0, None),
+        ("told", 2, None),
+        ("last()", 2, None),
+    ],
+)
+def test_a_block_copied_with_its_comment_is_a_tie(
+    above: str, told: str, other: str, old: str, copied: int, candidates: tuple[int, ...] | None
+) -> None:
+    """`copied`: how many lines of the copy, from the comment's first on, are equal but for one."""
+    base = REMARKED.format(above, told).encode().split(b"|")
+    copy = [above.encode(), other.encode(), *base[4:8]]
+    if copied == 3:
+        copy[1:3] = [told.encode(), b"two()"]
+    elif not copied:
+        copy[0] = b"x = 1"
+    now = [*base[:2], *copy, *base[2:]]
+    sought = (told if old == "told" else old).encode().split(b"|")
+    start = next(k for k in range(len(base)) if base[k : k + len(sought)] == sought)
+    verdict = carry(base, now, start, start + len(sought))
+    if candidates is None:
+        assert verdict == Carried(start + len(copy))
+    else:
+        assert verdict == Ambiguous(candidates)
 
 
 @pytest.mark.slow

@@ -407,6 +407,9 @@ _GOES_ON = b"("
 _SIGNS = (b":", b"{", b"=", b">", _GOES_ON)
 """How a header that has a sign ends."""
 
+_ATTACHED = re.compile(rb"//|/?\*|#|--|<!--|@|\[")
+"""A comment, decorator, attribute or annotation, which belongs to the line below it."""
+
 _BEHIND = re.compile(rb"\s+(?:#|//).*", re.DOTALL)
 """A comment at the end of a line."""
 
@@ -440,6 +443,10 @@ class Outline:
         if not text or text.isspace():
             return None
         return len(raw[: len(raw) - len(text)].expandtabs(_TAB))
+
+    def is_blank(self, line: int) -> bool:
+        """Whether the line is blank, or the end of the text."""
+        return line >= len(self.lines) or self.depth(line) is None
 
     def limit(self, line: int) -> int:
         """The greatest depth at which a line may enclose this one."""
@@ -588,6 +595,28 @@ class Owners:
         return any(
             self._is_other(foot, line) for line in sorted(ends) if 0 < line <= len(self._base.lines)
         )
+
+    def copies(self, foot: Footprint) -> list[int]:
+        """The places where the footprint stands in a copy of its block, with the comment above it.
+
+        One line tells such a block from the carried one: the last of the comment, or the one below
+        it. Either block may be the copy.
+        """
+        pair, found = self._pair, list[int]()
+        end = foot.base + foot.size
+        for place in pair.twins_in_now(foot.base, foot.size):
+            if place == foot.now or pair.alignment.base_of(place) is not None:
+                continue
+            above = same_before(pair.base, pair.now, foot.base, place)
+            top, here = foot.base - above - 1, place - above - 1
+            if top < 2 or here < 2 or pair.base[top - 1] != pair.now[here - 1]:
+                continue
+            below = same_after(pair.base, pair.now, end, place + foot.size)
+            whole = any(self._base.is_blank(k) for k in range(foot.base - 1, end + below))
+            around = [bare(self._base.lines[k]) for k in (top - 2, top)]
+            if whole and _ATTACHED.match(around[0]) and not _ATTACHED.match(around[1]):
+                found.append(place)
+        return found
 
     def _is_other(self, foot: Footprint, line: int) -> bool:
         """Whether this line of the footprint has another owner now."""
@@ -887,7 +916,8 @@ class Relocation:
                 return self._indented(line, size) or Changed("uncertain")
             if not self._has_words(foot):
                 return Changed("uncertain")
-            return Carried(at - 1)
+            copies = self._owners.copies(foot)
+            return _ambiguous([at, *copies]) if copies else Carried(at - 1)
         if (indented := self._indented(line, size)) is not None:
             return indented
         places = [place for place in self._pair.twins_in_now(line, size) if place != at]
