@@ -150,6 +150,23 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base a|x|b|; plan 1 1 A; plan 2 2 X; apply 1 ok; write A|x|c|; apply 2 ok", "A|X|c|"),
         ("base x|x|; edit 1 A ok; write A|n|x|; edit 2 B STALE_READ", "A|n|x|"),
         ("base x|x|; edit 1 A ok; write x|x|; edit 2 B ok; edit 1 C ok", "C|B|"),
+        # between conflict markers, whoever wrote them; around them as ever
+        (
+            "base a|b|c|d|; plan 1 3 C; plan 2 4 D; write a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED; apply 2 ok",
+            "a|b|<<<<<<<|c|=======|x|>>>>>>>|D|",
+        ),
+        (
+            "base a|b|c|d|; plan 1 3 C; plan 2 1 A; edit 3 <<<<<<<|c|=======|x|>>>>>>>| ok; apply 1 CONTENT_CHANGED; apply 2 ok",
+            "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|",
+        ),
+        (
+            "base a|b|c|d|; plan 1 3 C; plan 2 1 A; apply 2 ok; over A|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED",
+            "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|",
+        ),
+        (
+            "base a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; plan 1 4 C; plan 2 1 A; apply 2 ok; apply 1 ok",
+            "A|b|<<<<<<<|C|=======|x|>>>>>>>|d|",
+        ),
         # lines that an edit only repeats may change, and what they became stays
         ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|b|C|d|; apply 1 ok", "A|b|C|d|"),
         ("base a|b|c|d|; plan 1 1~4 a|b|c|D|; write A|b|c|d|; apply 1 ok", "A|b|c|D|"),
@@ -187,6 +204,24 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
 )
 def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
     check_steps(desk, tmp_path / "f", steps, expected)
+
+
+@pytest.mark.parametrize(
+    ("lang", "reason"),
+    [("en", "its lines are between conflict markers now"), ("zh", "相关行现处于冲突标记之间")],
+)
+def test_conflict_markers_are_told_as_such(
+    desk: OpenWorkspace, tmp_path: Path, lang: str, reason: str
+) -> None:
+    (tmp_path / "f").write_text("a\nb\nc\n")
+    asked = {"path": "f", "range": "2", "content": "B\n"}
+    hunk = outcome(desk, "prepare_file_range_edit", **asked)["hunk_id"]
+    other = tmp_path / "other"
+    other.write_text("a\n<<<<<<< ours\nb\n=======\nx\n>>>>>>> theirs\nc\n")
+    other.replace(tmp_path / "f")
+    told = desk.call("local", "apply_file_modification", {"hunk_id": hunk}, lang=lang)
+    assert told.is_error
+    assert reason in told.text
 
 
 @pytest.mark.parametrize("tool", ["prepare_file_range_edit", "prepare_file_insert_after"])

@@ -19,7 +19,17 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.relocation import OF_SOME, WORD, Ambiguous, Carried, LineKeys, Reason, Relocation
+from copydesk.text.relocation import (
+    OF_SOME,
+    WORD,
+    Ambiguous,
+    Carried,
+    LineKeys,
+    Reason,
+    Relocation,
+    conflicts,
+    overlap,
+)
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import Region, touched
 
@@ -366,6 +376,8 @@ class Drift:
         self.met = None
         at = None if self.known is None else self._mapped(foot, self.known)
         if at is not None:
+            if self._is_in_conflict(foot, at):
+                raise self._changed(foot, "conflict_markers", at)
             return at - foot[0]
         relocation = self._relocation
         if relocation is None:
@@ -377,6 +389,16 @@ class Drift:
             lines = tuple(line + 1 for line in found.candidates)
             raise AmbiguousMatch(self._planned(foot), lines, self._blocks(foot, found.candidates))
         raise self._changed(foot, found.reason, found.at)
+
+    def _is_in_conflict(self, foot: tuple[int, int], at: int) -> bool:
+        """Whether the footprint is between conflict markers now, and was not before."""
+        base, now = self.base, self.now
+        if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
+            return False
+        if now.encoding.encode("<<<<<<<") not in now.data:
+            return False
+        is_there = overlap(conflicts(now.keys), at, at + foot[1] - foot[0])
+        return is_there and not overlap(conflicts(base.keys), *foot)
 
     def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
         """The first and last line of each of the first places that the footprint may be at."""

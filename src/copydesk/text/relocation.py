@@ -738,7 +738,8 @@ def conflicts(lines: Iterable[bytes]) -> list[range]:
     return found
 
 
-def _overlap(spans: Iterable[range], low: int, high: int) -> bool:
+def overlap(spans: Iterable[range], low: int, high: int) -> bool:
+    """Whether one of [low, high) is in a span."""
     return any(span.start < high and low < span.stop for span in spans)
 
 
@@ -944,8 +945,8 @@ class Relocation:
         if not self._conflicts:
             return False
         low, high = self.room_of(start, stop) if at is None else (at, at + stop - start)
-        now = _overlap(self._conflicts, low, high)
-        return now and not _overlap(conflicts(self._strict_base), start, stop)
+        now = overlap(self._conflicts, low, high)
+        return now and not overlap(conflicts(self._strict_base), start, stop)
 
     def _has_words(self, foot: Footprint) -> bool:
         """Whether a line with words, or an end of the file, was carried with the footprint."""
