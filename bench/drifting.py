@@ -34,20 +34,19 @@ def data_set(environ: dict[str, str] | None = None) -> Path | None:
 
 def cases(folder: Path, name: str, step: int) -> Iterator[Case]:
     """The cases of one of the data set's files, one in `step` of them."""
-    part = "texts" if name in ("real", "traps") else "texts-more"
+    part = "texts" if name in ("real", "traps", "outdent") else "texts-more"
     texts = {row["id"]: row["latin1"].encode("latin-1") for row in _rows(folder, part)}
     for index, row in enumerate(_rows(folder, name)):
         if index % step:
             continue
-        changes = [(a, b, [x.encode("latin-1") for x in new]) for a, b, new in row["changes"]]
-        yield Case(
-            row["kind"],
-            row["expect"],
-            texts[row["base"]],
-            changes,
-            texts[row["current"]],
-            frozenset(row["accept_sha256"]),
-        )
+        base = texts[row["base"]]
+        now = replaced(base, _changes(row["drift"])) if "drift" in row else texts[row["current"]]
+        accepted = frozenset(row["accept_sha256"])
+        yield Case(row["kind"], row["expect"], base, _changes(row["changes"]), now, accepted)
+
+
+def _changes(rows: list[tuple[int, int, list[str]]]) -> list[Change]:
+    return [(start, stop, [x.encode("latin-1") for x in new]) for start, stop, new in rows]
 
 
 def equal_lines(size: int) -> Case:

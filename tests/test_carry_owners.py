@@ -16,7 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from copydesk.text.relocation import Carried
+from copydesk.text.relocation import Ambiguous, Carried, Changed
 from support.drift_adapter import carry
 from test_carry import Origin, replaced, shown
 
@@ -306,7 +306,7 @@ def outcome(base: Lines, now: list[Origin], start: int, stop: int) -> str:
             "class C:|  void f50()|  \tu947()|}",
             "class C:|void f95()|  void f50()|  \tu947()|}",
             "2:3",
-            "owner",
+            "3",
         ),
         (
             "void f79() {|  if a2 {|  } else {",
@@ -446,13 +446,18 @@ def outcome(base: Lines, now: list[Origin], start: int, stop: int) -> str:
         ),
         ("||", "|||  u4()||y", "1:3", "?0,1"),
         ("\t})", "        })|\t})", "0:1", "1"),
-        ("- a|--| x|--", "- a| x", "2:3", "owner"),
+        ("- a|--| x|--", "- a| x", "2:3", "1"),
+        ("int one() {|  u|}", "int one() {|  v|}||int two() {|  w|}", "2:3", "?2,6"),
+        ("def one(a):|  u", "def one(b, c=0, d=0, e=0):|  u", "1:2", "1"),
+        ("def one(a):|  u", "def two(b, c=0, d=0, e=0):|  u", "1:2", "owner"),
+        ("class A(B):|  u", "class A(C):|  u", "1:2", "1"),
+        ("if (a) {|  u|}", "if (b && c && d) {|  u|}", "1:2", "owner"),
         ("  --|--|  #if", "#if|  --|--", "0:1", "uncertain"),
         ("    T976|  }|", "\t}||    T976|", "2:3", "uncertain"),
         ("T11|---|", "text 81|===|---|T11|", "2:3", "4"),
         ("b|  \tk462 = 3|  })|b", "b|d|  \tk462 = 3|  })", "2:3", "owner"),
         ("void f66()|\t}|", "## T34|void f66()|})|  })|", "2:3", "owner"),
-        (" ## T10| end|   22 x", " ## T244| end|   22 x", "1:2", "owner"),
+        (" ## T10| end|   22 x", " ## T244| end|   22 x", "1:2", "1"),
         (" def g24:|T24|   {|}", " def g24:|===|T24|   {|}", "2:3", "3"),
         ("if 26| # 0| def g10:", "same line| # 0| def g10:", "1:2", "1"),
         ("é\tvoid f45() {|\t\t  w710||void f80() {", "void f2() {|", "2:3", "uncertain"),
@@ -491,6 +496,113 @@ def test_whose_lines_they_are(base: str, now: str, lines: str, expected: str) ->
     assert (
         shown(carry(base.encode().split(b"|"), now.encode().split(b"|"), start, stop)) == expected
     )
+
+
+PYTHON = (
+    "def one(a):|    first = a||    if a:|        second(a)|    third(first)||def two():|    last()"
+)
+BRACES = "int one(int a) {|    first(a);|    if (a) {|        second(a);|    }|    third(a);|}||int two() {|    last();|}"
+RUBY = "describe 'one' do|  it 'does' do|    first|    second|  end|end"
+NESTED = "alpha:|  host: x|  timeout: 30|beta:|  timeout: 60"
+DIRECTIVE = ".. data:: one||    First of all.||    Then more.||.. data:: two||    Last."
+
+
+@pytest.mark.parametrize(
+    ("base", "after", "added", "old", "is_carried"),
+    [
+        # at less indentation, but no header: it owns nothing
+        (PYTHON, "    first = a", "# why not", "        second(a)", True),
+        (PYTHON, "    first = a", "# TODO: look at this", "    third(first)", True),
+        (PYTHON, "    first = a", "print(a)", "    third(first)", True),
+        (PYTHON, "    first = a", "breakpoint()|", "    third(first)", True),
+        (PYTHON, "    first = a", "x = [|    1,|]", "    third(first)", True),
+        (PYTHON, "    first = a", "{", "    third(first)", True),
+        (PYTHON, "    first = a", "#endif", "    third(first)", True),
+        (PYTHON, "def one(a):", "print(1)", "    first = a", True),
+        (BRACES, "    first(a);", "retry:", "        second(a);", True),
+        (BRACES, "    first(a);", "debugger;", "    third(a);", True),
+        (BRACES, "    first(a);", "// look|{", "    third(a);", True),
+        (BRACES, "    first(a);", "if (debug) {", "    third(a);", True),
+        (RUBY, "    first", "puts 1", "    second", True),
+        (RUBY, "  it 'does' do", "binding.pry", "    second", True),
+        (NESTED, "  host: x", "# seconds", "  timeout: 30", True),
+        (DIRECTIVE, "    First of all.", "It is remembered.", "    Then more.", True),
+        # a header of the same form, below which the lines stand now
+        (PYTHON, "    first = a", "|def other():", "    third(first)", False),
+        (PYTHON, "    first = a", "|def other():  # new", "    third(first)", False),
+        (PYTHON, "    first = a", "|def other(|    b,|):", "    third(first)", False),
+        (PYTHON, "    first = a", "|def other(b,", "    third(first)", False),
+        (PYTHON, "        second(a)", "    else:", "    third(first)", True),
+        (BRACES, "    first(a);", "}||int other() {", "    third(a);", False),
+        (BRACES, "    first(a);", "}||int other()|{", "    third(a);", False),
+        (RUBY, "    first", "  end||  it 'is' do", "    second", False),
+        (NESTED, "  host: x", "gamma:", "  timeout: 30", False),
+        (NESTED, "  host: x", "gamma: # new", "  timeout: 30", False),
+        (DIRECTIVE, "    First of all.", "|.. data:: other", "    Then more.", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("way", ["came", "went"])
+def test_what_takes_lines_over(
+    base: str, after: str, added: str, old: str, is_carried: bool, way: str
+) -> None:
+    """A line that was put in above, or taken out there, is another owner if it is a header."""
+    text = base.encode().split(b"|")
+    at = text.index(after.encode()) + 1
+    changed = [*text[:at], *added.encode().split(b"|"), *text[at:]]
+    one, other = (text, changed) if way == "came" else (changed, text)
+    start = one.index(old.encode())
+    verdict = carry(one, other, start, start + 1)
+    if is_carried:
+        assert verdict == Carried(other.index(old.encode()))
+    else:
+        assert verdict == Changed("owner")
+
+
+REMARKED = "import os||{0}|{1}|one()|    go()|    stop()||last()"
+
+
+@pytest.mark.parametrize(
+    ("above", "told", "other"),
+    [
+        ("# All of it,", "# and more.", "# and no more."),
+        ("// All of it,", "// and more.", "// and no more."),
+        ("/* All of it,", " * and more. */", " * and no more. */"),
+        ("@decorated", "@named('one')", "@named('two')"),
+        ("[Fact]", "[Trait('a', 1)]", "[Trait('b', 1)]"),
+        ("-- All of it,", "-- and more.", "-- and no more."),
+    ],
+)
+@pytest.mark.parametrize(
+    ("old", "copied", "candidates"),
+    [
+        ("one()", 2, (4, 10)),
+        ("    go()", 2, (5, 11)),
+        ("    stop()|", 2, (6, 12)),
+        ("    go()", 3, (5, 11)),
+        # its own lines tell it apart, or it has other lines than the copy
+        ("    go()", 0, None),
+        ("told", 2, None),
+        ("last()", 2, None),
+    ],
+)
+def test_a_block_copied_with_its_comment_is_a_tie(
+    above: str, told: str, other: str, old: str, copied: int, candidates: tuple[int, ...] | None
+) -> None:
+    """`copied`: how many lines of the copy, from the comment's first on, are equal but for one."""
+    base = REMARKED.format(above, told).encode().split(b"|")
+    copy = [above.encode(), other.encode(), *base[4:8]]
+    if copied == 3:
+        copy[1:3] = [told.encode(), b"two()"]
+    elif not copied:
+        copy[0] = b"x = 1"
+    now = [*base[:2], *copy, *base[2:]]
+    sought = (told if old == "told" else old).encode().split(b"|")
+    start = next(k for k in range(len(base)) if base[k : k + len(sought)] == sought)
+    verdict = carry(base, now, start, start + len(sought))
+    if candidates is None:
+        assert verdict == Carried(start + len(copy))
+    else:
+        assert verdict == Ambiguous(candidates)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from copydesk.edit.draft import Plan, locate, span_of
+from copydesk.edit.draft import Plan, compose, locate, span_of
 from copydesk.edit.kinds.base import end_of
 from copydesk.edit.relocate import Drift, carried, drift_of, place_of, stale
 from copydesk.edit.request import Append, DeleteFile, Place, RangeEdit, RangeEdits, Request
@@ -56,6 +56,9 @@ def shown(refusal: ContentChanged | AmbiguousMatch) -> str:
         (b"z\rz\r\n", [], True, (1, 2), 0),
         (b"", [[(0, 0, b"x\n")]], True, (-1, 0), 0),
         (b"\nz\n\nz\n\r\n\nx\n", [[(7, 8, b"")]], True, (5, 6), "gone 6~6, '\\n', None, 3-6"),
+        (b"a\nb\nc\n", [[(2, 2, b"<<<<<<<\n"), (4, 4, b"=======\n>>>>>>>\n")]], True, (1, 2),
+         "conflict_markers 2~2, 'b\\n', 'b\\n', 1-6"),
+        (b"a\nb\nc\n", [[(2, 2, b"<<<<<<<\n"), (4, 4, b"=======\n>>>>>>>\n")]], True, (2, 3), 3),
         (b"u4\n\ny\ny\n}\nz", [[(0, 1, b"\r\n")]], False, (0, 1), "gone 1~1, 'u4\\n', None, 1-5"),
         (b"\n\nz\nz\n}\nz\nz", [[(2, 3, b"")]], False, (0, 1),
          "1~1 at (1, 2, 3), [(1, 1), (2, 2), (3, 3)]"),
@@ -212,7 +215,7 @@ def test_a_plan_goes_to_its_lines_or_is_refused(
         monkeypatch.setattr(sizes, name, limit)
     find, since = (lambda: base if kept else None), inverses if known else None
     try:
-        moved = place_of(plan, now, find, since)
+        _, moved = place_of(plan, now, find, since)
         placed: tuple[tuple[int, int], ...] | str = moved.parts or ((moved.start, moved.stop),)
     except (ContentChanged, AmbiguousMatch) as refusal:
         placed = shown(refusal)
@@ -234,4 +237,31 @@ def test_what_relies_on_no_lines_goes_to_the_whole_file_or_its_end(
     base, now = Snapshot.of(b"a\n"), Snapshot.of(b"a\nb\n")
     names = ("1", "me", "ws_mod", "tool")
     plan = Plan(*names, request_, end_of(base), "append", base.digest, "0" * 64, 1, 2)
-    assert place_of(plan, now) == expected
+    assert place_of(plan, now) == (plan.request, expected)
+
+
+@pytest.mark.parametrize(
+    ("edits", "now", "expected"),
+    [
+        ([("1~3", "A\nb\nc\n"), ("4~6", "d\ne\nF\n")], "a\nb\nC\nD\ne\nf\n", "A\nb\nC\nD\ne\nF\n"),
+        ([("1~3", "A\nb\nc\n"), ("6", "F\n")], "x\na\nb\nC\nd\ne\nf\n", "x\nA\nb\nC\nd\ne\nF\n"),
+        ([("1~3", "A\nb\nc\n"), ("7~", "g\n")], "a\nb\nC\nd\ne\nf\n", "A\nb\nC\nd\ne\nf\ng\n"),
+        ([("1~3", "A\nb\nc\n"), ("4~6", "d\nE\nf\n")], "a\nb\nC\nD\ne\nf\n", None),
+        ([("1~3", "a\nB\nc\n"), ("6", "F\n")], "a\nb\nC\nd\ne\nf\n", None),
+    ],
+)
+def test_several_edits_leave_what_they_only_repeat(
+    edits: list[tuple[str, str]], now: str, expected: str | None
+) -> None:
+    base, text = Snapshot.of(b"a\nb\nc\nd\ne\nf\n"), Snapshot.of(now.encode())
+    request = RangeEdits(PATH, tuple(RangeEdit(PATH, *edit) for edit in edits))
+    plan = Plan(
+        *("1", "me", "ws_mod", "tool", request, locate(request, base), "replace"),
+        *(base.digest, "0" * 64, 1, 2),
+    )
+    try:
+        moved, place = place_of(plan, text, lambda: base)
+        result: str | None = text.edited(compose(moved, text, place).change).data.decode()
+    except ContentChanged:
+        result = None
+    assert result == expected

@@ -851,7 +851,7 @@ def test_a_plan_without_its_base_is_placed_on_the_same_lines(text: bytes) -> Non
         for plan in plans:
             low, high = plan.place.start, plan.place.stop
             try:
-                found = place_of(plan, now, known=(change.invert(text),))
+                _, found = place_of(plan, now, known=(change.invert(text),))
             except ContentChanged:
                 is_above = edit.start == edit.stop <= base.start(low)
                 assert not (is_above and new.endswith(b"\n")), "lines put above are in no way"

@@ -150,10 +150,78 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base a|x|b|; plan 1 1 A; plan 2 2 X; apply 1 ok; write A|x|c|; apply 2 ok", "A|X|c|"),
         ("base x|x|; edit 1 A ok; write A|n|x|; edit 2 B STALE_READ", "A|n|x|"),
         ("base x|x|; edit 1 A ok; write x|x|; edit 2 B ok; edit 1 C ok", "C|B|"),
+        # between conflict markers, whoever wrote them; around them as ever
+        (
+            "base a|b|c|d|; plan 1 3 C; plan 2 4 D; write a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED; apply 2 ok",
+            "a|b|<<<<<<<|c|=======|x|>>>>>>>|D|",
+        ),
+        (
+            "base a|b|c|d|; plan 1 3 C; plan 2 1 A; edit 3 <<<<<<<|c|=======|x|>>>>>>>| ok; apply 1 CONTENT_CHANGED; apply 2 ok",
+            "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|",
+        ),
+        (
+            "base a|b|c|d|; plan 1 3 C; plan 2 1 A; apply 2 ok; over A|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED",
+            "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|",
+        ),
+        (
+            "base a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; plan 1 4 C; plan 2 1 A; apply 2 ok; apply 1 ok",
+            "A|b|<<<<<<<|C|=======|x|>>>>>>>|d|",
+        ),
+        # lines that an edit only repeats may change, and what they became stays
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|b|C|d|; apply 1 ok", "A|b|C|d|"),
+        ("base a|b|c|d|; plan 1 1~4 a|b|c|D|; write A|b|c|d|; apply 1 ok", "A|b|c|D|"),
+        ("base a|b|c|d|; plan 1 1~4 a|b|n|c|d|; write A|b|c|D|; apply 1 ok", "A|b|n|c|D|"),
+        ("base a|b|c|d|e|; plan 1 1~5 a|b|d|e|; write A|b|c|d|E|; apply 1 ok", "A|b|d|E|"),
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|b|x|c|d|; apply 1 ok", "A|b|x|c|d|"),
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; plan 2 3 C; apply 2 ok; apply 1 ok", "A|b|C|d|"),
+        ("base a|b|c|d|; write a|b|C|d|; edit 1~3 A|b|c| ok", "A|b|C|d|"),
+        # but not those next to the change, nor the changed ones
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|B|c|d|; apply 1 CONTENT_CHANGED", "a|B|c|d|"),
+        ("base a|b|c|d|; plan 1 1~3 A|b|c|; write x|b|C|d|; apply 1 CONTENT_CHANGED", "x|b|C|d|"),
+        (
+            "base a|b|c|d|; plan 1 1~4 a|b|n|c|d|; write A|b|n|c|D|; apply 1 CONTENT_CHANGED",
+            "A|b|n|c|D|",
+        ),
+        # copydesk's own edits after a foreign write are followed exactly
+        (
+            "base h|f|a|x|b|x|c|t|; write H|f|a|x|b|x|c|t|; edit 3 A ok; edit 4 Y ok; edit 5 B ok; edit 7 C ok; edit 6 Z ok",
+            "H|f|A|Y|B|Z|C|t|",
+        ),
+        (
+            "base h|f|x|x|x|x|t|; write h|n|f|x|x|x|x|t|; edit 3 - ok; edit 6 D|D| ok; edit 4 B ok; edit 5 C ok; edit 2 F ok",
+            "h|n|F|B|C|D|D|t|",
+        ),
+        (
+            "base h|x|x|x|t|; plan 1 2 A; plan 2 3 B; plan 3 4 C; write H|x|x|x|t|; apply 1 ok; apply 3 ok; apply 2 ok",
+            "H|A|B|C|t|",
+        ),
+        (
+            "base h|x|x|t|; write H|x|x|t|; edit 2 A ok; edit 2 C STALE_READ; edit 3 B ok",
+            "H|A|B|t|",
+        ),
+        ("base h|x|x|t|; write H|x|x|t|; edit 2 - ok; edit 2 C STALE_READ; edit 3 B ok", "H|B|t|"),
     ],
 )
 def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
     check_steps(desk, tmp_path / "f", steps, expected)
+
+
+@pytest.mark.parametrize(
+    ("lang", "reason"),
+    [("en", "its lines are between conflict markers now"), ("zh", "相关行现处于冲突标记之间")],
+)
+def test_conflict_markers_are_told_as_such(
+    desk: OpenWorkspace, tmp_path: Path, lang: str, reason: str
+) -> None:
+    (tmp_path / "f").write_text("a\nb\nc\n")
+    asked = {"path": "f", "range": "2", "content": "B\n"}
+    hunk = outcome(desk, "prepare_file_range_edit", **asked)["hunk_id"]
+    other = tmp_path / "other"
+    other.write_text("a\n<<<<<<< ours\nb\n=======\nx\n>>>>>>> theirs\nc\n")
+    other.replace(tmp_path / "f")
+    told = desk.call("local", "apply_file_modification", {"hunk_id": hunk}, lang=lang)
+    assert told.is_error
+    assert reason in told.text
 
 
 @pytest.mark.parametrize("tool", ["prepare_file_range_edit", "prepare_file_insert_after"])
@@ -300,6 +368,11 @@ def written(journal: Records, links: str) -> None:
         # nothing is before a creation
         (">1 1>2", "0>2", None),
         (">1 1>2", "1>2", "1>2"),
+        # back to what another program left
+        ("0>1 2>3 3>4", ">4", "2>3 3>4"),
+        ("0>1 2>3 2>4! 3>5", ">5", "2>3 3>5"),
+        ("0>1 1>2", ">2", "0>1 1>2"),
+        ("0>1 1>2", ">3", None),
     ],
 )
 def test_a_chain(journal: Records, links: str, asked: str, expected: str | None) -> None:

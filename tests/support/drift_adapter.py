@@ -7,12 +7,13 @@ Lines end at LF.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from itertools import chain
 
+from copydesk.text.diff import changed_part
 from copydesk.text.encoding import UTF8
-from copydesk.text.relocation import Carried, LineKeys, Relocation, Verdict
+from copydesk.text.relocation import OF_SOME, Carried, Changed, LineKeys, Relocation, Verdict
 from copydesk.text.snapshot import Snapshot
 
 BOM = b"\xef\xbb\xbf"
@@ -26,12 +27,33 @@ def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) ->
     return Relocation(LineKeys.of(base), LineKeys.of(now)).carry(start, stop)
 
 
-def carry_hunk(base: bytes, changes: Sequence[Change], current: bytes) -> bytes | None:
+def carry_hunk(base: bytes, changes: list[Change], current: bytes) -> bytes | None:
     """What current becomes by the hunk planned on base; None where it is refused.
 
     A replacement relies on the lines it replaces, an insertion on both
-    neighbours. All ranges are carried, in order, or none.
+    neighbours. All ranges are carried, in order, or none. If some of their
+    lines were changed, those that they only repeat at their ends are left out.
     """
+    result = _carried(base, changes, current)
+    if not isinstance(result, str):
+        return result
+    trimmed = [*map(partial(_trimmed, Lines(base)), changes)]
+    again = _carried(base, trimmed, current) if trimmed != changes else None
+    return again if isinstance(again, bytes) and result in OF_SOME else None
+
+
+def _trimmed(old: Lines, change: Change) -> Change:
+    start, stop, new = change
+    lines = [old[k].removeprefix(BOM) for k in range(start, stop)]
+    part = changed_part(lines, [line.removeprefix(BOM) for line in new])
+    if part is None:
+        return change
+    (low, high), there = part
+    return start + low, start + high, new[slice(*there)]
+
+
+def _carried(base: bytes, changes: Sequence[Change], current: bytes) -> bytes | str | None:
+    """The text; or why the first range is not carried that is not; None for other reasons."""
     old, now = Lines(base.removeprefix(BOM)), Lines(current.removeprefix(BOM))
     relocation = Relocation(LineKeys.of(old.keys), LineKeys.of(now.keys))
     placed: list[tuple[int, int, list[bytes]]] = []
@@ -40,7 +62,7 @@ def carry_hunk(base: bytes, changes: Sequence[Change], current: bytes) -> bytes 
         wide = int(start == stop)
         verdict = relocation.carry(start - wide, stop + wide)
         if not isinstance(verdict, Carried):
-            return None
+            return verdict.reason if isinstance(verdict, Changed) else None
         at = verdict.at + wide
         if at < end:
             return None

@@ -366,7 +366,10 @@ class Applying:
             raise ContentChanged("the file changed since it was planned", version=now.version)
         if digest in (None, now.digest) or plan.place.foot is None:
             return made(plan, now)
-        since = () if digest == read else self._set.journal.chain(real, digest, read)
+        since: tuple[ChangeSet, ...] | None = ()
+        own: tuple[ChangeSet, ...] = ()
+        if digest != read:
+            since, own = self._drafting.known_since(real, digest, read)
         since = None if since is None else (*since, *ahead.inverses)
 
         def find() -> Snapshot | None:
@@ -374,7 +377,7 @@ class Applying:
                 return base
             return self._set.bases.find(digest, self._set.named(real), None)
 
-        return made(plan, now, find, since)
+        return made(plan, now, find, since, (*own, *ahead.inverses))
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""

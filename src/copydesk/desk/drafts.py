@@ -35,7 +35,7 @@ from copydesk.edit.draft import (
     standing,
 )
 from copydesk.edit.kinds.base import Place, Request, Terms, end_of
-from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
+from copydesk.edit.relocate import carried_to, comparable, place_of, stale
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -146,8 +146,8 @@ class Drafting:
             if terms.expected is not None and not terms.expected.nothing:
                 _, stamp = self._set.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
-            named, place = self._places(request, now, real, terms.version)
-            text = request.load(now, place)
+            named, (moved, place) = self._places(request, now, real, terms)
+            text = moved.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
                     check_expected(old, text, Place(*part, part))
@@ -155,7 +155,7 @@ class Drafting:
                 if request.quotes:
                     raise InvalidArgs("expected_old", request.quotes)
                 check_expected(terms.expected_old, text, place)
-            return Drafted(compose(request, text, place), real, named)
+            return Drafted(compose(moved, text, place), real, named)
 
         try:
             return self.at_hand(member, request, draft)
@@ -246,27 +246,39 @@ class Drafting:
         return compose(request, nothing, end_of(nothing), created=True)
 
     def _places(
-        self, request: Request, now: Source, real: RelPath, version: str | None
-    ) -> tuple[Place, Place]:
-        """The request's place in the named version and in the current text."""
+        self, request: Request, now: Source, real: RelPath, terms: Terms
+    ) -> tuple[Place, tuple[Request, Place]]:
+        """The request's place in the named version, and the request and its place in the text."""
+        version = terms.version
         if version is None or version == now.version:
-            return (place := locate(request, now)), place
+            return (place := locate(request, now)), (request, place)
         base = self._set.bases.find(version, self._set.named(real), real)
         if base is None or not comparable(now):
             reason = "that version is not remembered"
             raise stale(version, None, now, reason, _standing(request, now))
         place = locate(request, base)
         try:
-            known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
+            known, own = self.known_since(real, base.digest, now.digest)
+            quoted = terms.expected_old is not None or any(
+                old is not None for old in terms.expected_olds
+            )
             text = now.whole()
-            moved = relocate(place, base, text, known)
-            check_not_there(request, (base, place), (text, moved))
-            return place, moved
+            return place, carried_to(request, place, base, text, known, own, is_quoted=quoted)
         except (ContentChanged, AmbiguousMatch) as refusal:
             if isinstance(refusal, ContentChanged):
                 current = refusal.current or standing(now, place.start, place.stop)
                 raise stale(version, base, now, refusal.reason, current) from None
             raise stale(version, base, now, "ambiguous", refusal.candidates) from None
+
+    def known_since(
+        self, real: RelPath, base: str, now: str
+    ) -> tuple[tuple[ChangeSet, ...] | None, tuple[ChangeSet, ...]]:
+        """The inverses of the writes between two texts, None if other programs wrote too.
+
+        Then come those of the writes after the last of another program; else none.
+        """
+        known = self._set.journal.chain(real, base, now)
+        return known, () if known is not None else self._set.journal.chain(real, "", now) or ()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with similar names in its directory."""
@@ -349,10 +361,11 @@ def made(
     now: Source,
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
+    own: tuple[ChangeSet, ...] = (),
 ) -> Draft:
-    """Draft the plan's edit on the current text; `find` and `known` as in `place_of`."""
-    place = place_of(plan, now, find, known)
-    return compose(plan.request, plan.request.load(now, place), place)
+    """Draft the plan's edit on the current text; the other arguments are as in `place_of`."""
+    request, place = place_of(plan, now, find, known, own)
+    return compose(request, request.load(now, place), place)
 
 
 def digest_of(diff: bytes) -> str:

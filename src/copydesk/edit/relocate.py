@@ -19,7 +19,17 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.relocation import WORD, Ambiguous, Carried, LineKeys, Reason, Relocation
+from copydesk.text.relocation import (
+    OF_SOME,
+    WORD,
+    Ambiguous,
+    Carried,
+    LineKeys,
+    Reason,
+    Relocation,
+    conflicts,
+    overlap,
+)
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import Region, touched
 
@@ -30,16 +40,33 @@ _NEAR = 200
 
 
 def relocate(
-    place: Place, base: Snapshot, now: Snapshot, known: tuple[ChangeSet, ...] | None = None
+    place: Place,
+    base: Snapshot,
+    now: Snapshot,
+    known: tuple[ChangeSet, ...] | None = None,
+    own: tuple[ChangeSet, ...] = (),
 ) -> Place:
     """Return where the place of `base` is in `now`; raises ContentChanged or AmbiguousMatch.
 
-    `known`: the inverses of all changes between, in order; None: lines are compared.
+    `known`: the inverses of all changes between, in order; None: lines are compared. `own`: those
+    of the last ones, which are known; then lines are compared with the text before these first.
     """
     if place.foot is None:
         return end_of(now)
     if base.digest == now.digest:
         return place
+    if known is None and own:
+        back = reduce(ChangeSet.then, reversed(own))
+        left = Snapshot(back.apply(now.data), now.encoding)
+        there = None
+        with suppress(ContentChanged, AmbiguousMatch):  # the later edits may tell
+            there = relocate(place, base, left)
+        if there is not None:
+            try:
+                return relocate(there, left, now, own)
+            except (ContentChanged, AmbiguousMatch) as refusal:
+                refusal.planned_lines = place.named
+                raise
     drift = Drift(base, now, known)
     if not place.parts:
         return place.moved(drift.shift(place.foot))
@@ -62,22 +89,67 @@ def _moved(part: tuple[int, int], drift: Drift) -> tuple[int, int]:
     return part[0] + by, part[1] + by
 
 
+def carried_to(
+    request: Request,
+    planned: Place,
+    base: Snapshot,
+    now: Snapshot,
+    known: tuple[ChangeSet, ...] | None,
+    own: tuple[ChangeSet, ...] = (),
+    *,
+    is_quoted: bool = False,
+) -> tuple[Request, Place]:
+    """Return the request and its place in `now`; raises ContentChanged or AmbiguousMatch.
+
+    `known` and `own` are as in `relocate`. If lines that the request only repeats were changed, it
+    is made without them, unless the old lines `is_quoted`.
+    """
+    try:
+        place = relocate(planned, base, now, known, own)
+        check_not_there(request, (base, planned), (now, place))
+    except ContentChanged as refusal:
+        if is_quoted or refusal.reason not in OF_SOME:
+            raise
+        trimmed = _trimmed(request, planned, base, now, known, own)
+        if trimmed is None:
+            raise
+        return trimmed
+    return request, place
+
+
+def _trimmed(
+    request: Request,
+    planned: Place,
+    base: Snapshot,
+    now: Snapshot,
+    known: tuple[ChangeSet, ...] | None,
+    own: tuple[ChangeSet, ...],
+) -> tuple[Request, Place] | None:
+    """The request without the lines that it repeats, and its place, if that is certain."""
+    trimmed = request.trimmed(base, planned)
+    if trimmed is not None:
+        with suppress(ContentChanged, AmbiguousMatch):
+            return carried_to(*trimmed, base, now, known, own)
+    return None
+
+
 def place_of(
     plan: Plan,
     now: Source,
     find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
-) -> Place:
-    """The plan's place in `now`; `find` loads its base, `known` is as in `relocate`.
+    own: tuple[ChangeSet, ...] = (),
+) -> tuple[Request, Place]:
+    """The plan's request and place in `now`, as from `carried_to`; `find` loads its base.
 
     For a large text `known` is tried before the base. Raises ContentChanged, AmbiguousMatch.
     """
     if plan.place.foot is None:
-        return plan.request.free_place(now)
+        return plan.request, plan.request.free_place(now)
     if plan.base_digest == now.digest:
-        return plan.place
+        return plan.request, plan.place
     try:
-        return _carried_place(plan, now, find, known)
+        return _found_place(plan, now, find, known, own)
     except ContentChanged as refusal:
         if refusal.current is None:
             with suppress(Refusal):  # part of it may be unreadable
@@ -86,31 +158,38 @@ def place_of(
         raise
 
 
-def _carried_place(
+def _found_place(
     plan: Plan,
     now: Source,
     find: Callable[[], Snapshot | None],
     known: tuple[ChangeSet, ...] | None,
-) -> Place:
-    followed = _mapped_place(plan, now, known) if now.size > sizes.LARGE else None
-    base = None if followed else find()
+    own: tuple[ChangeSet, ...],
+) -> tuple[Request, Place]:
+    request, followed = plan.request, None
+    try:
+        followed = _mapped_place(plan, now, known) if now.size > sizes.LARGE else None
+        base = None if followed else find()
+    except ContentChanged as refusal:
+        base = find() if refusal.reason in OF_SOME and comparable(now) else None
+        trimmed = base and _trimmed(request, plan.place, base, now.whole(), known, own)
+        if not trimmed:
+            raise
+        request, followed = trimmed
     if base is None and followed is None:
         followed = _mapped_place(plan, now, known)
     if followed is not None:
-        _check_not_put(plan, now, followed, known or ())
-        return followed
+        _check_not_put(plan, request, now, followed, known or ())
+        return request, followed
     lines = plan.place.named
     if not comparable(now):
         raise ContentChanged("the file changed, and is too large to be compared", lines)
     if base is None:
         reason = "the file changed, and the text that was planned on is no longer remembered"
         raise ContentChanged(reason, lines)
-    text = now.whole()
-    place = relocate(plan.place, base, text, known)
-    check_not_there(plan.request, (base, plan.place), (text, place))
-    if known:  # they tell even lines apart that stood there before
-        _check_not_put(plan, now, place, known)
-    return place
+    request, place = carried_to(request, plan.place, base, now.whole(), known, own)
+    if known or own:  # they tell even lines apart that stood there before
+        _check_not_put(plan, request, now, place, known or own)
+    return request, place
 
 
 def check_not_there(
@@ -130,10 +209,12 @@ def check_not_there(
                 raise ContentChanged("what it writes stands there already", place.named)
 
 
-def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
+def _check_not_put(
+    plan: Plan, request: Request, now: Source, place: Place, known: Sequence[ChangeSet]
+) -> None:
     """Do `check_not_there` by the known changes since the plan, which need no base."""
-    text = plan.request.load(now, place)
-    drafts = [compose(one, text, at) for one, at in plan.request.each(place)]
+    text = request.load(now, place)
+    drafts = [compose(one, text, at) for one, at in request.each(place)]
     regions = [each for will in drafts for each in will.regions]
     if not isinstance(text, Snapshot):  # the new lines may extend beyond the loaded ones
         most = max((len(each.new) for each in regions), default=0)
@@ -295,6 +376,8 @@ class Drift:
         self.met = None
         at = None if self.known is None else self._mapped(foot, self.known)
         if at is not None:
+            if self._is_in_conflict(foot, at):
+                raise self._changed(foot, "conflict_markers", at)
             return at - foot[0]
         relocation = self._relocation
         if relocation is None:
@@ -306,6 +389,16 @@ class Drift:
             lines = tuple(line + 1 for line in found.candidates)
             raise AmbiguousMatch(self._planned(foot), lines, self._blocks(foot, found.candidates))
         raise self._changed(foot, found.reason, found.at)
+
+    def _is_in_conflict(self, foot: tuple[int, int], at: int) -> bool:
+        """Whether the footprint is between conflict markers now, and was not before."""
+        base, now = self.base, self.now
+        if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
+            return False
+        if now.encoding.encode("<<<<<<<") not in now.data:
+            return False
+        is_there = overlap(conflicts(now.keys), at, at + foot[1] - foot[0])
+        return is_there and not overlap(conflicts(base.keys), *foot)
 
     def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
         """The first and last line of each of the first places that the footprint may be at."""

@@ -268,6 +268,20 @@ def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]
     return head, min(same_before(a, b, i, j), min(i, j) - head)
 
 
+def changed_part(
+    old: Sequence[Hashable], new: Sequence[Hashable]
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """The lines of either side that are left without those that both begin and end with.
+
+    One of these lines is left at either end. None if all are.
+    """
+    head, tail = common_ends(old, new)
+    low, high = max(head - 1, 0), min(len(old) - tail + 1, len(old))
+    if high - low == len(old):
+        return None
+    return (low, high), (low, high + len(new) - len(old))
+
+
 def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
     """Return how many lines of `a` from index `i` equal those of `b` from index `j`."""
     start, step, most = i, 1, min(len(a) - i, len(b) - j)

@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -376,6 +376,9 @@ _REACH = 2000
 _ALIKE = 0.7
 """From this share of common words on, a changed heading of a block counts as the same, edited."""
 
+_NAME = re.compile(rb"\w\s+(?!(?:if|while|for|switch|catch)\b)(\w+)\s*\(")
+"""The name in the heading of a function or class, which may get other parameters."""
+
 WORD = re.compile(rb"[\w\x80-\xff]")
 """In a line that has words, and not brackets and blanks alone."""
 
@@ -390,8 +393,25 @@ _OPENING = re.compile(rb"[{(\[]\s*$")
 _DIRECTIVE = re.compile(rb"#[a-z]")
 """A preprocessor line, which is not indented, whatever encloses it."""
 
-_ENDING = re.compile(rb"(?:[\])}]+|end|fi|done|esac)[;,)]*\s*$")
+_ENDING = re.compile(rb"(?:[\])}]+|</[^<>]*>|end|fi|done|esac)[;,)]*\s*$")
 """A line that only closes what its owner opened."""
+
+_REMARK = re.compile(
+    rb"//|/\*|<!--|--|\"\"\"|'''|[#%;]|.*(?:[;.]|/>|</[^<>]*>|\xe3\x80\x82)$", re.DOTALL
+)
+"""A comment, or a complete statement, sentence or element: a line that opens no block."""
+
+_GOES_ON = b"("
+"""The sign of a header that goes on in the next line."""
+
+_SIGNS = (b":", b"{", b"=", b">", _GOES_ON)
+"""How a header that has a sign ends."""
+
+_ATTACHED = re.compile(rb"//|/?\*|#|--|<!--|@|\[")
+"""A comment, decorator, attribute or annotation, which belongs to the line below it."""
+
+_BEHIND = re.compile(rb"\s+(?:#|//).*", re.DOTALL)
+"""A comment at the end of a line."""
 
 _SECTION = re.compile(rb"\[+[\w\x80-\xff][^<>(){}]*\]\s*$")
 _TITLE = re.compile(rb"#{1,6}\s")
@@ -407,10 +427,14 @@ def bare(line: bytes) -> bytes:
 
 
 class Outline:
-    """The lines of one text, 0-based, and which of them enclose which."""
+    """The lines of one text, 0-based, and which of them enclose which.
 
-    def __init__(self, lines: Sequence[bytes]) -> None:
+    The markers of `conflicts` are no part of it.
+    """
+
+    def __init__(self, lines: Sequence[bytes], conflicts: Iterable[range] = ()) -> None:
         self.lines = lines
+        self._markers = {k for lines_of in conflicts for k in lines_of if _marker(lines[k])}
 
     def depth(self, line: int) -> int | None:
         """The columns before the line's text; None for a blank line."""
@@ -419,6 +443,10 @@ class Outline:
         if not text or text.isspace():
             return None
         return len(raw[: len(raw) - len(text)].expandtabs(_TAB))
+
+    def is_blank(self, line: int) -> bool:
+        """Whether the line is blank, or the end of the text."""
+        return line >= len(self.lines) or self.depth(line) is None
 
     def limit(self, line: int) -> int:
         """The greatest depth at which a line may enclose this one."""
@@ -429,19 +457,28 @@ class Outline:
         around = [self._next_depth(line, -1), self._next_depth(line, 1)]
         return min((depth for depth in around if depth is not None), default=0) - 1
 
-    def owners(self, line: int, limit: int) -> Iterator[int]:
-        """Yield the lines that enclose the line, innermost first, the nearest heading last."""
+    def owners(
+        self, line: int, limit: int, is_passed: Callable[[int], bool] = lambda line: False
+    ) -> Iterator[int]:
+        """Yield the lines that enclose the line, innermost first, the nearest heading last.
+
+        The lines for which `is_passed` is true are passed over, as if they were not there.
+        """
         lines, above, last = self.lines, line, max(0, line - _REACH)
+        ends = limit + 1  # at this depth a block above a line that was passed ends
         while limit >= 0 and above > last:
             above -= 1
             raw = lines[above]
             if not raw[: limit + 1].strip(_BLANKS):
                 continue  # a blank line, or a deeper one
             depth = self.depth(above)
-            if depth is None or depth > limit or _DIRECTIVE.match(raw):
+            if depth is None or depth > limit or _DIRECTIVE.match(raw) or above in self._markers:
+                continue
+            if is_passed(above):
+                ends = min(ends, depth)
                 continue
             text = bare(raw)
-            if depth < limit and _ENDING.match(text):
+            if (depth < limit or depth == ends) and _ENDING.match(text):
                 limit = depth - 1  # a block that ends there does not enclose
                 continue
             belongs = _CLOSING.match(text) is not None
@@ -452,6 +489,33 @@ class Outline:
             limit = depth if belongs else depth - 1
         if not self.is_heading(line) and not self.is_heading(above):
             yield from self._upwards(above, last)
+
+    def sign(self, line: int) -> bytes | None:
+        """How the line opens a block: by which sign, or empty; `#` for a heading; None if not.
+
+        It does so if the next line is deeper, or is a bracket or a line that closes the block.
+        """
+        if self.is_heading(line):
+            return b"#"
+        own, text = self.depth(line) or 0, _BEHIND.sub(b"", bare(self.lines[line]))
+        for at in range(line + 1, min(len(self.lines), line + _REACH)):
+            depth = self.depth(at)
+            if depth is not None and not _DIRECTIVE.match(self.lines[at]):
+                below = bare(self.lines[at])
+                bracket = _OPENING.match(below) is not None
+                if depth <= own and not (bracket or (depth == own and _CLOSING.match(below))):
+                    return None
+                last = b"{" if bracket else text[-1:]
+                last = _GOES_ON if last in (b"[", b",") else last
+                return last if last in _SIGNS else b""
+        return None
+
+    def is_closed(self, owner: int) -> bool:
+        """Whether the block of the owner ends at a line that only closes it."""
+        end = self.end(owner, owner + 1)
+        if end == len(self.lines) or self.depth(end) != self.depth(owner):
+            return False
+        return _ENDING.match(bare(self.lines[end])) is not None
 
     def end(self, owner: int, line: int) -> int:
         """The first line, from `line` on, that the owner does not enclose."""
@@ -466,7 +530,7 @@ class Outline:
             if not raw[: depth + 1].strip(_BLANKS):
                 continue  # a blank line, or a deeper one
             here = self.depth(at)
-            if here is None or here > depth or _DIRECTIVE.match(raw):
+            if here is None or here > depth or _DIRECTIVE.match(raw) or at in self._markers:
                 continue
             text = bare(raw)
             if _ENDING.match(text) or (WORD.search(text) and not _CLOSING.match(text)):
@@ -501,7 +565,7 @@ class Outline:
         below = self.lines[line + 1] if line + 1 < len(self.lines) else b""
         if _TITLE.match(text):
             return text.startswith(b"##") or not below.strip()  # else a comment above code
-        if not _UNDERLINE.match(below) or not WORD.search(text):
+        if not _UNDERLINE.match(below) or not WORD.search(text) or line + 1 in self._markers:
             return False
         return below.startswith(b"===") or 3 * len(below.rstrip()) >= 2 * len(text.rstrip())
 
@@ -509,9 +573,15 @@ class Outline:
 class Owners:
     """The enclosing lines (owners) of lines in two texts, counted from 1 as in `Footprint`."""
 
-    def __init__(self, pair: TextPair, base: Sequence[bytes], now: Sequence[bytes]) -> None:
+    def __init__(
+        self,
+        pair: TextPair,
+        base: Sequence[bytes],
+        now: Sequence[bytes],
+        conflicts: Iterable[range] = (),
+    ) -> None:
         self._pair = pair
-        self._base, self._now = Outline(base), Outline(now)
+        self._base, self._now = Outline(base), Outline(now, conflicts)
 
     def differ(self, foot: Footprint) -> bool:
         """Whether the footprint has another owner now than it had.
@@ -525,6 +595,28 @@ class Owners:
         return any(
             self._is_other(foot, line) for line in sorted(ends) if 0 < line <= len(self._base.lines)
         )
+
+    def copies(self, foot: Footprint) -> list[int]:
+        """The places where the footprint stands in a copy of its block, with the comment above it.
+
+        One line tells such a block from the carried one: the last of the comment, or the one below
+        it. Either block may be the copy.
+        """
+        pair, found = self._pair, list[int]()
+        end = foot.base + foot.size
+        for place in pair.twins_in_now(foot.base, foot.size):
+            if place == foot.now or pair.alignment.base_of(place) is not None:
+                continue
+            above = same_before(pair.base, pair.now, foot.base, place)
+            top, here = foot.base - above - 1, place - above - 1
+            if top < 2 or here < 2 or pair.base[top - 1] != pair.now[here - 1]:
+                continue
+            below = same_after(pair.base, pair.now, end, place + foot.size)
+            whole = any(self._base.is_blank(k) for k in range(foot.base - 1, end + below))
+            around = [bare(self._base.lines[k]) for k in (top - 2, top)]
+            if whole and _ATTACHED.match(around[0]) and not _ATTACHED.match(around[1]):
+                found.append(place)
+        return found
 
     def _is_other(self, foot: Footprint, line: int) -> bool:
         """Whether this line of the footprint has another owner now."""
@@ -557,9 +649,10 @@ class Owners:
             return False
         if section:
             return True
-        ours = _WORDS.findall(self._base.lines[old - 1])
-        theirs = _WORDS.findall(self._now.lines[new - 1])
+        header, other = self._base.lines[old - 1], self._now.lines[new - 1]
+        ours, theirs = _WORDS.findall(header), _WORDS.findall(other)
         alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
+        alike = alike or _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
         if alike or (title and not away):
             return False
         return not (title or above or within) or 3 * kept < total
@@ -571,7 +664,16 @@ class Owners:
         theirs = [k + 1 for k in self._now.owners(at - 1, limit)]
         base, now = self._pair.base, self._pair.now
         texts = {base[k] for k in ours} & {now[k] for k in theirs}
-        return [k for k in ours if base[k] not in texts], [k for k in theirs if now[k] not in texts]
+        olds = [k for k in ours if base[k] not in texts]
+        news = [k for k in theirs if now[k] not in texts]
+        if not (olds or news):
+            return olds, news
+        now_of, base_of = self._pair.alignment.now_of, self._pair.alignment.base_of
+        went = _passed(self._base, now_of, _signs(self._now, news, base_of))
+        came = _passed(self._now, base_of, _signs(self._base, olds, now_of))
+        before = [base[k + 1] for k in self._base.owners(line - 1, limit, went)]
+        after = [now[k + 1] for k in self._now.owners(at - 1, limit, came)]
+        return ([], []) if before == after else (olds, news)
 
     def _is_copied(self, foot: Footprint, old: int, new: int) -> bool:
         """Whether the old owner was changed, and the new one is mostly a copy of its lines."""
@@ -614,13 +716,82 @@ class Owners:
         return any(at is not None and after < at < before for at in found)
 
 
+_MARKER = re.compile(rb"(?:([<|>])\1{6}(?: |$)|={7}$)")
+
+
+def _marker(line: bytes) -> bytes:
+    """The character of a conflict marker; empty for any other line."""
+    text = line.replace(b"\0", b"")  # they occur in UTF-16
+    return text[:1] if _MARKER.match(text) else b""
+
+
+def conflicts(lines: Iterable[bytes]) -> list[range]:
+    """The conflicts that a merge left in a text: their lines, from first to last marker."""
+    found, start = list[range](), -1
+    for at, line in enumerate(lines):
+        marker = _marker(line)
+        if marker == b"<":
+            start = at
+        elif marker == b">" and start >= 0:
+            found.append(range(start, at + 1))
+            start = -1
+    return found
+
+
+def overlap(spans: Iterable[range], low: int, high: int) -> bool:
+    """Whether one of [low, high) is in a span."""
+    return any(span.start < high and low < span.stop for span in spans)
+
+
+def _signs(text: Outline, owners: list[int], place: Callable[[int], int | None]) -> set[bytes]:
+    """The signs of headers like these owners; empty for any.
+
+    One that is gone may have been replaced by any header, and one that still stands, and whose
+    block is closed by a line, by none: a line within it takes nothing over.
+    """
+    standing = [k - 1 for k in owners if place(k) is not None]
+    if len(standing) < len(owners):
+        return {b"", b"}"}
+    signs = {b"}" if text.is_closed(k) else text.sign(k) or b"" for k in standing}
+    return {b""} if signs == {_GOES_ON} else signs - {_GOES_ON}
+
+
+def _passed(
+    text: Outline, place: Callable[[int], int | None], signs: set[bytes]
+) -> Callable[[int], bool]:
+    """Whether a line that the other text lacks takes nothing over: it is no header with such signs.
+
+    Neither a comment nor a complete statement is one. A line that closes a block is not passed.
+    """
+
+    def is_passed(line: int) -> bool:
+        written = bare(text.lines[line])
+        if place(line + 1) is not None:
+            return False
+        if _CLOSING.match(written):
+            return b"}" not in signs and not WORD.search(written)
+        sign = text.sign(line)
+        if sign is None or signs <= {b"}"} or (sign != b"#" and _REMARK.match(written)):
+            return True
+        if sign == _GOES_ON:
+            return text.is_closed(line)
+        return sign not in signs and b"" not in signs
+
+    return is_passed
+
+
 _SHOWN = 20
 """The most candidates listed."""
 
-Reason = Literal["gone", "parted", "blanks", "uncertain", "indented", "owner"]
+Reason = Literal["gone", "parted", "blanks", "uncertain", "indented", "owner", "conflict_markers"]
 """Why not: some lines were changed or deleted; other lines were inserted between them; they
 differ in trailing blanks; equal lines are in one place, but may be others; they were
-re-indented, so equal lines elsewhere are others; equal lines are in another function or section."""
+re-indented, so equal lines elsewhere are others; equal lines are in another function or section;
+they are between conflict markers."""
+
+
+OF_SOME = ("gone", "parted", "blanks")
+"""The reasons that may be about some of the lines alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -703,7 +874,7 @@ class Relocation:
     def __init__(self, base: LineKeys, now: LineKeys) -> None:
         self._pair = _pair_of(base.loose, now.loose, base.blank)
         self._strict_base, self._strict_now = base.strict, now.strict
-        self._owners = Owners(self._pair, base.strict, now.strict)
+        self._owners = Owners(self._pair, base.strict, now.strict, self._conflicts)
 
     def carry(self, start: int, stop: int) -> Verdict:
         """Carry the base lines [start, stop), 0-based; -1 and len(base) are the file's ends.
@@ -723,11 +894,15 @@ class Relocation:
         them; the place must have the same owner as before; and of the footprint and the equal lines
         next to it, one must have words or be an end of the file. Raises ValueError for a range that
         is empty or outside base and its ends.
+
+        Nothing is carried to between conflict markers that the base had not.
         """
         if not -1 <= start < stop <= len(self._strict_base) + 1:
             raise ValueError(f"no footprint of base: [{start}, {stop})")
         line, size = start + 1, stop - start
         at = self._pair.alignment.now_of(line, size)
+        if self._is_in_conflict(start, stop, None if at is None else at - 1):
+            return Changed("conflict_markers", None if at is None else at - 1)
         if at is None:
             return self._indented(line, size) or self._lost(line, size)
         low, high = max(start, 0), min(stop, len(self._strict_base))  # the file's ends always match
@@ -742,7 +917,8 @@ class Relocation:
                 return self._indented(line, size) or Changed("uncertain")
             if not self._has_words(foot):
                 return Changed("uncertain")
-            return Carried(at - 1)
+            copies = self._owners.copies(foot)
+            return _ambiguous([at, *copies]) if copies else Carried(at - 1)
         if (indented := self._indented(line, size)) is not None:
             return indented
         places = [place for place in self._pair.twins_in_now(line, size) if place != at]
@@ -754,6 +930,23 @@ class Relocation:
         """Where in now the base lines [start, stop) may be, 0-based and half-open."""
         low, high = self._pair.alignment.room_of(start + 1, stop - start)
         return max(low - 1, 0), min(high, len(self._strict_now) + 1) - 1
+
+    @computed_once
+    def _conflicts(self) -> list[range]:
+        """The conflicts of now, if a line that base does not have begins or ends one."""
+        for gap in self._pair.alignment.gaps():
+            added = self._strict_now[gap.now_start - 1 : gap.now_stop - 1]
+            if any(map(_marker, added)):
+                return conflicts(self._strict_now)
+        return []
+
+    def _is_in_conflict(self, start: int, stop: int, at: int | None) -> bool:
+        """Whether base lines [start, stop) are in a conflict now, and were in none."""
+        if not self._conflicts:
+            return False
+        low, high = self.room_of(start, stop) if at is None else (at, at + stop - start)
+        now = overlap(self._conflicts, low, high)
+        return now and not overlap(conflicts(self._strict_base), start, stop)
 
     def _has_words(self, foot: Footprint) -> bool:
         """Whether a line with words, or an end of the file, was carried with the footprint."""

@@ -304,6 +304,7 @@ _GONE = {
     "unknown": "There is no such plan, or it ended long ago.",
 }
 _CHANGED = {
+    "conflict_markers": "the lines that it relies on are between conflict markers now.",
     "gone": "the lines that it relies on are not there any more.",
     "indented": "the lines that it relies on were indented anew.",
     "owner": "equal lines stand there, but in another function or section.",

@@ -452,6 +452,7 @@ def linked(
     """Return the entries from one text to another, oldest first, linked by their digests.
 
     `links` are (before, after, state, value), newest first; failed ones were not written.
+    Without `base_digest` they reach back until another program wrote.
     """
     found: list[T] = []
     for before, after, state, held in islice(links, CHAIN_LENGTH):
@@ -461,8 +462,8 @@ def linked(
             if now_digest == base_digest:
                 return tuple(reversed(found))
         elif found and state == "done":
-            return None  # another program wrote in between
-    return None
+            break  # another program wrote in between
+    return None if base_digest or not found else tuple(reversed(found))
 
 
 Verdict = Literal[
@@ -684,7 +685,10 @@ class Records(ABC):
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
-        """Inverses of the writes between two texts, oldest first; None for a gap, or too many."""
+        """Inverses of the writes between two texts, oldest first; None for a gap, or too many.
+
+        Without `base_digest`, those back to a gap, or as many as are looked at.
+        """
 
     @abstractmethod
     def of_hunk(self, hunk_id: str) -> Entry | None:

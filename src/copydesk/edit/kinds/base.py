@@ -294,6 +294,10 @@ class Request:
         """The edits that stay apart when others change the text around them, with their places."""
         return [(self, place)]
 
+    def trimmed(self, base: Text, place: Place) -> tuple[Request, Place] | None:
+        """The same edit without the lines that it repeats at its ends; None if it repeats none."""
+        return None
+
     def lines_at(self, place: Place) -> tuple[int, int]:
         """How many lines it removes and adds at its place."""
         added, removed = self.counts(place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -21,6 +21,7 @@ from copydesk.edit.kinds.base import (
 )
 from copydesk.edit.kinds.content import Replacing, compose_lines
 from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
+from copydesk.text.diff import changed_part
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
 from copydesk.text.unified import Region
@@ -82,6 +83,16 @@ class RangeEdit(Replacing):
             return Place(start, stop, (start, stop))
         return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
 
+    def trimmed(self, base: Text, place: Place) -> tuple[RangeEdit, Place] | None:
+        lines = content_lines(self.content)
+        part = changed_part([*base.texts(place.start, place.stop)], lines)
+        if part is None:
+            return None
+        old, new = part
+        content = "".join(f"{line}\n" for line in lines[slice(*new)])
+        span = place.start + old[0], place.start + old[1]
+        return replace(self, content=content), Place(*span, span)
+
     def action(self, place: Place) -> Action:
         if place.foot is None:
             return "append"
@@ -127,6 +138,15 @@ class RangeEdits(Request):
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         contents = [edit.content for edit in self.edits]
         return compose_lines(base, [*zip(contents, place.parts, strict=True)], may_delete=True)
+
+    def trimmed(self, base: Text, place: Place) -> tuple[RangeEdits, Place] | None:
+        parts = zip(self.edits, place.parts, strict=True)
+        whole = [(edit, Place(*part, part)) for edit, part in parts]
+        each = [edit.trimmed(base, at) or (edit, at) for edit, at in whole]
+        if each == whole:
+            return None
+        edits = tuple(edit for edit, _ in each)
+        return replace(self, edits=edits), of_parts(tuple((at.start, at.stop) for _, at in each))
 
     def action(self, place: Place) -> Action:
         return "replace" if any(edit.content for edit in self.edits) else "delete"
