@@ -614,6 +614,17 @@ def test_rows(tree: Path, pattern: str, args: list[str], said: str) -> None:
 
 
 @needs_rg
+def test_a_long_match_alone_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("-" + "x" * 501 + "-\n" + "-" + "x" * 500 + "-\n")
+    args = parse_rg_args(["--only-matching"])
+    with Files(str(tmp_path)) as files:
+        found = search_raw(Search(RG, files, lambda path: True), "x+", ROOT, args, 50)
+    assert isinstance(found, Lines)
+    told = [(row.text, row.column, row.cut, row.is_cut_at_end) for row in found.rows]
+    assert told == [("x" * 500, 2, True, True), ("x" * 500, 2, False, False)]
+
+
+@needs_rg
 def test_hidden_files_in_a_raw_search(tree: Path) -> None:
     def paths(*args: str) -> set[str]:
         found = search_raw(at(tree), "needle", ROOT, parse_rg_args(["-l", *args]), 50)

@@ -92,6 +92,8 @@ _OPENED = (
     "--iglob=/*",
 )
 
+_NO_MATCH = None, "", False  # the column, text and cut of what is not there
+
 Decode = Callable[[bytes], str]
 """Converts the bytes of a line to the text to show."""
 
@@ -223,6 +225,7 @@ class Search:
     named: Named = lambda path: None
 
 
+@refusing(OPERATION)
 def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     """The first `max_files` files with a match.
 
@@ -231,19 +234,17 @@ def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     If the time is up, the results so far are returned with `timed_out`.
     """
     _check_number(max_files, "max_files")
-    flags = _flags(query, "--max-count=1")
-    with refusing(OPERATION):
-        return _files(_Session(search, query, flags), max_files)
+    return _files(_Session(search, query, _flags(query, "--max-count=1")), max_files)
 
 
+@refusing(OPERATION)
 def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
     """The matching lines and matches per file; `rows` has the first `max_files` files."""
     _check_number(max_files, "max_files")
-    flags = _flags(query)
-    with refusing(OPERATION):
-        return _counts(_Session(search, query, flags), max_files)
+    return _counts(_Session(search, query, _flags(query)), max_files)
 
 
+@refusing(OPERATION)
 def search_snippets(
     search: Search, query: Query, max_results: int, before: int, after: int
 ) -> Snippets:
@@ -252,10 +253,43 @@ def search_snippets(
     _check_number(before, "context_before", 0, MAX_CONTEXT)
     _check_number(after, "context_after", 0, MAX_CONTEXT)
     flags = _flags(query, f"--before-context={before}", f"--after-context={after}")
-    with refusing(OPERATION):
-        return _snippets(_Session(search, query, flags), max_results, before, after)
+    session = _Session(search, query, flags)
+    rows: dict[tuple[str, int], FoundLine] = {}
+    matches: list[FoundLine] = []
+    last, truncated = ("", 0), False
+    for path, packet in session.packets("match", "context"):
+        line, decode = session.line(read_line(packet))
+        row = show_line(path, line, decode=decode)
+        if len(matches) < max_results:
+            rows[path, row.line] = row
+            if row.is_match:
+                matches.append(row)
+                last = path, row.line + after
+        else:  # what is not below the last match is of one that is too many
+            truncated |= row.is_match
+            if path == last[0] and row.line <= last[1]:
+                rows[path, row.line] = row
+            if truncated and (path != last[0] or row.line >= last[1]):
+                break
+
+    def around(match: FoundLine, numbers: range) -> tuple[FoundLine, ...]:
+        places = ((match.path, number) for number in numbers)
+        return tuple(rows[place] for place in places if place in rows)
+
+    results = tuple(
+        replace(
+            each,
+            before=around(each, range(each.line - before, each.line)),
+            after=around(each, range(each.line + 1, each.line + after + 1)),
+        )
+        for each in matches
+    )
+    return session.told(
+        Snippets(results=results, truncated=truncated), {each.path for each in matches}
+    )
 
 
+@refusing(OPERATION)
 def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_rows: int) -> Raw:
     """At most `max_rows` results: FoundFiles for `-l`, MatchCounts for `-c`, else Lines."""
     _check_number(max_rows, "max_rows")
@@ -263,15 +297,14 @@ def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_ro
     is_sorted = any(flag.startswith("--sort") for flag in args.flags)
     flags = args.flags if is_sorted else ("--sort=path", *args.flags)
     query = Query(pattern, path, include_hidden=args.hidden, globs_argument="rg_args")
-    with refusing(OPERATION):
-        session = _Session(search, query, flags)
-        if args.mode == "files":
-            return _files(session, max_rows)
-        if args.mode == "counts":
-            return _counts(session, max_rows)
-        rows, truncated = _first(_rows(session, args), max_rows)
-        found = Lines(rows=rows, truncated=truncated, context=args.context)
-        return session.told(found, {row.path for row in rows})
+    session = _Session(search, query, flags)
+    if args.mode == "files":
+        return _files(session, max_rows)
+    if args.mode == "counts":
+        return _counts(session, max_rows)
+    rows, truncated = _first(_rows(session, args), max_rows)
+    found = Lines(rows=rows, truncated=truncated, context=args.context)
+    return session.told(found, {row.path for row in rows})
 
 
 def _flags(query: Query, *more: str) -> tuple[str, ...]:
@@ -293,15 +326,14 @@ Item = TypeVar("Item")
 class _Opened:
     """An open file: its descriptor, the path to show, and its real path if that is UTF-8.
 
-    `base`, once `is_read`, is its text as long as that contains each line reported so far: the
-    version is that of bytes in which every shown line was found, whoever writes meanwhile.
+    `base`, read for the first line, is its text as long as that contains each line reported so far:
+    the version is that of bytes in which every shown line was found, whoever writes meanwhile.
     """
 
     number: int
     path: str
     real: RelPath | None
     base: Snapshot | None = None
-    is_read: bool = False
 
 
 class _Session:
@@ -361,13 +393,11 @@ class _Session:
         """A line of the file of the last packet, whole if possible, and how to show its bytes."""
         at = self._at
         assert at is not None
-        if not at.is_read:
-            at.base, at.is_read = self._text(at), True
+        if self._shown[-1:] != [at]:  # its first line
+            at.base = self._text(at)
             self._shown.append(at)
         base, number = at.base, found.number - 1
-        if base is None:
-            return found, shown
-        if 0 <= number < base.line_count:
+        if base is not None and 0 <= number < base.line_count:
             data, encoding = base.key(number), base.encoding
             if encoding.unit > 1:  # rg reports it in UTF-8
                 data = encoding.text(data).encode("utf-8", "surrogatepass")
@@ -508,8 +538,10 @@ class _Session:
             real = self._real_names(names)
             os.close(self._files.open_names(real))
         except Refusal as refused:
-            is_dangling = isinstance(refused, FileNotFound) and real != names
-            return is_dangling or isinstance(refused, Failed)
+            # A link that leads nowhere was met under another name.
+            return isinstance(refused, Failed) or (
+                isinstance(refused, FileNotFound) and real != names
+            )
         return False
 
 
@@ -569,50 +601,15 @@ def _counts(session: _Session, most: int) -> MatchCounts:
         matches += stats["matches"]
         if files <= most:
             rows.append(Count(path, stats["matched_lines"], stats["matches"]))
-    found = MatchCounts(
-        rows=tuple(rows),
-        total_files=files,
-        total_lines=lines,
-        total_matches=matches,
-        truncated=files > most,
-    )
-    return session.told(found)
-
-
-def _snippets(session: _Session, most: int, before: int, after: int) -> Snippets:
-    """The first `most` matching lines; rg was run with the same context."""
-    rows: dict[tuple[str, int], FoundLine] = {}
-    matches: list[FoundLine] = []
-    last, truncated = ("", 0), False
-    for path, packet in session.packets("match", "context"):
-        line, decode = session.line(read_line(packet))
-        row = show_line(path, line, decode=decode)
-        if len(matches) < most:
-            rows[path, row.line] = row
-            if row.is_match:
-                matches.append(row)
-                last = path, row.line + after
-        else:  # what is not below the last match is of one that is too many
-            truncated |= row.is_match
-            if path == last[0] and row.line <= last[1]:
-                rows[path, row.line] = row
-            if truncated and (path != last[0] or row.line >= last[1]):
-                break
-
-    def around(match: FoundLine, numbers: range) -> tuple[FoundLine, ...]:
-        places = ((match.path, number) for number in numbers)
-        return tuple(rows[place] for place in places if place in rows)
-
-    results = tuple(
-        replace(
-            each,
-            before=around(each, range(each.line - before, each.line)),
-            after=around(each, range(each.line + 1, each.line + after + 1)),
+    return session.told(
+        MatchCounts(
+            rows=tuple(rows),
+            total_files=files,
+            total_lines=lines,
+            total_matches=matches,
+            truncated=files > most,
         )
-        for each in matches
     )
-    found = Snippets(results=results, truncated=truncated)
-    return session.told(found, {each.path for each in matches})
 
 
 def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
@@ -623,10 +620,15 @@ def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
             continue  # with --binary; rg itself would not print it
         for each in _single(found):
             line, decode = session.line(each)
-            if args.only_matching:
-                yield from show_matches(path, line, width, decode)
-            else:
+            if not args.only_matching:
                 yield show_line(path, line, width, decode)
+                continue
+            for span in line.spans:
+                at, match, cut = _match(line, span, width, decode)
+                place = path, line.number, at
+                yield FoundLine(
+                    *place, match, match, True, cut=cut, is_part=True, is_cut_at_end=cut
+                )
 
 
 def _single(found: RgLine) -> Iterator[RgLine]:
@@ -655,8 +657,8 @@ def show_line(
 ) -> FoundLine:
     """The line as shown; a match far from the start is brought into view."""
     text = decode(line.data)
-    column, match, torn = _match(line, line.spans[0], decode) if line.spans else (None, "", False)
-    at = column - 1 if column is not None else 0
+    column, match, cut = _match(line, line.spans[0], width, decode) if line.spans else _NO_MATCH
+    at = (column or 1) - 1
     is_whole = line.whole and len(text) <= width
     fits = at + len(match) <= width
     first = 0 if is_whole or fits else max(0, at - width // 5)
@@ -664,34 +666,23 @@ def show_line(
         path,
         line.number,
         column,
-        match[:width],
+        match,
         text[first : first + width],
         line.is_match,
         first + 1,
-        not is_whole or torn or len(match) > width,
+        not is_whole or cut,
         is_cut_at_end=not line.whole or first + width < len(text),
     )
 
 
-def show_matches(
-    path: str, line: RgLine, width: int, decode: Decode = shown
-) -> Iterator[FoundLine]:
-    """Each match of the line by itself."""
-    for span in line.spans:
-        column, match, torn = _match(line, span, decode)
-        cut = torn or len(match) > width
-        match = match[:width]
-        place = path, line.number, column
-        yield FoundLine(*place, match, match, True, cut=cut, is_part=True, is_cut_at_end=cut)
-
-
-def _match(line: RgLine, span: Span, decode: Decode) -> tuple[int | None, str, bool]:
+def _match(line: RgLine, span: Span, width: int, decode: Decode) -> tuple[int | None, str, bool]:
     """The column of a match, its text, and whether its end is missing."""
     start, stop = span
     if start > len(line.data):
-        return None, "", False
-    column = len(decode(line.data[:start])) + 1
-    return column, decode(line.data[start:stop]), stop > len(line.data)
+        return _NO_MATCH
+    match = decode(line.data[start:stop])
+    is_cut = stop > len(line.data) or len(match) > width
+    return len(decode(line.data[:start])) + 1, match[:width], is_cut
 
 
 def links_to_leave_out(
@@ -749,8 +740,7 @@ def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirE
         return  # rg meets the same error and reports it
     with listing:
         for entry in listing:
-            hidden = entry.name.startswith(b".")
-            if entry.name != b".git" and (include_hidden or not hidden):
+            if entry.name != b".git" and (include_hidden or not entry.name.startswith(b".")):
                 yield entry
 
 

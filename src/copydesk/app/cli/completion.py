@@ -97,7 +97,9 @@ def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str
     elif tool and parser.prog.endswith(" call"):
         yield from _arguments(tool, before[-1])
     elif last.startswith("-"):
-        yield from (name for name in _options(parser) if name.startswith("--"))
+        known = (action for action in _actions(parser) if action.help != argparse.SUPPRESS)
+        spelled = (name for action in known for name in action.option_strings)
+        yield from (name for name in spelled if name.startswith("--"))
     elif commands := _commands(parser):
         yield from commands
     else:
@@ -115,12 +117,6 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
         if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]  # as above
             return cast("dict[str, argparse.ArgumentParser]", action.choices)
     return {}
-
-
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in _actions(parser):
-        if action.help != argparse.SUPPRESS:
-            yield from action.option_strings
 
 
 def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:

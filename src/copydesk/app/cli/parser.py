@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TextIO, cast
 
@@ -99,223 +99,6 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, f"{self.prog} --help shows how.")
 
 
-def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser and the names of the commands."""
-    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument(
-        "--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"
-    )
-    common.add_argument("--member", help="member name (default: from the configuration)")
-    common.add_argument("--lang", choices=("en", "zh"), help="message language")
-    common.add_argument("--json", action="store_true", help="print data for programs")
-    server = _Parser(add_help=False)
-    server.add_argument(
-        "--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat, patch"
-    )
-    wire = _Parser(add_help=False)
-    wire.add_argument(
-        "--structured", action="store_true", help="send results as data for programs as well"
-    )
-    wire.add_argument(
-        "--apply",
-        choices=("never", "auto"),
-        help="default of the apply argument, unless the member has its own setting;"
-        " auto: write certain edits at once",
-    )
-    parser = _Parser(
-        prog="copydesk",
-        description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"
-        "applied once, and can be undone.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-
-    def add(name: str, words: str, *parents: _Parser) -> _Parser:
-        return commands.add_parser(
-            name,
-            help=words,
-            description=f"{words[0].upper()}{words[1:]}.",
-            parents=[common, *parents],
-            allow_abbrev=False,
-        )
-
-    init = add("init", "set up copydesk in your MCP clients")
-    init.add_argument(
-        "--client",
-        action="append",
-        metavar="NAME",
-        help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
-        "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
-    )
-    init.add_argument(
-        "--approval",
-        choices=("human", "self"),
-        help="who approves agents' edits: you (human) or the agents (self)",
-    )
-    init.add_argument(
-        "--path",
-        action="append",
-        metavar="GLOB",
-        help="with --approval: only for these paths (repeatable)",
-    )
-    init.add_argument(
-        "--portable",
-        action="store_true",
-        help="write no machine-specific paths into files of the workspace",
-    )
-    init.add_argument("--remove", action="store_true", help="remove what init wrote")
-    init.add_argument(
-        "--state", action="store_true", help="with --remove: the state folder too, with all history"
-    )
-    init.add_argument("--dry-run", action="store_true", help="show what would change")
-    init.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    add("mcp", "run the MCP server on standard input and output", server, wire)
-    serve = add(
-        "serve", "run the MCP server over HTTP, at /mcp, with the review page", server, wire
-    )
-    serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
-    serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
-    add("hook", "run the Edit or Write of a Claude Code hook, read from standard input")
-    demo = add("demo", "run a guided tour on a copy of real text")
-    demo.add_argument("story", nargs="?", choices=("files", "notes"), default="files")
-    demo.add_argument("--keep", action="store_true", help="keep the workspace of the tour")
-    call = add("call", "call a tool with JSON, or with --name value for each argument")
-    call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter
-    call.add_argument("tool", nargs="?", help="tool name; without it, all tools are listed")
-    call.add_argument("arguments", nargs=argparse.REMAINDER, help="JSON, -, or --name value ...")
-    add("pending", "list pending plans")
-    show = add("show", "show one plan with its diff")
-    show.add_argument("hunk_id", metavar="HUNK")
-    apply = add("apply", "apply plans: several together, all or none")
-    apply.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    apply.add_argument(
-        "--accept",
-        action="append",
-        default=[],
-        metavar="CHECK",
-        help="write despite the findings of this check, whose mode is ask (repeatable)",
-    )
-    patch = add("apply-patch", "apply a patch in apply_patch format, all or none")
-    patch.add_argument("patch", nargs="?", metavar="PATCH", help="default: standard input")
-    diff = add("diff", "print the diff of a plan, for git apply")
-    diff.add_argument("hunk_id", metavar="HUNK")
-    approve = add("approve", "approve plans as copydesk show displays them")
-    approve.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    approve.add_argument(
-        "--after", default="", help="the digest that the file must have afterwards"
-    )
-    reject = add("reject", "reject plans with a reason")
-    reject.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    reject.add_argument("--reason", required=True, help="the reason for the plan's owner")
-    add("review", "review pending plans one by one: approve, reject, edit or split")
-    discard = add("discard", "discard plans")
-    discard.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    history = add("history", "list recent edits")
-    history.add_argument(
-        "path", nargs="?", help="a file or folder, relative to the root (default: all)"
-    )
-    history.add_argument("--most", type=_positive, default=20, help="how many (default: 20)")
-    history.add_argument("--diff", action="store_true", help="show the diff of each")
-    approvals = add("approvals", "print approved edits as JSON lines, or check such a log")
-    approvals.add_argument(
-        "--check", metavar="FILE", help="compare an earlier log with the journal"
-    )
-    add("recover", "recover unfinished writes of crashed processes")
-    undo = add("undo", "undo an edit, even if other lines were edited since")
-    undo.add_argument(
-        "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
-    )
-    undo.add_argument(
-        "--transaction", action="store_true", help="undo all edits of its transaction, or none"
-    )
-    forget = add("forget", "remove the texts of edits from all that copydesk keeps")
-    forget.add_argument(
-        "what",
-        nargs="?",
-        metavar="PATH|EDIT",
-        help="a file, a folder or an edit number; without it, --member says whose edits",
-    )
-    forget.add_argument("--dry-run", action="store_true", help="show what would go")
-    forget.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    schema = add("schema", "print the tool definitions for other agent frameworks", server)
-    schema.add_argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")
-    manual = add("manual", "print a manual; without a toolset, list them")
-    manual.add_argument("toolset", nargs="?")
-    manual.add_argument("topic", nargs="?", help="default: index")
-    notes = add("notes", "work on notes by blocks: ls, cat, diff, append, new, daily, search")
-    inner = notes.add_subparsers(dest="notes", metavar="COMMAND", title="commands", required=True)
-    _add_notes_commands(
-        lambda name, words: inner.add_parser(
-            name,
-            help=words,
-            description=f"{words[0].upper()}{words[1:]}.",
-            parents=[common],
-            allow_abbrev=False,
-        )
-    )
-    watch = add("watch", "show what agents do, as it happens")
-    watch.add_argument(
-        "--seconds", type=_positive, help="end after this many seconds (default: at Ctrl-C)"
-    )
-    completion = add("completion", "print the completion script of a shell")
-    completion.add_argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL")
-    completion.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    help_ = add("help", "show the options of a command or a tool")
-    help_.add_argument("words", nargs="*", metavar="COMMAND")
-    trust = add("trust", "allow the commands of [checks] in this workspace's configuration to run")
-    trust.add_argument("--yes", action="store_true", help="do not ask")
-    trust.add_argument("--revoke", action="store_true", help="revoke the permission")
-    doctor = add("doctor", "check the workspace and report problems with their fixes")
-    doctor.add_argument(
-        "--repair",
-        action="store_true",
-        help="rename damaged state files so that new ones are created; nothing is deleted",
-    )
-    return parser, list(commands.choices)
-
-
-def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    """Add the commands below `copydesk notes`; `add` creates the parser of one."""
-    ls = add("ls", "list notebooks and their documents, or the blocks of a document")
-    ls.add_argument("block_id", nargs="?", metavar="ID")
-    ls.add_argument(
-        "--most",
-        type=int,
-        default=1_000,
-        help="how many documents of each notebook (default: 1000)",
-    )
-    cat = add("cat", "print a document or a block")
-    cat.add_argument("block_id", metavar="ID")
-    cat.add_argument("--ids", action="store_true", help="print each block under its @@id@@")
-    cat.add_argument("--slice", help="only some blocks, such as 0:5 or ID:+10")
-    diff = add("diff", "apply a block diff, all or none")
-    diff.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    diff.add_argument("--dry-run", action="store_true", help="check it and show what would change")
-    diff.add_argument("--plan", action="store_true", help="only plan it, for copydesk apply")
-    diff.add_argument("--loose", action="store_true", help="white space in SEARCH may differ")
-    diff.add_argument(
-        "--drop-anchors", action="store_true", help="allow removing a ^name that links lead to"
-    )
-    append = add("append", "append text to a document or a block")
-    append.add_argument("block_id", metavar="ID")
-    append.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    new = add("new", "create a document next to, below or above another one")
-    new.add_argument("title")
-    new.add_argument("anchor_id", metavar="ID", help="the other document")
-    new.add_argument("--location", choices=("siblings", "children", "parent"), default="siblings")
-    new.add_argument("--file", help="its text; - for standard input")
-    daily = add("daily", "append text to today's note")
-    daily.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    daily.add_argument("--notebook", help="notebook id, if there are several")
-    search = add("search", "find blocks that contain all words")
-    search.add_argument("words", nargs="+", metavar="WORD")
-    search.add_argument("--most", type=int, default=20, help="how many (default: 20)")
-
-
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
@@ -326,6 +109,336 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
     return int(text)
+
+
+_Argument = tuple[tuple[str, ...], dict[str, Any]]
+"""What `add_argument` takes."""
+
+
+def _argument(*names: str, **settings: Any) -> _Argument:
+    return names, settings
+
+
+_FILE = _argument("file", nargs="?", metavar="FILE", help="default: standard input")
+_PLAN = _argument("hunk_id", metavar="HUNK")
+_PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
+_COMMON = [
+    _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
+    _argument("--member", help="member name (default: from the configuration)"),
+    _argument("--lang", choices=("en", "zh"), help="message language"),
+    _argument("--json", action="store_true", help="print data for programs"),
+]
+_SERVER = [
+    _argument("--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat, patch")
+]
+_WIRE = [
+    _argument(
+        "--structured", action="store_true", help="send results as data for programs as well"
+    ),
+    _argument(
+        "--apply",
+        choices=("never", "auto"),
+        help="default of the apply argument, unless the member has its own setting;"
+        " auto: write certain edits at once",
+    ),
+]
+_Commands = Mapping[str, tuple[str, Sequence[_Argument]]]
+"""What each command does, and its arguments."""
+
+_COMMANDS: _Commands = {
+    "init": (
+        "set up copydesk in your MCP clients",
+        [
+            _argument(
+                "--client",
+                action="append",
+                metavar="NAME",
+                help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
+                "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
+            ),
+            _argument(
+                "--approval",
+                choices=("human", "self"),
+                help="who approves agents' edits: you (human) or the agents (self)",
+            ),
+            _argument(
+                "--path",
+                action="append",
+                metavar="GLOB",
+                help="with --approval: only for these paths (repeatable)",
+            ),
+            _argument(
+                "--portable",
+                action="store_true",
+                help="write no machine-specific paths into files of the workspace",
+            ),
+            _argument("--remove", action="store_true", help="remove what init wrote"),
+            _argument(
+                "--state",
+                action="store_true",
+                help="with --remove: the state folder too, with all history",
+            ),
+            _argument("--dry-run", action="store_true", help="show what would change"),
+            _argument("--yes", "-y", action="store_true", help="do not ask"),
+        ],
+    ),
+    "mcp": ("run the MCP server on standard input and output", [*_SERVER, *_WIRE]),
+    "serve": (
+        "run the MCP server over HTTP, at /mcp, with the review page",
+        [
+            *_SERVER,
+            *_WIRE,
+            _argument("--host", default="127.0.0.1", help="default: 127.0.0.1"),
+            _argument("--port", type=_port, default=8427, help="default: 8427"),
+        ],
+    ),
+    "hook": ("run the Edit or Write of a Claude Code hook, read from standard input", []),
+    "demo": (
+        "run a guided tour on a copy of real text",
+        [
+            _argument("story", nargs="?", choices=("files", "notes"), default="files"),
+            _argument("--keep", action="store_true", help="keep the workspace of the tour"),
+        ],
+    ),
+    "call": (
+        "call a tool with JSON, or with --name value for each argument",
+        [
+            _argument("tool", nargs="?", help="tool name; without it, all tools are listed"),
+            _argument("arguments", nargs=argparse.REMAINDER, help="JSON, -, or --name value ..."),
+        ],
+    ),
+    "pending": ("list pending plans", []),
+    "show": ("show one plan with its diff", [_PLAN]),
+    "apply": (
+        "apply plans: several together, all or none",
+        [
+            _PLANS,
+            _argument(
+                "--accept",
+                action="append",
+                default=[],
+                metavar="CHECK",
+                help="write despite the findings of this check, whose mode is ask (repeatable)",
+            ),
+        ],
+    ),
+    "apply-patch": (
+        "apply a patch in apply_patch format, all or none",
+        [_argument("patch", nargs="?", metavar="PATCH", help="default: standard input")],
+    ),
+    "diff": ("print the diff of a plan, for git apply", [_PLAN]),
+    "approve": (
+        "approve plans as copydesk show displays them",
+        [
+            _PLANS,
+            _argument("--after", default="", help="the digest that the file must have afterwards"),
+        ],
+    ),
+    "reject": (
+        "reject plans with a reason",
+        [
+            _PLANS,
+            _argument("--reason", required=True, help="the reason for the plan's owner"),
+        ],
+    ),
+    "review": ("review pending plans one by one: approve, reject, edit or split", []),
+    "discard": ("discard plans", [_PLANS]),
+    "history": (
+        "list recent edits",
+        [
+            _argument(
+                "path", nargs="?", help="a file or folder, relative to the root (default: all)"
+            ),
+            _argument("--most", type=_positive, default=20, help="how many (default: 20)"),
+            _argument("--diff", action="store_true", help="show the diff of each"),
+        ],
+    ),
+    "approvals": (
+        "print approved edits as JSON lines, or check such a log",
+        [_argument("--check", metavar="FILE", help="compare an earlier log with the journal")],
+    ),
+    "recover": ("recover unfinished writes of crashed processes", []),
+    "undo": (
+        "undo an edit, even if other lines were edited since",
+        [
+            _argument(
+                "edit_id",
+                type=_positive,
+                metavar="EDIT",
+                help="edit number, as in copydesk history",
+            ),
+            _argument(
+                "--transaction",
+                action="store_true",
+                help="undo all edits of its transaction, or none",
+            ),
+        ],
+    ),
+    "forget": (
+        "remove the texts of edits from all that copydesk keeps",
+        [
+            _argument(
+                "what",
+                nargs="?",
+                metavar="PATH|EDIT",
+                help="a file, a folder or an edit number; without it, --member says whose edits",
+            ),
+            _argument("--dry-run", action="store_true", help="show what would go"),
+            _argument("--yes", "-y", action="store_true", help="do not ask"),
+        ],
+    ),
+    "schema": (
+        "print the tool definitions for other agent frameworks",
+        [*_SERVER, _argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")],
+    ),
+    "manual": (
+        "print a manual; without a toolset, list them",
+        [_argument("toolset", nargs="?"), _argument("topic", nargs="?", help="default: index")],
+    ),
+    "notes": ("work on notes by blocks: ls, cat, diff, append, new, daily, search", []),
+    "watch": (
+        "show what agents do, as it happens",
+        [
+            _argument(
+                "--seconds", type=_positive, help="end after this many seconds (default: at Ctrl-C)"
+            )
+        ],
+    ),
+    "completion": (
+        "print the completion script of a shell",
+        [
+            _argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL"),
+            _argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS),
+        ],
+    ),
+    "help": (
+        "show the options of a command or a tool",
+        [_argument("words", nargs="*", metavar="COMMAND")],
+    ),
+    "trust": (
+        "allow the commands of [checks] in this workspace's configuration to run",
+        [
+            _argument("--yes", action="store_true", help="do not ask"),
+            _argument("--revoke", action="store_true", help="revoke the permission"),
+        ],
+    ),
+    "doctor": (
+        "check the workspace and report problems with their fixes",
+        [
+            _argument(
+                "--repair",
+                action="store_true",
+                help="rename damaged state files so that new ones are created; nothing is deleted",
+            )
+        ],
+    ),
+}
+_NOTES_COMMANDS: _Commands = {
+    "ls": (
+        "list notebooks and their documents, or the blocks of a document",
+        [
+            _argument("block_id", nargs="?", metavar="ID"),
+            _argument(
+                "--most",
+                type=int,
+                default=1_000,
+                help="how many documents of each notebook (default: 1000)",
+            ),
+        ],
+    ),
+    "cat": (
+        "print a document or a block",
+        [
+            _argument("block_id", metavar="ID"),
+            _argument("--ids", action="store_true", help="print each block under its @@id@@"),
+            _argument("--slice", help="only some blocks, such as 0:5 or ID:+10"),
+        ],
+    ),
+    "diff": (
+        "apply a block diff, all or none",
+        [
+            _FILE,
+            _argument("--dry-run", action="store_true", help="check it and show what would change"),
+            _argument("--plan", action="store_true", help="only plan it, for copydesk apply"),
+            _argument("--loose", action="store_true", help="white space in SEARCH may differ"),
+            _argument(
+                "--drop-anchors",
+                action="store_true",
+                help="allow removing a ^name that links lead to",
+            ),
+        ],
+    ),
+    "append": (
+        "append text to a document or a block",
+        [
+            _argument("block_id", metavar="ID"),
+            _FILE,
+        ],
+    ),
+    "new": (
+        "create a document next to, below or above another one",
+        [
+            _argument("title"),
+            _argument("anchor_id", metavar="ID", help="the other document"),
+            _argument("--location", choices=("siblings", "children", "parent"), default="siblings"),
+            _argument("--file", help="its text; - for standard input"),
+        ],
+    ),
+    "daily": (
+        "append text to today's note",
+        [
+            _FILE,
+            _argument("--notebook", help="notebook id, if there are several"),
+        ],
+    ),
+    "search": (
+        "find blocks that contain all words",
+        [
+            _argument("words", nargs="+", metavar="WORD"),
+            _argument("--most", type=int, default=20, help="how many (default: 20)"),
+        ],
+    ),
+}
+
+
+def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser and the names of the commands."""
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    for names, settings in _COMMON:
+        common.add_argument(*names, **settings)
+    parser = _Parser(
+        prog="copydesk",
+        description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"
+        "applied once, and can be undone.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = _add_commands(parser, common, _COMMANDS, dest="command")
+    _add_commands(commands["notes"], common, _NOTES_COMMANDS, dest="notes", required=True)
+    call = commands["call"]
+    call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter
+    return parser, list(commands)
+
+
+def _add_commands(
+    parser: argparse.ArgumentParser, common: _Parser, commands: _Commands, **settings: Any
+) -> Mapping[str, argparse.ArgumentParser]:
+    """Add these commands to a parser; return the parser of each."""
+    added = parser.add_subparsers(metavar="COMMAND", title="commands", **settings)
+    for name, (words, arguments) in commands.items():
+        command = added.add_parser(
+            name,
+            help=words,
+            description=f"{words[0].upper()}{words[1:]}.",
+            parents=[common],
+            allow_abbrev=False,
+        )
+        for names, argument in arguments:
+            command.add_argument(*names, **argument)
+    return added.choices
 
 
 Own = Mapping[str, str]

@@ -125,10 +125,8 @@ class Connections:
     def enter(self, address: str) -> bool:
         """Count a connection; False if it exceeds a limit."""
         key = network_of(address)
-        shared = self._trusted(address)
-        if self._of.total() >= MOST_CONNECTIONS_ALL:
-            return False
-        if not shared and self._of[key] >= MOST_CONNECTIONS:
+        is_over_share = self._of[key] >= MOST_CONNECTIONS and not self._trusted(address)
+        if is_over_share or self._of.total() >= MOST_CONNECTIONS_ALL:
             return False
         self._of[key] += 1
         return True
@@ -185,11 +183,10 @@ class LimitedProtocol(H11Protocol):
         if not self._counted:
             return
         super().data_received(data)
-        if self.transport.is_closing():
-            self._come()
-        elif self.conn.their_state is h11.SEND_BODY or (
+        is_unfinished = self.conn.their_state is h11.SEND_BODY or (
             self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
-        ):
+        )
+        if is_unfinished and not self.transport.is_closing():
             self._await_request()
         else:
             self._come()

@@ -16,14 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import mcp_types as t
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from mcp_types.jsonrpc import (
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-)
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -43,7 +35,7 @@ _LONE = re.compile("[\ud800-\udfff]")
 class ParsedMessage:
     """A message that the library can parse; `repaired` is the scope for its handler, if any."""
 
-    message: JSONRPCMessage
+    message: t.JSONRPCMessage
     body: bytes
     repaired: Mapping[str, object] | None = None
 
@@ -88,7 +80,7 @@ def error_reply(code: int, message: str, request_id: object = None) -> ErrorRepl
 
 def too_large(head: bytes, limit: int) -> ErrorReply:
     """The answer to a message above the limit that begins with `head`."""
-    return error_reply(INVALID_REQUEST, f"Message larger than {limit} bytes", _id_within(head))
+    return error_reply(t.INVALID_REQUEST, f"Message larger than {limit} bytes", _id_within(head))
 
 
 def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
@@ -100,37 +92,32 @@ def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
         body = json.dumps(repaired, ensure_ascii=False).encode()
         parsed = from_json(body)
     except (ValueError, RecursionError):
-        return error_reply(PARSE_ERROR, "Parse error", _id_of(raw, text))
+        return error_reply(t.PARSE_ERROR, "Parse error", _id_of(raw, text))
+    scope: dict[str, object] = {}
     if isinstance(came, dict):
         frame = cast("dict[str, Any]", came)
         if frame.get("id") != repaired.get("id"):
-            return error_reply(INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
+            return error_reply(t.INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
         params: Any = frame.get("params")
         if isinstance(params, dict) and "arguments" in params:  # as they arrived
-            given = cast("dict[str, Any]", params)["arguments"]
-            return _framed(parsed, body, {ARGUMENTS: given})
-        return _framed(parsed, body, {})
-    return _framed(parsed, body, None)
+            scope[ARGUMENTS] = params["arguments"]
+    return _framed(parsed, body, scope)
 
 
 def _framed(
     value: Any, body: bytes, repaired: Mapping[str, object] | None
 ) -> ParsedMessage | ErrorReply:
     if not isinstance(value, dict):
-        return error_reply(INVALID_REQUEST, "The message must be one JSON-RPC object")
+        return error_reply(t.INVALID_REQUEST, "The message must be one JSON-RPC object")
     frame = cast("dict[str, Any]", value)
+    kind: type[t.JSONRPCMessage] = t.JSONRPCError if "error" in frame else t.JSONRPCResponse
+    if "method" in frame:  # a request with a malformed id is no notification
+        kind = t.JSONRPCRequest if "id" in frame else t.JSONRPCNotification
     try:
-        return ParsedMessage(_kind(frame).model_validate(frame), body, repaired)
+        return ParsedMessage(kind.model_validate(frame), body, repaired)
     except ValidationError:
         request_id = frame.get("id") if "method" in frame else None
-        return error_reply(INVALID_REQUEST, "Invalid request", _shown_id(request_id))
-
-
-def _kind(frame: Mapping[str, Any]) -> type[JSONRPCMessage]:
-    """The kind of message, by its members: a request with a malformed id is not a notification."""
-    if "method" in frame:
-        return JSONRPCRequest if "id" in frame else JSONRPCNotification
-    return JSONRPCError if "error" in frame else JSONRPCResponse
+        return error_reply(t.INVALID_REQUEST, "Invalid request", _shown_id(request_id))
 
 
 def _repaired(value: Any) -> Any:

@@ -186,7 +186,10 @@ class Hunks:
                 await self._bus.publish(ResourceUpdated(uri=uri))
             for connection in tuple(self._connections.values()):
                 with anyio.move_on_after(_SEND_SECONDS):
-                    await _tell(connection, known.keys() != now.keys(), changed)
+                    if known.keys() != now.keys():
+                        await connection.send_resource_list_changed()
+                    for uri in sorted(changed & _subscribed(connection)):
+                        await connection.send_resource_updated(uri)
             known = now
 
     async def _changes(self, known: object) -> object:
@@ -218,13 +221,6 @@ class Hunks:
 def _markdown(uri: str, text: str, lang: Lang) -> t.ReadResourceResult:
     contents = t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))
     return t.ReadResourceResult(contents=[contents])
-
-
-async def _tell(connection: Connection, listed: bool, changed: set[str]) -> None:
-    if listed:
-        await connection.send_resource_list_changed()
-    for uri in sorted(changed & _subscribed(connection)):
-        await connection.send_resource_updated(uri)
 
 
 def _connection(ctx: Ctx) -> Connection:

@@ -48,8 +48,6 @@ from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import INTERNAL_ERROR
-from mcp_types.jsonrpc import JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from copydesk import __version__
@@ -73,7 +71,7 @@ from copydesk.desk.backends.api import Decision
 from copydesk.edit.request import check_why
 from copydesk.errors import Cancelled, InvalidArgs, Refusal
 from copydesk.tools import refusals
-from copydesk.tools.catalog import Tool, by_name, crashed
+from copydesk.tools.catalog import by_name, crashed
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Lang
 from copydesk.tools.reports import short_diff
@@ -181,8 +179,8 @@ class Elicitor:
         if can is None or hunk_id in asked or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         asked.add(hunk_id)
-        page = self._opened.page
-        link = f"{page}/hunk/{hunk_id}" if can.url is not None and page is not None else None
+        page = None if can.url is None else self._opened.page
+        link = None if page is None else f"{page}/hunk/{hunk_id}"
         self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, link)
 
     async def _tell(
@@ -196,16 +194,16 @@ class Elicitor:
             say("bell", self._lang, {"id": hunk_id, "path": path}), self._lang, _MOST_BYTES
         )
         if link is not None:
-            params = t.ElicitRequestURLParams(
+            url = t.ElicitRequestURLParams(
                 message=words, url=link, elicitation_id=secrets.token_hex(8)
             )
-            await _sent(connection, t.ElicitRequest(params=params))
+            await _sent(connection, url)
         elif asked is None:
             empty: dict[str, Any] = {"type": "object", "properties": {}}
             form = t.ElicitRequestFormParams(message=words, requested_schema=empty)
-            await _sent(connection, t.ElicitRequest(params=form))
+            await _sent(connection, form)
         else:
-            answer = await _sent(connection, t.ElicitRequest(params=asked.params))
+            answer = await _sent(connection, asked.params)
             if answer is not None:
                 await to_thread(decide, self._opened, member, asked, answer, self._lang)
 
@@ -223,11 +221,11 @@ def _pending(answer: Answer) -> tuple[str, object]:
     return str(answer.facts.get("hunk_id", "")), envelope.path
 
 
-async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitResult | None:
+async def _sent(connection: Connection, asked: t.ElicitRequestParams) -> t.ElicitResult | None:
     """The user's answer; None if none comes in time."""
     with anyio.move_on_after(_PATIENCE_SECONDS):
         try:
-            return await connection.send_request(request)
+            return await connection.send_request(t.ElicitRequest(params=asked))
         except MCPError:
             return None  # the client cannot ask, or did not want to
         except Exception:  # best effort: a question that failed must not end the server
@@ -362,6 +360,10 @@ def logged(ctx: Ctx) -> str:
     return crash
 
 
+_Offer = tuple[Mapping[str, str], t.ListToolsResult]
+"""The tools offered to one member: their own names by those for calls, and their list."""
+
+
 @dataclass
 class _Tools:
     """The handlers of tools, with the tool lists cached for each set of tools."""
@@ -373,17 +375,16 @@ class _Tools:
     structured: bool
     elicitor: Elicitor
     hunks: Hunks
-    limiter: anyio.CapacityLimiter = field(init=False)
+    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
     offers: dict[frozenset[str], _Offer] = field(default_factory=dict[frozenset[str], "_Offer"])
-
-    def __post_init__(self) -> None:
-        self.limiter = anyio.CapacityLimiter(THREADS)
 
     def offer(self, member: str) -> _Offer:
         tools = self.opened.tools(member, self.toolsets)
         names = frozenset(tool.name for tool in tools)
         if names not in self.offers:
-            self.offers[names] = _Offer.of(tools, self.lang)
+            listed = [t.Tool.model_validate(one) for one in definitions(tools, "mcp", self.lang)]
+            own_names = {name: tool.name for name, tool in by_name(tools).items()}
+            self.offers[names] = own_names, t.ListToolsResult(tools=listed)
         return self.offers[names]
 
     def named(self, member: str, name: str) -> str | None:
@@ -391,7 +392,7 @@ class _Tools:
         tool = self.opened.catalog.tools.get(name)
         if tool is not None and self.opened.offers(member, tool, self.toolsets):
             return name
-        return self.offer(member).names.get(name)
+        return self.offer(member)[0].get(name)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """A tool's schema; the library looks it up for each call over HTTP."""
@@ -401,7 +402,7 @@ class _Tools:
     async def list_tools(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
     ) -> t.ListToolsResult:
-        return self.offer(self.member_of(ctx)).listed
+        return self.offer(self.member_of(ctx))[1]
 
     async def call_tool(self, ctx: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult:
         member = self.member_of(ctx)
@@ -509,20 +510,6 @@ class _Progress:
             self._sending = self._loop.create_task(self._send(float(seen)))
 
 
-@dataclass(frozen=True)
-class _Offer:
-    """The tools offered to one member; `names` maps the names for calls to the tools' own."""
-
-    names: Mapping[str, str]
-    listed: t.ListToolsResult
-
-    @classmethod
-    def of(cls, tools: Sequence[Tool], lang: Lang) -> _Offer:
-        listed = [t.Tool.model_validate(one) for one in definitions(tools, "mcp", lang)]
-        names = {name: tool.name for name, tool in by_name(tools).items()}
-        return cls(names, t.ListToolsResult(tools=listed))
-
-
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
@@ -587,7 +574,7 @@ async def wire(
     def read() -> None:
         with suppress(anyio.RunFinishedError, RuntimeError):  # the loop has ended
             for line in _lines(source, most):
-                taken = _taken(line, most)
+                taken = _taken(line)
                 if isinstance(taken, ErrorReply):
                     anyio.from_thread.run(write, taken.reply, token=token)
                 elif taken is not None:
@@ -604,13 +591,11 @@ async def wire(
         outgoing.close()
 
 
-def _taken(line: bytes | _TooLong, most: int) -> SessionMessage | ErrorReply | None:
+def _taken(line: bytes | ErrorReply) -> SessionMessage | ErrorReply | None:
     """The message in a line, or the answer to a bad one; None for an empty line."""
-    if isinstance(line, _TooLong):
-        return too_large(line.head, most)
-    if not line.strip():
+    if not isinstance(line, ErrorReply) and not line.strip():
         return None
-    found = parse_message(line)
+    found = line if isinstance(line, ErrorReply) else parse_message(line)
     if isinstance(found, ErrorReply):
         return found
     if found.repaired is None:
@@ -626,8 +611,10 @@ def _encoded(message: SessionMessage) -> bytes:
     except ValueError:
         _log.exception("a message cannot be written")
         sent = message.message
-        request_id = sent.id if isinstance(sent, JSONRPCResponse) else None
-        return error_reply(INTERNAL_ERROR, "The result cannot be written as JSON", request_id).reply
+        request_id = sent.id if isinstance(sent, t.JSONRPCResponse) else None
+        return error_reply(
+            t.INTERNAL_ERROR, "The result cannot be written as JSON", request_id
+        ).reply
 
 
 def _write_at_once(sink: int, data: bytes) -> memoryview:
@@ -648,26 +635,22 @@ def _write_all(sink: int, data: memoryview) -> None:
         view = view[os.write(sink, view) :]
 
 
-class _TooLong:
-    """A line above the limit; `head` is its beginning."""
-
-    def __init__(self, head: bytes) -> None:
-        self.head = head
-
-
-def _lines(source: int, most: int) -> Iterator[bytes | _TooLong]:
+def _lines(source: int, most: int) -> Iterator[bytes | ErrorReply]:
+    """The lines, without their ends; for one above the limit, the answer to it."""
     held = bytearray()
-    skipped: _TooLong | None = None
+    skipped: ErrorReply | None = None
     while chunk := _read(source):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             held += end
-            yield skipped or (_TooLong(bytes(held[:_CHUNK])) if len(held) > most else bytes(held))
+            if len(held) > most:
+                skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
+            yield skipped or bytes(held)
             skipped = None
             held.clear()
         held += rest
         if len(held) > most:
-            skipped = skipped or _TooLong(bytes(held[:_CHUNK]))
+            skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
             held.clear()
     if held or skipped:
         yield skipped or bytes(held)
@@ -694,12 +677,18 @@ def run_stdio(
     that has begun is completed; calls that do not end within the grace period are abandoned.
     """
     server = build(opened, lambda _: member, toolsets, lang, structured)
-    ending = _Shutdown(GRACE_SECONDS)
+    late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
+    late.daemon = True
+
+    def begin_end() -> None:
+        """Start the deadline, after which the process exits at once; in any thread, once."""
+        if is_first.acquire(blocking=False):
+            late.start()
 
     async def end_on_signal(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
-                ending.begin()
+                begin_end()
                 scope.cancel()
                 return
 
@@ -707,7 +696,7 @@ def run_stdio(
         with claimed() as (source, sink):
             async with anyio.create_task_group() as group:
                 group.start_soon(end_on_signal, group.cancel_scope)
-                async with wire(source, sink, at_end=ending.begin) as (incoming, outgoing):
+                async with wire(source, sink, at_end=begin_end) as (incoming, outgoing):
                     options = server.create_initialization_options()
                     await server.run(incoming, outgoing, options)
                 group.cancel_scope.cancel()
@@ -715,22 +704,4 @@ def run_stdio(
     try:
         anyio.run(main)
     finally:
-        ending.done()
-
-
-class _Shutdown:
-    """A deadline for the shutdown, after which the process exits at once."""
-
-    def __init__(self, seconds: float) -> None:
-        self._late = threading.Timer(seconds, os._exit, (1,))
-        self._late.daemon = True
-        self._first = threading.Lock()
-
-    def begin(self) -> None:
-        """Start the deadline. Idempotent; may be called from any thread."""
-        if self._first.acquire(blocking=False):
-            self._late.start()
-
-    def done(self) -> None:
-        """Cancel the deadline, since the shutdown was in time."""
-        self._late.cancel()
+        late.cancel()
