@@ -176,6 +176,13 @@ class SuspiciousDiff(Refusal, code="SUSPICIOUS_DIFF"):
     line: int
 
 
+class SuspiciousText(Refusal, code="SUSPICIOUS_TEXT"):
+    """The new text may not be what is meant; `signs` are the reasons, `hunk_id` is its plan."""
+
+    signs: tuple[str, ...]
+    hunk_id: str | None = None
+
+
 class FileNotFound(Refusal, code="FILE_NOT_FOUND"):
     """There is no file at the path."""
 

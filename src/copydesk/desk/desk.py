@@ -41,11 +41,13 @@ from copydesk.desk.review import Review
 from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
+from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.request import (
     Request,
     Terms,
     check_no_patch,
 )
+from copydesk.edit.signs import repeated_lines, signs_of
 from copydesk.errors import (
     BinaryFile,
     ContentChanged,
@@ -54,6 +56,7 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
     StatsMismatch,
+    SuspiciousText,
     Unsettled,
     WrongMode,
     WrongOwner,
@@ -103,7 +106,7 @@ class FileDesk:
             reason = f"is of {existing.request.path}: leave it out to plan an edit of another file"
             raise InvalidArgs("existing_hunk_id", reason)
         asks = needs_person(member, draft, drafted.real)
-        checks = self._checked(drafted.real, draft)
+        checks, signs = self._checked(drafted.real, draft), _signs(member, draft)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -126,7 +129,7 @@ class FileDesk:
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
-            declined = self._uncertain(member, drafted, terms)
+            declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
             if declined is None and existing is None:
                 while self._is_taken(plan.id):
                     plan = replace(plan, id=self._set.ids())
@@ -148,13 +151,14 @@ class FileDesk:
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
-        return Planned(plan, draft, declined, refusal, drafted.real, checks)
+        return Planned(plan, draft, declined, refusal, drafted.real, checks, signs)
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None if it may."""
         draft = planned.draft
         real = planned.real or self._drafting.real(draft.request.path)
-        return self._uncertain(member, Drafted(draft, real, draft.place), terms)
+        uncertain = self._uncertain(member, Drafted(draft, real, draft.place), terms)
+        return uncertain or next(iter(planned.signs), None)
 
     def read(
         self,
@@ -299,7 +303,8 @@ class FileDesk:
             draft = self._drafting.of_new(plan.request)
         else:
             draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
-        return Planned(plan, draft, checks=self._checked(real, draft))
+        checks, signs = self._checked(real, draft), _signs(member, draft)
+        return Planned(plan, draft, checks=checks, signs=signs)
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with similar names in its directory."""
@@ -310,7 +315,7 @@ class FileDesk:
     ) -> Created:
         """Write a new file; a last line without newline gets one, like that of the line before.
 
-        Raises SuspiciousDiff, FileExists and NotAFile; AccessDenied also if the member may write
+        Raises SuspiciousDiff, SuspiciousText, FileExists and NotAFile; AccessDenied also if the member may write
         but not read, since any other answer would reveal what is there.
         """
         authorized(self._set.files, member, path, "write", "read")
@@ -322,6 +327,7 @@ class FileDesk:
         new = nothing.encoding.encode(content + ("\r\n" if crlf else "\n") * added)
         change = ChangeSet.of(0, [Edit(0, 0, new)])
         made = FileEdit(path, nothing, change, created=True)
+        self._check_signs(member, tool, made)
         written = self._writer.create(self._job(member, tool, path), made)
         note_whole(self._set.bases, member, self._drafting.real(path), made.after)
         return Created(path, made.after, added, written.edit_id, made.diff)
@@ -338,13 +344,13 @@ class FileDesk:
     ) -> Overwritten:
         """Replace the whole file, if it has `known` lines and bytes.
 
-        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused, and IncompleteRead if
-        the member was shown only a part of it.
+        Raises SuspiciousDiff, SuspiciousText, FileNotFound, StatsMismatch, EncodingRefused, and
+        IncompleteRead if the member was shown only a part of it.
         """
         if not may_be_diff:
             check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
-        real = self._drafting.real(path)
+        real, doubted = self._drafting.real(path), list[FileEdit]()
 
         def revise(now: Source) -> FileEdit:
             if (now.line_count, now.size) != known:
@@ -355,10 +361,17 @@ class FileDesk:
             newline = base.dominant_newline
             new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
             change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
-            return FileEdit(path, base, change)
+            made = FileEdit(path, base, change)
+            if found := signs_of(path, base, change, member.usual_signs):
+                doubted.append(made)
+                raise SuspiciousText(found)
+            return made
 
         try:
             written = self._writer.edit(self._job(member, tool, path), revise)
+        except SuspiciousText:
+            self._check_signs(member, tool, doubted[-1])
+            raise
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
@@ -381,6 +394,15 @@ class FileDesk:
             return made
 
         return self._writer.edit(job, same).edit_id
+
+    def _check_signs(self, member: Member, tool: str, made: FileEdit) -> None:
+        """Raise SuspiciousText, with the id of a plan, for a whole file with faults in its text."""
+        signs = signs_of(made.path, made.base, made.change, member.usual_signs)
+        if signs:
+            request = patch_of(made.path, made.base, made.change, created=made.created)
+            planned = self.prepare(member, tool, request)
+            assert isinstance(planned, Planned), "it was not to be written"
+            raise SuspiciousText(signs, planned.plan.id)
 
     def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
         return WriteRequest(member, tool, path, (self._set.clock(), tool))
@@ -452,3 +474,13 @@ class FileDesk:
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
+
+
+def _signs(member: Member, draft: Draft) -> tuple[str, ...]:
+    """Why the new text of an edit of lines may not be what is meant."""
+    request = draft.request
+    if request.is_operation or request.in_notes:
+        return ()
+    found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
+    by_number = request.by_number(draft.place)
+    return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))

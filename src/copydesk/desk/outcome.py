@@ -148,7 +148,7 @@ class Planned:
 
     `declined`: why `auto`, if requested, did not write; `refusal`: the error when it tried. `real`:
     the real path, if it was looked up. `checks` are the new findings in the text as it would be;
-    None if no check applies.
+    None if no check applies. `signs` say why the new text may not be what is meant.
     """
 
     plan: Plan
@@ -157,6 +157,7 @@ class Planned:
     refusal: Refusal | None = None
     real: RelPath | None = None
     checks: tuple[CheckFinding, ...] | None = None
+    signs: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

@@ -135,7 +135,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         "action": draft.action,
         **row.planned(draft, draft.request, lang),
         "version": base.version,
-        **report_fields.warnings(draft, lang),
+        **report_fields.warnings(draft, lang, outcome.signs),
         **_declined(outcome.declined),
         **({"normalized": report_fields.normalized(draft)} if row.of_text else {}),
         **row.evidence(draft),
@@ -175,6 +175,7 @@ def planned_together(
             "path": str(one.plan.request.path),
             "action": one.draft.action,
             "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
+            **report_fields.warnings(one.draft, lang, one.signs),
         }
         for one in planned
     ]

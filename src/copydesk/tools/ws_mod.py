@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Literal, TypedDict
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import (
-    Applied,
+    Created,
     NotUndone,
+    Overwritten,
     Planned,
     Rejected,
     Transacted,
@@ -39,14 +41,21 @@ from copydesk.edit.request import (
     StringEdit,
     Terms,
 )
-from copydesk.errors import ApprovalRequired, BinaryFile, InvalidArgs, PartialMatchFail, Refusal
+from copydesk.errors import (
+    ApprovalRequired,
+    BinaryFile,
+    InvalidArgs,
+    PartialMatchFail,
+    Refusal,
+    SuspiciousText,
+)
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.text.unified import counts
-from copydesk.tools import reports
+from copydesk.tools import report_fields, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
@@ -352,10 +361,10 @@ class CreateNewFileCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        outcome = context.desk.create(
-            context.member, name, path, self.content, may_be_diff=may_be_diff
+        create = partial(context.desk.create, may_be_diff=may_be_diff)
+        return _rewritten(
+            context, name, lambda: create(context.member, name, path, self.content), self.report
         )
-        return reports.rewritten(name, outcome, context.lang, self.report)
 
 
 class OverwriteEntireFileCall(EditingCall):
@@ -370,15 +379,29 @@ class OverwriteEntireFileCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         known = (self.known_old_total_lines, self.known_old_total_bytes)
-        outcome = context.desk.overwrite(
-            context.member,
+        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
+        overwrite = partial(context.desk.overwrite, may_be_diff=may_be_diff)
+        return _rewritten(
+            context,
             name,
-            context.path(self.path),
-            known,
-            self.content,
-            may_be_diff=self.content_format in _DIFFS,
+            lambda: overwrite(context.member, name, path, known, self.content),
+            self.report,
         )
-        return reports.rewritten(name, outcome, context.lang, self.report)
+
+
+def _rewritten(
+    context: Context, name: str, write: Callable[[], Created | Overwritten], length: Length | None
+) -> Answer:
+    """The answer of a whole file that was written, or planned because its text may not be meant."""
+    try:
+        return reports.rewritten(name, write(), context.lang, length)
+    except SuspiciousText as doubted:
+        assert doubted.hunk_id, "it was planned"
+        shown = context.desk.show(context.member, doubted.hunk_id)
+        planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
+        answer = reports.planned(name, planned, context.lang, length)
+        made = {**answer.facts, "changed": False}
+        return replace(answer, made=made, next_steps=answer.next_steps[:1])
 
 
 class PrepareCall(EditingCall):
@@ -400,9 +423,15 @@ class PrepareCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         request, terms = self.request(context), self.terms(context)
         outcome = context.desk.prepare(context.member, name, request, terms)
-        if isinstance(outcome, Applied):
-            return reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
-        return reports.planned(name, outcome, context.lang, self.report)
+        if isinstance(outcome, Planned):
+            return reports.planned(name, outcome, context.lang, self.report)
+        answer = reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
+        rows = report_fields.replaced_ends(outcome.draft)
+        if not rows or terms.expected_old is not None or any(terms.expected_olds):
+            return answer
+        said = [say("remark.replaced", context.lang, row) for row in rows]
+        made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
+        return replace(answer, made=made, remarks=remarks)
 
 
 class PrepareEditCall(PrepareCall):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
@@ -239,6 +239,10 @@ class Request:
     @property
     def bad_character(self) -> bool | None:
         return None
+
+    def by_number(self, place: Place) -> Sequence[tuple[Span, str]]:
+        """The lines that are named by their numbers alone, and the text for each run of them."""
+        return ()
 
     @property
     def modes(self) -> tuple[int, int] | None:

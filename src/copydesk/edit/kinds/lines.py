@@ -82,6 +82,9 @@ class RangeEdit(Replacing):
             return Place(start, stop, (start, stop))
         return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
 
+    def by_number(self, place: Place) -> list[tuple[Span, str]]:
+        return [((place.start, place.stop), self.content)] if place.foot is not None else []
+
     def action(self, place: Place) -> Action:
         if place.foot is None:
             return "append"
@@ -127,6 +130,9 @@ class RangeEdits(Request):
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         contents = [edit.content for edit in self.edits]
         return compose_lines(base, [*zip(contents, place.parts, strict=True)], may_delete=True)
+
+    def by_number(self, place: Place) -> list[tuple[Span, str]]:
+        return [*zip(place.parts, (edit.content for edit in self.edits), strict=True)]
 
     def action(self, place: Place) -> Action:
         return "replace" if any(edit.content for edit in self.edits) else "delete"
