@@ -449,6 +449,7 @@ class OpenWorkspace(Closing):
                 *(name, rules, toolset, settings.auto_lines, policy, refresh),
                 task=config.task,
                 usual_signs=config.usual_signs,
+                corrects=config.corrections == "auto",
             )
         return known[key]
 

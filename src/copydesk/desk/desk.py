@@ -41,6 +41,7 @@ from copydesk.desk.review import Review
 from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
+from copydesk.edit.kinds.base import Fixed
 from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.request import (
     Request,
@@ -69,6 +70,9 @@ from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import FileEdit
 
 ON_NO_TERMS = Terms()
+
+_CORRECTED_MS = 600_000
+"""The life of a plan whose old text was corrected."""
 
 _MOST_NAMED = 5
 """The most runs of unseen lines that are listed."""
@@ -105,7 +109,8 @@ class FileDesk:
             # A page or a person may still have the plan as one of that file.
             reason = f"is of {existing.request.path}: leave it out to plan an edit of another file"
             raise InvalidArgs("existing_hunk_id", reason)
-        asks = needs_person(member, draft, drafted.real)
+        asks, fixed = needs_person(member, draft, drafted.real), drafted.fixed
+        life_ms = self._set.life_ms(needs_person=asks) if fixed is None else _CORRECTED_MS
         checks, signs = self._checked(drafted.real, draft), _signs(member, draft)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
@@ -118,7 +123,7 @@ class FileDesk:
             base_digest=None if draft.created else draft.base.digest,
             diff_digest=digest_of(draft.diff),
             created_ms=now_ms,
-            expires_ms=now_ms + self._set.life_ms(needs_person=asks),
+            expires_ms=now_ms + life_ms,
             span=foot_span(draft.base, draft.place),
             blocks=draft.reads,
             why=member.why or (existing.why if existing else ""),
@@ -130,12 +135,13 @@ class FileDesk:
         refusal: Refusal | None = None
         if terms.auto:
             declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
+            declined = declined or _uncorrected(member, fixed)
             if declined is None and existing is None:
                 while self._is_taken(plan.id):
                     plan = replace(plan, id=self._set.ids())
                 outcome = self._applying.write(member, plan, draft.base, is_stored=False)
                 if isinstance(outcome, Applied):
-                    return outcome
+                    return as_corrected(outcome, fixed)
                 refusal = outcome.refusal
                 if isinstance(refusal, Unsettled):
                     raise refusal
@@ -143,7 +149,7 @@ class FileDesk:
         if terms.auto and declined is None and existing is not None:
             outcome = self._applying.write(member, plan, draft.base)
             if isinstance(outcome, Applied):
-                return outcome
+                return as_corrected(outcome, fixed)
             refusal = outcome.refusal
         if refusal is not None:
             declined = refusal.code
@@ -151,14 +157,15 @@ class FileDesk:
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
-        return Planned(plan, draft, declined, refusal, drafted.real, checks, signs)
+        return Planned(plan, draft, declined, refusal, drafted.real, checks, signs, fixed)
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None if it may."""
         draft = planned.draft
         real = planned.real or self._drafting.real(draft.request.path)
         uncertain = self._uncertain(member, Drafted(draft, real, draft.place), terms)
-        return uncertain or next(iter(planned.signs), None)
+        declined = uncertain or next(iter(planned.signs), None)
+        return declined or _uncorrected(member, planned.fixed)
 
     def read(
         self,
@@ -315,8 +322,8 @@ class FileDesk:
     ) -> Created:
         """Write a new file; a last line without newline gets one, like that of the line before.
 
-        Raises SuspiciousDiff, SuspiciousText, FileExists and NotAFile; AccessDenied also if the member may write
-        but not read, since any other answer would reveal what is there.
+        Raises SuspiciousDiff, SuspiciousText, FileExists and NotAFile; AccessDenied also if the
+        member may write but not read, since any other answer would reveal what is there.
         """
         authorized(self._set.files, member, path, "write", "read")
         if not may_be_diff:
@@ -484,3 +491,15 @@ def _signs(member: Member, draft: Draft) -> tuple[str, ...]:
     found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
     by_number = request.by_number(draft.place)
     return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))
+
+
+def _uncorrected(member: Member, fixed: Fixed | None) -> str | None:
+    """Why a corrected edit is not written without being shown; None if it may be."""
+    if fixed is None or (fixed.is_certain and member.corrects):
+        return None
+    return "the old text is not in the file as given"
+
+
+def as_corrected(outcome: Applied, fixed: Fixed | None) -> Applied:
+    """The outcome of an edit that was corrected and written."""
+    return outcome if fixed is None else replace(outcome, context="fuzz", causes=fixed.causes)

@@ -34,10 +34,11 @@ from copydesk.edit.draft import (
     locate,
     standing,
 )
-from copydesk.edit.kinds.base import Place, Request, Terms, end_of
+from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
 from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
 from copydesk.errors import (
     AmbiguousMatch,
+    AnchorNotFound,
     ContentChanged,
     Failed,
     FileExists,
@@ -45,6 +46,8 @@ from copydesk.errors import (
     FileTooLarge,
     InvalidArgs,
     LineShown,
+    PartialMatchFail,
+    PatchRejected,
     Refusal,
     StaleRead,
     WrongMode,
@@ -107,11 +110,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft on the file at a real path; `named` is its place in the version that was named."""
+    """A draft on the file at a real path; `named` is its place in the version that was named.
+
+    `fixed`: it is of this corrected request.
+    """
 
     draft: Draft
     real: RelPath
     named: Place
+    fixed: Fixed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,16 @@ class Drafting:
             if terms.expected is not None and not terms.expected.nothing:
                 _, stamp = self._set.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
-            named, place = self._places(request, now, real, terms.version)
+            try:
+                named, place = self._places(request, now, real, terms.version)
+            except (AnchorNotFound, PartialMatchFail, PatchRejected) as refusal:
+                is_now = terms.corrects and terms.version in (None, now.version)
+                fixed = request.corrected(now, refusal) if is_now else None
+                if fixed is None:
+                    raise
+                place = locate(fixed.request, now)
+                made = compose(fixed.request, fixed.request.load(now, place), place)
+                return Drafted(made, real, place, fixed)
             text = request.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.edit.kinds.patch import PatchHunk
@@ -21,7 +21,8 @@ class FilePatch:
     """The changes of a patch to one file.
 
     `names` are the paths that may be meant, likeliest first; `other` is one that may be meant as
-    well as the first if both exist; `to` is the new name of a file that is moved. `line` is where
+    well as the first if both exist; `in_order`: each hunk is for the result of those before it;
+    `to` is the new name of a file that is moved. `line` is where
     this begins in the patch. `base` is the start of git's blob id of the file before, `after` of
     the one after, `mode` git's mode of that; all are empty if the patch does not say. The hunks of
     a file that is added or deleted contain its whole text, if `has_text`.
@@ -37,6 +38,7 @@ class FilePatch:
     mode: str = ""
     has_text: bool = True
     other: str = ""
+    in_order: bool = False
 
     @property
     def path(self) -> str:
@@ -106,18 +108,27 @@ def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """Merge the patches of each file, in order; PatchInvalid if a moved file is named twice."""
+    """Merge the patches of each file, in order; PatchInvalid if a moved file is named twice.
+
+    Of those that are `in_order` a file may be made and then edited; others are of the original.
+    """
     found: dict[str, FilePatch] = {}
     for patch in patches:
         before = found.get(patch.path)
         if before is None:
             found[patch.path] = patch
             continue
-        if (before.kind, patch.kind) != ("update", "update") or before.to or patch.to:
+        are_updates = (before.kind, patch.kind) == ("update", "update")
+        if not (are_updates or patch.in_order) or before.to or patch.to:
             raise invalid("file_twice", patch.line, patch.path)
-        hunks = (*before.hunks, *patch.hunks)
-        found[patch.path] = FilePatch("update", before.names, before.line, hunks)
+        found[patch.path] = replace(before, hunks=(*before.hunks, *patch.hunks))
     return once_each(tuple(found.values()))
+
+
+def _spelled(name: str) -> tuple[str, ...]:
+    """The names that may be meant: without quotes and `./`, and with slashes; then as given."""
+    plain = name.strip("`\"'").replace("\\", "/").removeprefix("./")
+    return tuple(dict.fromkeys((plain or name, name)))
 
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
@@ -182,9 +193,9 @@ def _file(lines: PatchLines) -> FilePatch:
         raise invalid("no_path", number, head)
     if what == "Delete":
         _skip_to_marker(lines)
-        return FilePatch("delete", (path,), number, has_text=False)
+        return FilePatch("delete", _spelled(path), number, has_text=False)
     if what == "Add":
-        return FilePatch("add", (path,), number, (PatchHunk("", _added(lines), at=number),))
+        return FilePatch("add", _spelled(path), number, (PatchHunk("", _added(lines), at=number),))
     to = ""
     if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
         to = lines.take().strip().removeprefix(_MOVE).strip()
@@ -194,7 +205,7 @@ def _file(lines: PatchLines) -> FilePatch:
             hunks.append(_context_hunk(lines, is_first=not hunks))
     if not hunks and not to:
         raise invalid("no_hunks", number, path)
-    return FilePatch("update", (path,), number, tuple(hunks), to)
+    return FilePatch("update", _spelled(path), number, tuple(hunks), to)
 
 
 def _skip_to_marker(lines: PatchLines) -> bool:
@@ -344,11 +355,13 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
     if above:
-        names = tuple(name for name, is_path in above if is_path or not is_new)
+        meant = (_spelled(name) for name, is_path in above if is_path or not is_new)
+        names = tuple(dict.fromkeys(name for each in meant for name in each))
     if not names:
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, at=number)
-    return FilePatch("add" if is_new else "update", names, number, (hunk,))
+    kind: Kind = "add" if is_new else "update"
+    return FilePatch(kind, names, number, (hunk,), in_order=True)
 
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:

@@ -63,8 +63,9 @@ _LOST = 2
 
 _BODY = (":", '"""', "'''")  # after these, three dots are the body of a Python stub
 _MAY = re.compile(
-    rb"```|~~~|\.\.\.|\xe2\x80\xa6|<<<<<|>>>>>|----- SEARCH|\+\+\+\+\+ REPLACE|\*\*\* |^[ \t]*[0-9]+"
-    rb"(?:[|\t:]|\xe2\x86\x92)|existing|previous|original|other|remain|rest of|the rest"
+    rb"```|~~~|\.\.\.|\xe2\x80\xa6|<<<<<|>>>>>|----- SEARCH|\+\+\+\+\+ REPLACE|\*\*\* "
+    rb"|^[ \t]*[0-9]+(?:[|\t:]|\xe2\x86\x92)|existing|previous|original|other|remain"
+    rb"|rest of|the rest"
     rb"|\xe4\xbd\x99|\xe5\x89\xa9|\xe5\x85\xb6\xe4\xbb\x96|\xe7\x9c\x81\xe7\x95\xa5"
     rb"|\xe4\xb8\x8d\xe5\x8f\x98|\xe5\x8e\x9f\xe6\x9c\x89|\xe7\x8e\xb0\xe6\x9c\x89"
     rb"|\xe5\xb7\xb2\xe6\x9c\x89|\xe4\xb9\x8b\xe5\x89\x8d|\xe6\xad\xa4\xe5\xa4\x84",
@@ -97,13 +98,13 @@ def _numbers(found: Sequence[_Passage]) -> str | None:
         lines = [line for line in one.new if line.strip()]
         shown = [(line, mark) for line in lines if (mark := _NUMBERED.match(line))]
         numbers = [int(mark[1]) for _, mark in shown]
-        runs = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
         is_ours = all(mark[2] for _, mark in shown)
         is_all = len(shown) == len(lines) and (is_ours or len(shown) > 1)
         if not shown or not (is_all or (is_ours and len(shown) > 1)):
             continue
         is_data = not is_ours and not one.old  # keys and tables are added, not put for lines
-        if all(by == 1 for by in runs) and not is_data and one.is_new(_NUMBERED.match):
+        is_run = numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+        if is_run and not is_data and one.is_new(_NUMBERED.match):
             return shown[0][0]
     return None
 

@@ -128,6 +128,9 @@ _PAIRS = 40
 """Differing lines that are compared in full; further ones only by their common start."""
 
 _SURE = 0.95
+_AS_GOOD = 0.05
+"""Places whose likeness is less by no more than this may be meant as well."""
+
 _WITHIN = 200
 _TOKENS = 500
 _SLACK = 80
@@ -226,9 +229,10 @@ def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | N
     lines = sought.split("\n")
     size = len(sought.encode())
     best, found = (0.0, 0), None
+    tried: dict[int, float] = {}
     for spot in spots[: _SPOTS_OF_LONG if size > _LONG else _SPOTS]:
         have = _window(data, spot, len(lines), size)
-        likeness = _likeness(lines, have)
+        likeness = tried[spot.line] = _likeness(lines, have)
         rank = (likeness, -abs(sum(map(len, have)) - len(sought)))
         if found is None or rank > best:
             best, found = rank, (spot, have)
@@ -244,7 +248,9 @@ def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | N
     if not diff:
         last = start + len(have) - 1 == data.count(b"\n")
         diff = _remarked(lines, room, open_end=closed and last and not data.endswith(b"\n"))
-    return Near(start, start + len(have), percent, diff)
+    likely = [at for at, likeness in tried.items() if likeness > best[0] - _AS_GOOD]
+    alike = tuple(sorted({*likely} - {spot.line, start}))
+    return Near(start, start + len(have), percent, diff, alike=alike)
 
 
 def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:

@@ -21,7 +21,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.unified import Region, is_binary
 from copydesk.tools.diff_model import View, view_of
-from copydesk.tools.messages import say, say_reason
+from copydesk.tools.messages import has, say, say_reason
 from copydesk.tools.report import Fields, Lang, Value
 
 if TYPE_CHECKING:
@@ -711,6 +711,18 @@ def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
     if draft.place.first_taken:
         said.append(say("remark.first_taken", lang, {"count": draft.place.candidates}))
     return (*said, *warned_in(fields))
+
+
+def corrected_words(causes: Sequence[str], lang: Lang) -> str:
+    """Why the old text of an edit was not in the file as given, for one that was corrected."""
+    return say("corrected", lang, {"causes": cause_words(causes, lang)})
+
+
+def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
+    """Why two texts that look the same differ."""
+    comma = "、" if lang == "zh" else ", "
+    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
+    return comma.join(said)
 
 
 def warned_in(fields: Fields) -> tuple[str, ...]:

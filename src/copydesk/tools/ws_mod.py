@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Literal, TypedDict
 
+from copydesk.desk.desk import as_corrected
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import (
     Created,
@@ -396,8 +397,7 @@ def _rewritten(
     try:
         return reports.rewritten(name, write(), context.lang, length)
     except SuspiciousText as doubted:
-        assert doubted.hunk_id, "it was planned"
-        shown = context.desk.show(context.member, doubted.hunk_id)
+        shown = context.desk.show(context.member, doubted.hunk_id or "")
         planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
         answer = reports.planned(name, planned, context.lang, length)
         made = {**answer.facts, "changed": False}
@@ -629,7 +629,7 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("path", reason)
         if found.timed_out or found.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
-        terms = replace(self.terms(context), auto=False)
+        terms = replace(self.terms(context), auto=False, corrects=False)
         member = context.member.at_once()
         asked = self.path
         for each in found.paths:
@@ -673,6 +673,9 @@ def planned_or_written(
         outcome = context.desk.apply_all(context.member, name, ids)
         keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
         if isinstance(outcome, Transacted):
+            fixed = {one.plan.id: one.fixed for one in planned}
+            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            outcome = replace(outcome, applied=told)
             return reports.transacted(name, outcome, context.lang, length)
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())

@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 
 from copydesk.edit.batch import Batch, StringEdit, bare, lines_of, occurrences, raw_lines
-from copydesk.edit.kinds.base import Action, Composed, Place, Span, end_of, of_parts
-from copydesk.edit.kinds.replace import BatchEdit
-from copydesk.errors import EncodingRefused, FileExists, PatchRejected, RejectedHunk
+from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
+from copydesk.edit.kinds.correction import Corrected, lines_shown, of_lines, of_text
+from copydesk.edit.kinds.replace import BatchEdit, fixed
+from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
@@ -115,6 +118,28 @@ class PatchEdit(BatchEdit):
             raise PatchRejected(tuple(rejected))
         return tuple(parts)
 
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """All hunks that do not fit are corrected, or none; those done already are left out."""
+        if not isinstance(refusal, PatchRejected):
+            return None
+        edits: list[PatchHunk | None] = [*self.edits]
+        found, shown = list[Corrected](), lines_shown(base.whole())
+        for told in refusal.rejected:
+            hunk = self.edits[told.hunk - 1]
+            if told.reason == "already_there" and len(told.lines or ()) == 1:
+                edits[told.hunk - 1] = None
+                continue
+            shift, made = of_lines(shown, hunk.old, hunk.new)
+            there = told.corrected_lines
+            if made is None and there is not None and not shift.there:
+                made = of_text(shown, hunk.old, there, hunk.new, told.cause or ())
+            if told.reason != "not_found" or made is None:
+                return None
+            edits[told.hunk - 1] = replace(hunk, old=made.old, new=made.new)
+            found.append(made)
+        left = tuple(one for one in edits if one is not None)
+        return fixed(replace(self, edits=left), found) if left else None
+
     def _rejected(self, index: int, reason: str, lines: Sequence[int]) -> RejectedHunk:
         """The rejection of a hunk, with the first of the lines (0-based) that it is about."""
         numbers = tuple([line + 1 for line in lines[:_SHOWN_PLACES]]) or None
@@ -190,6 +215,72 @@ class PatchEdit(BatchEdit):
         change = self.batch(base, self.places(base)).change
         if change.new_length > len(base.encoding.bom):
             raise PatchRejected((RejectedHunk(str(self.path), 1, "not_whole", line),))
+
+
+def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, created: bool) -> Fixed:
+    """The patch of hunks that are each for the result of those before it; raises PatchRejected.
+
+    A hunk without old lines fills an empty text. To others its lines are added, or they become all
+    of the text where they repeat most of it; that is certain only of a text that is `created`.
+    Raises FileExists where the last line has no end: it may go on.
+    """
+    now, total, found = base, ChangeSet.of(base.size, ()), list[Corrected]()
+    for index, hunk in enumerate(hunks):
+        if hunk.old:
+            change, made = _next_change(path, hunk, (base, total, now), index)
+            found += made
+        else:
+            change, cause = _filled(now, hunk.new)
+            if cause and not created:
+                found.append(Corrected("", hunk.new, (cause,), is_certain=False))
+        now, total = now.edited(change), total.then(change)
+    return fixed(patch_of(path, base, total, created=created), found)
+
+
+def _next_change(
+    path: RelPath, hunk: PatchHunk, texts: tuple[Snapshot, ChangeSet, Snapshot], index: int
+) -> tuple[ChangeSet, list[Corrected]]:
+    """The change of one hunk in the text as it is by now, and how its lines were corrected."""
+    base, total, now = texts
+    one, found = PatchEdit(path, (hunk,)), list[Corrected]()
+    try:
+        parts = one.places(now)
+    except PatchRejected as refusal:
+        better = one.corrected(now, refusal)
+        if better is None or not isinstance(better.request, PatchEdit):
+            rejected = tuple(replace(told, hunk=index + 1) for told in refusal.rejected)
+            raise PatchRejected(rejected) from None
+        one = better.request
+        parts = one.places(now)
+        found.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
+    elsewhere: tuple[int, ...] = ()
+    with suppress(PatchRejected):  # lines that an earlier hunk made have no place in the original
+        ((first, last),) = one.places(base)
+        begin, end = base.start(first), base.start(last)
+        before = [edit for edit in total.edits if edit.start < end]
+        by = sum(len(edit.new) - (edit.stop - edit.start) for edit in before)
+        is_kept = all(edit.stop <= begin for edit in before)
+        if not is_kept or now.start(parts[0][0]) != begin + by:
+            elsewhere = first, parts[0][0]
+    if elsewhere:  # it fits the original and the result so far, at different places
+        told = one._rejected(0, "several_places", elsewhere)
+        raise PatchRejected((replace(told, hunk=index + 1),))
+    return one.batch(now, parts).change, found
+
+
+def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
+    """The change of a hunk without old lines, and what became of them; empty if there were none."""
+    newline = now.newline_near(now.line_count, now.line_count)
+    raw = newline.join(map(now.encoding.bytes_of, new.split("\n")))
+    if not now.line_count:
+        return ChangeSet.of(now.size, [Edit(now.start(0), now.size, raw)]), ""
+    old = [line for line in now.texts(0, now.line_count) if line.strip()]
+    repeated = sum((Counter(old) & Counter(lines_of(new))).values())
+    if 2 * repeated > len(old):
+        return ChangeSet.of(now.size, [Edit(now.start(0), now.size, raw)]), "whole_file"
+    if not now.ends_with_newline:  # does the text begin a line, or go on with the last?
+        raise FileExists(now.size)
+    return ChangeSet.of(now.size, [Edit(now.size, now.size, raw)]), "appended"
 
 
 def _is_blob(data: bytes, prefix: str) -> bool:
@@ -417,6 +508,7 @@ def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> Reje
         nearest_lines=f"{near.start + 1}~{near.stop}",
         similarity=near.similarity,
         difference=difference,
+        lines=tuple(line + 1 for line in (near.start, *near.alike)) if near.alike else told.lines,
         cause=causes or None,
         indented_by=by,
         similar_lines=tuple(line + 1 for line in near.alike) or None,

@@ -17,6 +17,7 @@ from copydesk.edit.batch import (
 )
 from copydesk.edit.kinds.base import (
     Composed,
+    Fixed,
     Normalized,
     Place,
     Request,
@@ -26,10 +27,17 @@ from copydesk.edit.kinds.base import (
     is_unclosed,
     of_parts,
 )
-from copydesk.errors import InvalidArgs
+from copydesk.edit.kinds.correction import Corrected, lines_shown, of_text
+from copydesk.errors import InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text
+
+
+def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
+    """The corrected request, certain if all its corrections are."""
+    causes = dict.fromkeys(cause for one in found for cause in one.causes)
+    return Fixed(request, tuple(causes), all(one.is_certain for one in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,21 @@ class BatchEdit(Request):
     def locate(self, base: Source) -> Place:
         text = base.whole()
         return of_parts(part_lines(text, compile_batch(text, self.edits).spans))
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """All texts that are not found are corrected, or none."""
+        if not isinstance(refusal, PartialMatchFail):
+            return None
+        edits, found = [*self.edits], list[Corrected]()
+        shown = lines_shown(base.whole())
+        for failure in refusal.failures:
+            edit, there = edits[failure.index], failure.corrected_old_string
+            made = there and of_text(shown, edit.old, there, edit.new, failure.cause or ())
+            if not made:
+                return None
+            edits[failure.index] = StringEdit(made.old, made.new)
+            found.append(made)
+        return fixed(replace(self, edits=tuple(edits)), found)
 
     def batch(self, base: Snapshot, parts: Sequence[Span]) -> Batch:
         """The edits in a text, each in its own lines only."""

@@ -1,0 +1,282 @@
+"""An old text that is in the file, but not as written: the corrected edit is planned or written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.edit.kinds.correction import renewed
+from support.desks import FAST, Setup, call
+
+TEXT = (
+    "class A:\n"
+    "    def f(self):\n"
+    "        a = 1\n"
+    "        return a\n"
+    "\n"
+    "    def g(self):\n"
+    "        print(\u201chi\u201d)\n"
+    "        return 2\n"
+)
+TABS = "void f() {\n\tint a = 1;\n\tif (a) {\n\t\tgo(a);\n\t}\n}\n"
+DESK = Setup(FAST, {"a.py": TEXT, "t.c": TABS, "empty.txt": "", "b.py": "x = 1\ny = 2\n"})
+
+
+def blocks(*pairs: tuple[str, str], path: str = "a.py") -> str:
+    form = "{}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+    return "\n".join(form.format(path, *pair) for pair in pairs)
+
+
+def patch(old: str, new: str, path: str = "a.py") -> str:
+    lines = ["-" + line for line in old.splitlines()] + ["+" + line for line in new.splitlines()]
+    body = "\n".join(lines)
+    return f"*** Begin Patch\n*** Update File: {path}\n@@\n{body}\n*** End Patch"
+
+
+def diff(old: str, new: str, path: str = "a.py") -> str:
+    lines = ["-" + line for line in old.splitlines()] + ["+" + line for line in new.splitlines()]
+    head = f"@@ -1,{old.count(chr(10))} +1,{new.count(chr(10))} @@"
+    return "\n".join((f"--- a/{path}", f"+++ b/{path}", head, *lines, ""))
+
+
+OLD = "def f(self):\n    a = 1\n    return a\n"
+NEW = "def f(self):\n    a = 2\n    b = 3\n    return a\n"
+DONE = TEXT.replace(
+    "        a = 1\n        return a\n", "        a = 2\n        b = 3\n        return a\n"
+)
+AT_ONCE: dict[str, dict[str, Any]] = {
+    "apply_blocks": {"text": blocks((OLD, NEW))},
+    "apply_patch": {"patch": patch(OLD, NEW)},
+    "apply_diff": {"diff": diff(OLD, NEW)},
+    "replace_text": {"path": "a.py", "old": OLD, "new": NEW},
+    "prepare_batch_edit": {"path": "a.py", "edits": [{"old_string": OLD, "new_string": NEW}]},
+}
+
+
+def text(desk: OpenWorkspace, path: str = "a.py") -> str:
+    return Path(desk.root, path).read_text("utf-8")
+
+
+def accepted(desk: OpenWorkspace, facts: dict[str, Any]) -> dict[str, Any]:
+    """What a script does with a planned correction: it writes the hunks that the answer names."""
+    assert (facts["status"], facts["changed"]) == ("ok", False), facts
+    assert all(one["path"] for one in facts["hunks"])
+    ids = [one["hunk_id"] for one in facts["hunks"]]
+    return call(desk, "apply_file_modifications", hunk_ids=ids)
+
+
+@pytest.mark.parametrize("tool", AT_ONCE)
+def test_one_indentation_of_all_lines_is_written_at_once(desk: OpenWorkspace, tool: str) -> None:
+    facts = call(desk, tool, **AT_ONCE[tool], apply="auto")
+    told = facts["hunks"][0] if "hunks" in facts else facts
+    assert (told["context_match"], told["cause"]) == ("fuzz", ["indentation"]), facts
+    assert text(desk) == DONE
+
+
+@pytest.mark.parametrize("tool", AT_ONCE)
+def test_it_is_planned_where_plans_are_asked_for(desk: OpenWorkspace, tool: str) -> None:
+    facts = call(desk, tool, **AT_ONCE[tool], apply="never")
+    assert facts["hunks"][0]["cause"] == ["indentation"]
+    assert text(desk) == TEXT
+    assert accepted(desk, facts)["changed"]
+    assert text(desk) == DONE
+
+
+def test_the_setting_plans_them(tmp_path: Path) -> None:
+    DESK.lay_files(tmp_path)
+    with open_workspace(str(tmp_path), replace(FAST, corrections="plan")) as desk:
+        facts = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
+        assert text(desk) == TEXT
+        assert facts["auto_apply_reason"] == "the old text is not in the file as given"
+        assert accepted(desk, facts)["changed"]
+
+
+PLANNED: dict[str, tuple[str, str, str, str, str]] = {
+    "quotes": (
+        "a.py", '        print("hi")\n', '        print("hi")\n        print(3)\n', "quotes",
+        TEXT.replace("        return 2", "        print(3)\n        return 2"),
+    ),
+    "quotes in a line that changes": (
+        "a.py", '        print("hi")\n', '        show("hi")\n', "quotes",
+        TEXT.replace("print(", "show("),
+    ),
+    "blanks at line ends": (
+        "a.py", "        a = 1  \n        return a\n", "        a = 5\n        return a\n",
+        "trailing_blanks", TEXT.replace("a = 1", "a = 5"),
+    ),
+    "spaces for tabs": (
+        "t.c", "    if (a) {\n        go(a);\n    }\n",
+        "    if (a) {\n        while (b) {\n            go(a);\n        }\n    }\n",
+        "spaces_for_tabs",
+        TABS.replace("\t\tgo(a);\n", "\t\twhile (b) {\n\t\t\tgo(a);\n\t\t}\n"),
+    ),
+    "line numbers in both": (
+        "a.py", "   3|         a = 1\n   4|         return a\n",
+        "   3|         a = 7\n   4|         return a\n", "line_numbers",
+        TEXT.replace("a = 1", "a = 7"),
+    ),
+    "line numbers in the old text": (
+        "a.py", "3:         a = 1\n4:         return a\n", "        a = 7\n        return a\n",
+        "line_numbers", TEXT.replace("a = 1", "a = 7"),
+    ),
+    "a no-break space": (
+        "a.py", "        a\u00a0= 1\n", "        a = 8\n", "no_break_space",
+        TEXT.replace("a = 1", "a = 8"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["apply_blocks", "replace_text", "prepare_batch_edit"])
+@pytest.mark.parametrize("name", PLANNED)
+def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str) -> None:
+    path, old, new, cause, after = PLANNED[name]
+    before = text(desk, path)
+    given: dict[str, Any] = {"path": path, "old": old, "new": new}
+    if tool == "apply_blocks":
+        given = {"text": blocks((old, new), path=path)}
+    if tool == "prepare_batch_edit":
+        given = {"path": path, "edits": [{"old_string": old, "new_string": new}]}
+    facts = call(desk, tool, **given, apply="auto")
+    assert facts["hunks"][0]["cause"] == [cause], facts
+    assert text(desk, path) == before
+    answer = desk.call("local", tool, {**given, "apply": "auto"})
+    assert "The old text differs from the file by" in answer.text
+    accepted(desk, facts)
+    assert text(desk, path) == after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    a = 1\n    return b\n", "    a = 2\n"),  # a word differs
+        ("return\n", "x\n"),  # in no line as a whole
+        ("def f(self):\n   a = 1\n    return a\n", "def f(self):\n    a = 2\n"),  # uneven
+        ("            a = 1\n", "  a = 2\n"),  # the new line lacks what is to be taken off
+    ],
+)
+def test_what_is_not_safe_is_refused(desk: OpenWorkspace, old: str, new: str) -> None:
+    facts = call(desk, "apply_blocks", text=blocks((old, new)), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED", facts
+    assert text(desk) == TEXT
+
+
+def test_two_places_are_never_corrected(desk: OpenWorkspace) -> None:
+    Path(desk.root, "b.py").write_text("if a:\n    x()\n    y()\nif b:\n        x()\n        y()\n")
+    facts = call(desk, "apply_blocks", text=blocks(("x()\ny()\n", "z()\n"), path="b.py"))
+    assert facts["error"] == "PATCH_REJECTED"
+
+
+def test_all_is_planned_where_one_hunk_is_corrected(desk: OpenWorkspace) -> None:
+    pairs = (
+        ("    def g(self):\n", "    def h(self):\n"),
+        ('        print("hi")\n', "        p()\n"),
+    )
+    facts = call(desk, "apply_blocks", text=blocks(*pairs), apply="auto")
+    assert text(desk) == TEXT
+    accepted(desk, facts)
+    assert text(desk) == TEXT.replace("g(self)", "h(self)").replace("print(\u201chi\u201d)", "p()")
+
+
+def test_an_anchor_is_corrected(desk: OpenWorkspace) -> None:
+    given = {"path": "a.py", "anchor": 'print("hi")', "content": "        p()\n", "apply": "auto"}
+    facts = call(desk, "prepare_file_insert_after", **given)
+    assert facts["hunks"][0]["cause"] == ["quotes"]
+    accepted(desk, facts)
+    assert "\u201d)\n        p()\n" in text(desk)
+    block = {"path": "a.py", "start_anchor": "def\u00a0f(self)", "end_anchor": "return a"}
+    facts = call(desk, "prepare_file_block_replace", **block, content="        pass\n")
+    assert facts["hunks"][0]["cause"] == ["no_break_space"]
+
+
+def test_an_empty_search_fills_an_empty_file(desk: OpenWorkspace) -> None:
+    facts = call(desk, "apply_blocks", text=blocks(("", "a\nb\n"), path="empty.txt"), apply="auto")
+    assert facts["changed"]
+    assert text(desk, "empty.txt") == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("new", "cause", "after"),
+    [
+        ("z = 3\n", "appended", "x = 1\ny = 2\nz = 3\n"),
+        ("x = 1\ny = 2\nz = 3\n", "whole_file", "x = 1\ny = 2\nz = 3\n"),
+        ("x = 1\nz = 3\n", "appended", "x = 1\ny = 2\nx = 1\nz = 3\n"),
+    ],
+)
+def test_an_empty_search_for_a_file_with_content_is_planned(
+    desk: OpenWorkspace, new: str, cause: str, after: str
+) -> None:
+    facts = call(desk, "apply_blocks", text=blocks(("", new), path="b.py"), apply="auto")
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    assert facts["hunks"][0]["cause"] == [cause]
+    accepted(desk, facts)
+    assert text(desk, "b.py") == after
+
+
+def test_a_file_made_by_the_message_is_added_to_at_once(desk: OpenWorkspace) -> None:
+    given = blocks(("", "a\n"), ("", "b\n"), ("a\nb\n", "a\nc\n"), path="new/x.txt")
+    facts = call(desk, "apply_blocks", text=given, apply="auto")
+    assert facts["changed"], facts
+    assert text(desk, "new/x.txt") == "a\nc\n"
+
+
+def test_blocks_are_a_sequence(desk: OpenWorkspace) -> None:
+    given = "\n".join(
+        [
+            blocks(("x = 1\n", "x = 1\nz = 3\n"), path="b.py"),
+            blocks(("class A:\n", "class B:\n")),
+            blocks(("z = 3\ny = 2\n", "z = 4\n"), path="b.py"),
+        ]
+    )
+    facts = call(desk, "apply_blocks", text=given, apply="auto")
+    assert len(facts["hunks"]) == 2, facts
+    assert text(desk, "b.py") == "x = 1\nz = 4\n"
+    assert text(desk).startswith("class B:\n")
+    assert call(desk, "undo_file_modification", edit_id=facts["hunks"][0]["edit_id"])["changed"]
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+
+
+def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenWorkspace) -> None:
+    pairs = (("x = 1\n", "y = 2\n"), ("y = 2\nnew\n", "n\n"), ("y = 2\n", "q\n"))
+    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+
+
+def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
+    given = blocks(("        a = 0\n", "        a = 1\n        return a\n"))
+    for tool, asked in (("apply_blocks", {"text": given}),):
+        facts = call(desk, tool, **asked, apply="auto")
+        assert (facts["status"], facts["changed"]) == ("ok", False)
+        assert facts["already_there"] == [{"path": "a.py", "hunk": 1, "lines": "3"}]
+    first = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
+    again = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
+    assert first["changed"]
+    assert again["status"] != "ok" or again["changed"] is False
+    assert text(desk) == DONE
+
+
+@pytest.mark.parametrize("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])
+def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
+    facts = call(desk, "apply_blocks", text=blocks(("x = 1\n", "x = 5\n"), path=name), apply="auto")
+    assert facts["changed"], facts
+    assert text(desk, "b.py") == "x = 5\ny = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "there", "new", "causes", "wanted"),
+    [
+        ("a\n", "    a\n", "a\n  b\n", ("indentation",), "    a\n      b\n"),
+        ("    a\n", "a\n", "    a\n  b\n", ("indentation",), None),
+        ("\ta\n", "    a\n", "\t\tb\n", ("tabs_for_spaces",), "        b\n"),
+        ("  a\n", "\ta\n", "   b\n", ("spaces_for_tabs",), None),
+        ("a\nb\n", "a\n", "a\n", ("blank_lines",), None),
+    ],
+)
+def test_the_new_text_follows(
+    old: str, there: str, new: str, causes: tuple[str, ...], wanted: str | None
+) -> None:
+    assert renewed(old, there, new, causes) == wanted
