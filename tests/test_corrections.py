@@ -149,6 +149,40 @@ def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str
     assert text(desk, path) == after
 
 
+WRITING = ("Edit", "BatchEdit", "MultiEdit", "str_replace_based_edit_tool", "edit_file")
+
+
+@pytest.mark.parametrize("tool", WRITING)
+@pytest.mark.parametrize("name", PLANNED)
+def test_tools_that_always_write_plan_them_too(desk: OpenWorkspace, tool: str, name: str) -> None:
+    path, old, new, cause, after = PLANNED[name]
+    if tool == "edit_file" and cause == "trailing_blanks":
+        return  # it looks for lines whatever blanks end them
+    before = text(desk, path)
+    edit = {"old_string": old, "new_string": new}
+    given: dict[str, Any] = {"edits": [edit]}
+    if tool == "Edit":
+        given = edit
+    if tool == "str_replace_based_edit_tool":
+        given = {"command": "str_replace", "old_str": old, "new_str": new}
+    if tool == "edit_file":
+        given = {"edits": [{"oldText": old, "newText": new}]}
+    answer = desk.call("local", tool, {"path": path, **given})
+    assert answer.is_error
+    assert text(desk, path) == before
+    hunk_id = answer.data["data"]["hunk_id"]
+    assert f'apply_file_modification({{"hunk_id": "{hunk_id}"}})' in answer.text.replace("\\", "")
+    assert call(desk, "apply_file_modification", hunk_id=hunk_id)["changed"]
+    assert text(desk, path) == after
+
+
+def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
+    _, old, new, _, _ = PLANNED["quotes"]
+    facts = call(desk, "Edit", path="a.py", old_string=old, new_string=new, dry_run=True)
+    assert facts["status"] == "error"
+    assert call(desk, "list_pending")["count"] == 0
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -368,3 +368,22 @@ def made(
         return make(True) if dry else once_approved(context, name, make)
     except errors.FileNotFound:
         raise context.desk.missing(member, request.path) from None
+    except errors.PartialMatchFail as failure:
+        if dry or everywhere is not None:
+            raise
+        raise with_plan(context, name, request, failure, expected) from None
+
+
+def with_plan(
+    context: Context,
+    name: str,
+    request: BatchEdit,
+    failure: errors.PartialMatchFail,
+    expected: Preconditions | None = None,
+) -> errors.PartialMatchFail:
+    """The refusal with the plan of the corrected edit, if that is safe."""
+    with suppress(Refusal):
+        planned = context.desk.prepare(context.member, name, request, Terms(expected=expected))
+        assert isinstance(planned, Planned), "it was not to be written"
+        return errors.PartialMatchFail(failure.failed_index, failure.failures, planned.plan.id)
+    return failure

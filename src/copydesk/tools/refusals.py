@@ -56,6 +56,8 @@ def refusal_words(
     if isinstance(refusal, errors.PartialMatchFail) and "edit" not in voices:
         near = [_near_words(one, lang) for one in refusal.failures if one.cause]
         several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in near[:_SAID_CAUSES]]
+    if isinstance(refusal, errors.PartialMatchFail) and refusal.hunk_id:
+        several.append(say("corrected.planned", lang, {"id": refusal.hunk_id}))
     if isinstance(refusal, errors.PatchRejected):
         hunks = [_hunk_words(one, lang) for one in refusal.rejected[:_SAID_CAUSES]]
         several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
