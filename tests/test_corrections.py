@@ -314,3 +314,100 @@ def test_the_new_text_follows(
     old: str, there: str, new: str, causes: tuple[str, ...], wanted: str | None
 ) -> None:
     assert renewed(old, there, new, causes) == wanted
+
+
+TWINS = "a\nx\nb\nx\nc\nx\nd\n"
+
+
+def diffed(*hunks: str, path: str = "w.txt", head: str = "@@ -9,99 +9,99 @@") -> str:
+    return f"--- a/{path}\n+++ b/{path}\n" + "".join(f"{head}\n{hunk}" for hunk in hunks)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_diff", "apply_patch"])
+def test_as_many_equal_hunks_as_places_take_them_in_order(
+    desk: OpenWorkspace, tool: str, count: int
+) -> None:
+    Path(desk.root, "w.txt").write_text(TWINS)
+    news = [f"y{number}\n" for number in range(count)]
+    given = {
+        "apply_blocks": {"text": blocks(*(("x\n", new) for new in news), path="w.txt")},
+        "apply_diff": {"diff": diffed(*(f"-x\n+{new}" for new in news))},
+        "apply_patch": {
+            "patch": "*** Begin Patch\n*** Update File: w.txt\n"
+            + "".join(f"@@\n-x\n+{new}" for new in news)
+            + "*** End Patch"
+        },
+    }[tool]
+    facts = call(desk, tool, **given, apply="auto")
+    assert (text(desk, "w.txt") != TWINS) == (count == 3), facts
+    if count == 3:
+        assert text(desk, "w.txt") == "a\ny0\nb\ny1\nc\ny2\nd\n"
+    else:
+        assert {one["reason"] for one in facts["rejected"]} == {"several_places"}
+
+
+def test_hunks_of_a_diff_are_in_order(desk: OpenWorkspace) -> None:
+    Path(desk.root, "w.txt").write_text(TWINS)
+    assert call(desk, "apply_diff", diff=diffed("-c\n+C\n", "-x\n+X\n"), apply="auto")["changed"]
+    assert text(desk, "w.txt") == "a\nx\nb\nx\nC\nX\nd\n"
+    facts = call(desk, "apply_diff", diff=diffed("-x\n+X\n", "-C\n+c\n"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    given = blocks(("C\n", "c\n"), ("x\n", "z\n"), path="w.txt")
+    assert call(desk, "apply_blocks", text=given)["error"] == "PATCH_REJECTED"
+
+
+def test_numbers_decide_where_all_hunks_agree_with_them(desk: OpenWorkspace) -> None:
+    Path(desk.root, "w.txt").write_text(TWINS)
+    head = "--- a/w.txt\n+++ b/w.txt\n"
+    numbered = head + "@@ -1,1 +1,1 @@\n-a\n+A\n@@ -4,1 +4,1 @@\n-x\n+y\n"
+    assert call(desk, "apply_diff", diff=numbered, apply="auto")["changed"]
+    assert text(desk, "w.txt") == "A\nx\nb\ny\nc\nx\nd\n"
+    moved = head + "@@ -2,1 +2,1 @@\n-x\n+y\n@@ -6,1 +6,1 @@\n-d\n+D\n"
+    assert call(desk, "apply_diff", diff=moved, apply="auto")["error"] == "PATCH_REJECTED"
+
+
+BLANK = "def a():\n    one()\n\n\ndef b():\n    two()\n\n    three()\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "after"),
+    [
+        ("     one()\n \n def b():\n-    two()\n+    2\n", ("    two()", "    2")),
+        ("     one()\n def b():\n-    two()\n+    2\n", ("    two()", "    2")),
+        ("-    two()\n-    three()\n+    2\n", ("    two()\n\n    three()\n", "\n    2\n")),
+        ("     one()\n \n \n \n def b():\n+    0\n     two()\n", ("    two()", "    0\n    two()")),
+        ("     two()\n-\n     three()\n", ("    two()\n\n", "    two()\n")),
+    ],
+)
+def test_blank_lines_of_the_context_may_differ(
+    desk: OpenWorkspace, hunk: str, after: tuple[str, str]
+) -> None:
+    Path(desk.root, "w.txt").write_text(BLANK)
+    facts = call(desk, "apply_diff", diff=diffed(hunk), apply="auto")
+    assert facts.get("changed"), facts
+    assert text(desk, "w.txt") == BLANK.replace(*after)
+
+
+def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
+    pairs = (("def f(this):\n", "x\n"), ("def g(those):\n", "y\n"))
+    answer = desk.call("local", "apply_blocks", {"text": blocks(*pairs)})
+    start = answer.text[:300]
+    for wanted in ("a.py:2~2", "a.py:6~6", "- def f(this)", "+     def f(self)", "+     def g("):
+        assert wanted in start, start
+
+
+def test_the_place_reaches_to_the_last_line_of_the_block(desk: OpenWorkspace) -> None:
+    lines = [f"line_{number}()\n" for number in range(10)]
+    Path(desk.root, "w.txt").write_text("".join([*lines[:5], *["put()\n"] * 4, *lines[5:], "z\n"]))
+    old = "".join(lines).replace("line_2()", "gone_2()")
+    facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"))
+    assert facts["rejected"][0]["nearest_lines"] == "1~14"
+
+
+def test_all_places_that_are_as_near_are_told(desk: OpenWorkspace) -> None:
+    sections = "".join(f'<section class="dark" id="{name}">\n' for name in ("faq", "top", "end"))
+    Path(desk.root, "w.txt").write_text(sections)
+    given = blocks(('<section class="dark">\n', "x\n"), path="w.txt")
+    facts = call(desk, "apply_blocks", text=given)
+    assert sorted(facts["rejected"][0]["lines"]) == [1, 2, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -52,6 +52,7 @@ HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
 REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
 _CUT: Fields = {"diff_truncated": True}
+_MOST_PLACES, _DIFFERENCE = 10, 80  # hunks that do not fit, and characters of a line of one
 _MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
@@ -480,7 +481,18 @@ def refused(
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
     head = known(path=path and cut(path, LONGEST))
+    if isinstance(refusal, errors.PatchRejected):
+        head["where"] = [*_places_of(refusal.rejected)]
     return _refused(mode, refusal, head, refusal_words(refusal, lang, (*_callers(mode), *voices)))
+
+
+def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
+    """The place of each of the first hunks that do not fit, and how it differs, in one line."""
+    room = _DIFFERENCE if len(rejected) == 1 else _DIFFERENCE // 2
+    for one in rejected[:_MOST_PLACES]:
+        lines = one.nearest_lines or ", ".join(map(str, one.lines or ()))
+        differing = (line[:room].rstrip() for line in (one.difference or ())[:2])
+        yield " ".join((f"{one.path}:{lines}" if lines else one.path, *differing))
 
 
 def _refused(

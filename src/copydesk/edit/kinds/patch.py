@@ -11,7 +11,7 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
@@ -103,11 +103,19 @@ class PatchEdit(BatchEdit):
         sought = _Sought(base, is_base=_is_blob(base.data, self.base))
         parts: list[Span] = []
         rejected: list[RejectedHunk] = []
+        several: dict[int, Sequence[int]] = {}
         for index, hunk in enumerate(self.edits):
             try:
                 parts.append(sought.place(hunk))
             except _Misplaced as misplaced:
                 rejected.append(self._rejected(index, misplaced.reason, misplaced.lines))
+                parts.append((0, 0))
+                if misplaced.reason == "several_places":
+                    several[index] = misplaced.lines
+        if rejected and len(several) == len(rejected):
+            together = _together(self.edits, parts, several)
+            if together is not None:
+                parts, rejected = together, []
         lost = [at for at, one in enumerate(rejected) if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [self.edits[rejected[at].hunk - 1].old for at in lost]
         for at, old, near in zip(lost, olds, nearest_of(base, olds), strict=True):
@@ -128,6 +136,9 @@ class PatchEdit(BatchEdit):
             hunk = self.edits[told.hunk - 1]
             if told.reason == "already_there" and len(told.lines or ()) == 1:
                 edits[told.hunk - 1] = None
+                continue
+            if hunk.signs and (other := _with_blank_lines(hunk, shown)) is not None:
+                edits[told.hunk - 1] = other
                 continue
             shift, made = of_lines(shown, hunk.old, hunk.new)
             there = told.corrected_lines
@@ -283,6 +294,35 @@ def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
     return ChangeSet.of(now.size, [Edit(now.size, now.size, raw)]), "appended"
 
 
+def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None:
+    """The hunk with the blank lines of the only place of its other lines; None if it has none."""
+    filled = [at for at, line in enumerate(shown) if line.strip()]
+    wanted = [line for line in lines_of(hunk.old) if line.strip()]
+    places = occurrences([shown[at] for at in filled], wanted) if wanted else []
+    if len(places) != 1:
+        return None
+    at, stop = filled[places[0]], filled[places[0] + len(wanted) - 1] + 1
+    old, new = iter(lines_of(hunk.old)), iter(lines_of(hunk.new))
+    lines: list[tuple[str, str]] = []
+    for sign in hunk.signs:
+        line = next(new if sign == "+" else old)
+        if sign == " ":
+            next(new)
+        if sign == "+":
+            lines.append(("+", line))
+            continue
+        while line.strip() and at < stop and not shown[at].strip():
+            lines.append((" ", shown[at]))
+            at += 1
+        if line.strip() or (sign == "-" and at < stop and not shown[at].strip()):
+            lines.append((sign, shown[at]))
+            at += 1
+    before, after = (
+        "".join(f"{line}\n" for sign, line in lines if sign != not_in) for not_in in "+-"
+    )
+    return replace(hunk, old=before, new=after, signs="".join(sign for sign, _ in lines))
+
+
 def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git's blob id of the data starts with the prefix."""
     if not prefix.strip("0"):
@@ -321,6 +361,45 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
         after_line = None if old else first.start
         hunks.append(PatchHunk(*texts, line=first.start + 1, after=after_line))
     return PatchEdit(path, tuple(hunks), _blob_id(base.data), _blob_id(after))
+
+
+def _together(
+    hunks: Sequence[PatchHunk], parts: Sequence[Span], several: Mapping[int, Sequence[int]]
+) -> list[Span] | None:
+    """The places of all hunks, where `several` have more than one; None if that is not certain.
+
+    Line numbers decide where all agree with them and one hunk has a single place, which shows that
+    nothing above has moved. The hunks of a diff are in order: if only one choice of places is, that
+    is it. Of blocks, as many equal ones as there are places take them.
+    """
+    sizes = [len(lines_of(hunk.old)) for hunk in hunks]
+    choices = [several.get(at, (start,)) for at, (start, _) in enumerate(parts)]
+    numbered = [hunk.line - 1 for hunk in hunks]
+    are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
+    if are_right and len(several) < len(hunks):
+        found: list[int] | None = numbered
+    elif all(hunk.signs for hunk in hunks):
+        found = _in_order_of(choices, sizes)
+    else:
+        found = [places[0] for places in choices]
+        for at, places in several.items():
+            equal = [other for other in several if hunks[other].old == hunks[at].old]
+            if len(equal) != len(places):
+                return None
+            found[at] = places[equal.index(at)]
+    return None if found is None else [(at, at + n) for at, n in zip(found, sizes, strict=True)]
+
+
+def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int] | None:
+    """The only way to take a place for each, one below the other; None for none or several."""
+    first, last = list[int](), list[int]()
+    end = 0
+    for places, size in zip(choices, sizes, strict=True):
+        first += [at for at in places if at >= end][:1]
+        end = first[-1] + size if first else 0
+    for places, size in zip(choices[::-1], sizes[::-1], strict=True):
+        last += [at for at in places[::-1] if not last or at + size <= last[-1]][:1]
+    return first if len(first) == len(choices) and first == last[::-1] else None
 
 
 class _Misplaced(Exception):
