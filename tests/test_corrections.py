@@ -411,3 +411,65 @@ def test_all_places_that_are_as_near_are_told(desk: OpenWorkspace) -> None:
     given = blocks(('<section class="dark">\n', "x\n"), path="w.txt")
     facts = call(desk, "apply_blocks", text=given)
     assert sorted(facts["rejected"][0]["lines"]) == [1, 2, 3]
+
+
+CLINE = "w.txt\n------- SEARCH\nb\n=======\nB\n+++++++ REPLACE\n"
+ROO = "w.txt\n<<<<<<< SEARCH\n:start_line:4\n-------\nx\n=======\ny\n>>>>>>> REPLACE\n"
+BEGUN = "*** Begin Patch\n*** Update File: w.txt\n@@\n-b\n+B\n*** End Patch"
+DIALECTS: dict[str, tuple[str, dict[str, str], str]] = {
+    "Cline's marks": ("apply_blocks", {"text": CLINE}, TWINS.replace("b", "B")),
+    "Roo's line": ("apply_blocks", {"text": ROO}, "a\nx\nb\ny\nc\nx\nd\n"),
+    "Roo's two lines": (
+        "apply_blocks",
+        {"text": ROO.replace(":4\n", ":4\n:end_line:4\n")},
+        "a\nx\nb\ny\nc\nx\nd\n",
+    ),
+    "a fence": ("apply_patch", {"patch": f"```diff\n{BEGUN}\n```"}, TWINS.replace("b", "B")),
+    "a heredoc": (
+        "apply_patch",
+        {"patch": f"apply_patch <<'EOF'\n{BEGUN}\nEOF"},
+        TWINS.replace("b", "B"),
+    ),
+    "escaped line ends": (
+        "apply_patch",
+        {"patch": BEGUN.replace("\n", "\\n")},
+        TWINS.replace("b", "B"),
+    ),
+    "an environment": (
+        "apply_patch",
+        {"patch": BEGUN.replace("Patch\n", "Patch\n*** Environment ID: 7\n", 1)},
+        TWINS.replace("b", "B"),
+    ),
+    "a blank line for the end": (
+        "apply_patch",
+        {"patch": BEGUN.replace("-b\n+B\n", "-d\n+D\n \n")},
+        TWINS.replace("d", "D"),
+    ),
+    "an empty last hunk": (
+        "apply_diff",
+        {"diff": diffed("-b\n+B\n") + "@@ -9,1 +9,1 @@\n"},
+        TWINS.replace("b", "B"),
+    ),
+    "added, then updated": (
+        "apply_patch",
+        {
+            "patch": "*** Begin Patch\n*** Add File: n.txt\n+x\n+y\n*** Update File: n.txt\n"
+            "@@\n-x\n+z\n*** End Patch"
+        },
+        TWINS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dialects_are_taken_by_their_tools(desk: OpenWorkspace, name: str) -> None:
+    tool, given, after = DIALECTS[name]
+    Path(desk.root, "w.txt").write_text(TWINS)
+    answer = desk.call("local", tool, {**given, "apply": "auto"})
+    assert answer.data.get("changed"), answer.text
+    assert text(desk, "w.txt") == after
+    if name == "an empty last hunk":
+        assert answer.data["dropped_hunks"] == 1
+        assert "Left out: 1 hunk without lines." in answer.text
+    if name == "added, then updated":
+        assert text(desk, "n.txt") == "z\ny\n"

@@ -32,7 +32,8 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
-from copydesk.tools.report import Answer, Length
+from copydesk.tools.messages import say
+from copydesk.tools.report import Answer, Lang, Length
 from copydesk.tools.ws_mod import planned_or_written
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
@@ -48,7 +49,17 @@ class _PatchCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         auto = (self.apply or context.apply) == "auto"
-        return _Patching(context, name).run(self.patches(), self.report, auto=auto)
+        patches = self.patches()
+        answer = _Patching(context, name).run(patches, self.report, auto=auto)
+        dropped = sum(patch.dropped for patch in patches)
+        return _with_dropped(answer, dropped, context.lang) if dropped else answer
+
+
+def _with_dropped(answer: Answer, count: int, lang: Lang) -> Answer:
+    """The answer of a patch of which so many hunks have no lines."""
+    said = say("patch.dropped", lang, {"count": count})
+    notices = (*answer.notices, said)
+    return replace(answer, made={**answer.facts, "dropped_hunks": count}, notices=notices)
 
 
 class ApplyPatchCall(_PatchCall):

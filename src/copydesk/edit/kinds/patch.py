@@ -113,7 +113,8 @@ class PatchEdit(BatchEdit):
                 if misplaced.reason == "several_places":
                     several[index] = misplaced.lines
         if rejected and len(several) == len(rejected):
-            together = _together(self.edits, parts, several)
+            of_other = bool(self.base) and not sought.is_base
+            together = _together(self.edits, parts, several, of_other=of_other)
             if together is not None:
                 parts, rejected = together, []
         lost = [at for at, one in enumerate(rejected) if one.reason == "not_found"][:_SHOWN_NEAR]
@@ -364,19 +365,25 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
 
 
 def _together(
-    hunks: Sequence[PatchHunk], parts: Sequence[Span], several: Mapping[int, Sequence[int]]
+    hunks: Sequence[PatchHunk],
+    parts: Sequence[Span],
+    several: Mapping[int, Sequence[int]],
+    *,
+    of_other: bool,
 ) -> list[Span] | None:
     """The places of all hunks, where `several` have more than one; None if that is not certain.
 
     Line numbers decide where all agree with them and one hunk has a single place, which shows that
     nothing above has moved. The hunks of a diff are in order: if only one choice of places is, that
-    is it. Of blocks, as many equal ones as there are places take them.
+    is it. Of blocks, as many equal ones as there are places take them, and a number is a choice.
+    `of_other`: the numbers are those of another text.
     """
     sizes = [len(lines_of(hunk.old)) for hunk in hunks]
     choices = [several.get(at, (start,)) for at, (start, _) in enumerate(parts)]
     numbered = [hunk.line - 1 for hunk in hunks]
     are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
-    if are_right and len(several) < len(hunks):
+    is_chosen = len(several) < len(hunks) or not any(hunk.signs for hunk in hunks)
+    if are_right and is_chosen and not of_other:
         found: list[int] | None = numbered
     elif all(hunk.signs for hunk in hunks):
         found = _in_order_of(choices, sizes)
@@ -414,7 +421,7 @@ class _Sought:
     """A text to find hunks in; `is_base`: the patch was made from exactly this text."""
 
     def __init__(self, base: Snapshot, *, is_base: bool) -> None:
-        self._base, self._is_base = base, is_base
+        self._base, self.is_base = base, is_base
         self._found: dict[tuple[str, ...], list[int]] = {}
         self._headed: dict[str, list[int]] = {}
         self._bodies: dict[int, range] = {}
@@ -431,7 +438,7 @@ class _Sought:
             places = [at for at in places[-1:] if may_end and at + size == self._base.line_count]
         if not places:
             raise self._lost(hunk, everywhere)
-        if self._is_base and _holds(places, hunk.line - 1):
+        if self.is_base and _holds(places, hunk.line - 1):
             return hunk.line - 1, hunk.line - 1 + size
         if hunk.headers:
             places = self._below(hunk.headers, places)
@@ -453,7 +460,7 @@ class _Sought:
             raise _Misplaced("header_alone")
         if not count or hunk.at_end:
             return count, count
-        if hunk.after is None or not self._is_base or hunk.after > count:
+        if hunk.after is None or not self.is_base or hunk.after > count:
             raise _Misplaced("no_context")
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
