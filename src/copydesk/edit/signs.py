@@ -232,7 +232,8 @@ def _passages(suffix: str, base: Text, found: Sequence[Region]) -> Iterator[_Pas
     runs: list[list[Region]] = []
     for region in found:
         stop = runs[-1][-1].stop if runs else 0
-        if runs and not any(line.strip() for line in base.texts(stop, region.start)):
+        is_loaded = runs and region.start <= base.reach(stop)[1]
+        if is_loaded and not any(line.strip() for line in base.texts(stop, region.start)):
             runs[-1].append(region)
         else:
             runs.append([region])
