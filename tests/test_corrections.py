@@ -473,3 +473,42 @@ def test_dialects_are_taken_by_their_tools(desk: OpenWorkspace, name: str) -> No
         assert "Left out: 1 hunk without lines." in answer.text
     if name == "added, then updated":
         assert text(desk, "n.txt") == "z\ny\n"
+
+
+LONG = "def a():\n" + "".join(f"    s{number}()\n" for number in range(9)) + "def b():\n    t()\n"
+
+
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "replace_text", "Edit"])
+@pytest.mark.parametrize("mark", ["    ...", "# ... existing code ...", "    # 其余代码不变"])
+def test_an_elision_in_the_old_text_is_planned(desk: OpenWorkspace, tool: str, mark: str) -> None:
+    Path(desk.root, "w.txt").write_text(LONG)
+    old, new = f"def a():\n{mark}\n    s8()\n", f"def c():\n{mark}\n    s9()\n"
+    given: dict[str, dict[str, Any]] = {
+        "apply_blocks": {"text": blocks((old, new), path="w.txt"), "apply": "auto"},
+        "apply_patch": {"patch": patch(old, new, "w.txt"), "apply": "auto"},
+        "replace_text": {"path": "w.txt", "old": old, "new": new},
+        "Edit": {"path": "w.txt", "old_string": old, "new_string": new},
+    }
+    facts = call(desk, tool, **given[tool])
+    assert text(desk, "w.txt") == LONG
+    if tool == "Edit":
+        assert call(desk, "apply_file_modification", hunk_id=facts["data"]["hunk_id"])["changed"]
+    else:
+        assert facts["hunks"][0]["cause"] == ["elision"]
+        accepted(desk, facts)
+    assert text(desk, "w.txt") == LONG.replace("def a", "def c").replace("s8", "s9")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        "def a():\n...\n",
+        "...\n    s1()\n",
+        "def a():\n...\n    s1()\n...\n    s0()\n",
+        "def a():\n...\n    q()\n",
+    ],
+)
+def test_other_elisions_are_refused(desk: OpenWorkspace, old: str) -> None:
+    Path(desk.root, "w.txt").write_text(LONG)
+    facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"

@@ -166,7 +166,9 @@ def test_a_plan_warns_and_is_written_when_it_is_applied(desk: OpenWorkspace) -> 
     new = BAD["the rest"][0]
     arguments = {**given("replace_text", new), "apply": "never"}
     plan = call(desk, "replace_text", **arguments)
-    wanted = "a line of the new text stands for lines that would go: # ... rest of file unchanged"
+    wanted = (
+        "the new text has a placeholder where lines would be removed: # ... rest of file unchanged"
+    )
     assert [one[: len(wanted)] for one in plan["warnings"]] == [wanted]
     told = desk.call("local", "replace_text", arguments, lang="zh")
     assert "新文本中有一行代替了将被删去的若干行" in told.text

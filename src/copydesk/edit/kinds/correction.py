@@ -9,10 +9,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from copydesk.edit.batch import Shift, lines_of, shifted
+from copydesk.edit.batch import Shift, lines_of, occurrences, shifted
 from copydesk.text.diff import align, common_ends
+from copydesk.text.elided import is_elided
 from copydesk.text.folding import explain, indentation, indented_by
 from copydesk.text.snapshot import Snapshot
 
@@ -68,6 +70,34 @@ def of_text(
         return None
     is_certain = shift.new is not None and "indentation" in causes and _INDENTED.issuperset(causes)
     return Corrected(there, made, tuple(causes), is_certain)
+
+
+def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
+    """Correct whole lines with a line that stands for others: all from the first to the last.
+
+    The lines around it are in one place only, one run below the other. A line of the new text that
+    stands for others is replaced by them. Planned only.
+    """
+    lines = lines_of(old)
+    marks = [at for at, line in enumerate(lines) if is_elided(line)]
+    ends = [-1, *marks, len(lines)]
+    runs = [lines[a + 1 : b] for a, b in pairwise(ends)]
+    if not marks or not all(any(map(str.strip, run)) for run in runs):
+        return None
+    start = end = 0
+    left_out: list[list[str]] = []
+    for index, run in enumerate(runs):
+        places = [at for at in occurrences(shown, run) if at >= end]
+        if len(places) != 1:
+            return None
+        start = start if index else places[0]
+        left_out += [[*shown[end : places[0]]]] if index else []
+        end = places[0] + len(run)
+    made: list[str] = []
+    for line in lines_of(new):
+        made += left_out.pop(0) if left_out and is_elided(line) else [line]
+    there, put = ("".join(f"{line}\n" for line in each) for each in (shown[start:end], made))
+    return Corrected(there, put, ("elision",), is_certain=False)
 
 
 def is_safe(causes: Sequence[str]) -> bool:

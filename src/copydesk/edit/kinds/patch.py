@@ -18,7 +18,13 @@ from itertools import islice, pairwise, takewhile
 
 from copydesk.edit.batch import Batch, StringEdit, bare, lines_of, occurrences, raw_lines
 from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
-from copydesk.edit.kinds.correction import Corrected, lines_shown, of_lines, of_text
+from copydesk.edit.kinds.correction import (
+    Corrected,
+    lines_shown,
+    of_elided,
+    of_lines,
+    of_text,
+)
 from copydesk.edit.kinds.replace import BatchEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit
@@ -145,9 +151,11 @@ class PatchEdit(BatchEdit):
             there = told.corrected_lines
             if made is None and there is not None and not shift.there:
                 made = of_text(shown, hunk.old, there, hunk.new, told.cause or ())
+            made = made or (None if shift.there else of_elided(shown, hunk.old, hunk.new))
             if told.reason != "not_found" or made is None:
                 return None
-            edits[told.hunk - 1] = replace(hunk, old=made.old, new=made.new)
+            signs = hunk.signs if "elision" not in made.causes else ""
+            edits[told.hunk - 1] = replace(hunk, old=made.old, new=made.new, signs=signs)
             found.append(made)
         left = tuple(one for one in edits if one is not None)
         return fixed(replace(self, edits=left), found) if left else None

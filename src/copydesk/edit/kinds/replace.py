@@ -27,7 +27,7 @@ from copydesk.edit.kinds.base import (
     is_unclosed,
     of_parts,
 )
-from copydesk.edit.kinds.correction import Corrected, lines_shown, of_text
+from copydesk.edit.kinds.correction import Corrected, lines_shown, of_elided, of_text
 from copydesk.errors import InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -102,8 +102,12 @@ class BatchEdit(Request):
         shown = lines_shown(base.whole())
         for failure in refusal.failures:
             edit, there = edits[failure.index], failure.corrected_old_string
-            made = there and of_text(shown, edit.old, there, edit.new, failure.cause or ())
-            if not made:
+            made = None
+            if there:
+                made = of_text(shown, edit.old, there, edit.new, failure.cause or ())
+            elif not failure.matches_count:
+                made = of_elided(shown, edit.old, edit.new)
+            if made is None:
                 return None
             edits[failure.index] = StringEdit(made.old, made.new)
             found.append(made)
