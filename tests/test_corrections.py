@@ -512,3 +512,27 @@ def test_other_elisions_are_refused(desk: OpenWorkspace, old: str) -> None:
     Path(desk.root, "w.txt").write_text(LONG)
     facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"), apply="auto")
     assert facts["error"] == "PATCH_REJECTED"
+
+
+def test_what_is_expected_of_the_file_binds_a_correction(desk: OpenWorkspace) -> None:
+    block = {"path": "a.py", "start_anchor": "def\u00a0f(self)", "end_anchor": "return a"}
+    given = {**block, "content": "        pass\n", "apply": "auto"}
+    refused = call(desk, "prepare_file_block_replace", **given, expected_old="        a = 2\n")
+    assert refused["error"] == "CONTENT_CHANGED"
+    planned = call(desk, "prepare_file_block_replace", **given, expected_old="        a = 1\n")
+    assert planned["hunks"][0]["cause"] == ["no_break_space"]
+    edits = [{"old_string": OLD, "new_string": NEW}]
+    batch = {"path": "a.py", "edits": edits, "expected_size_bytes": 3}
+    assert call(desk, "prepare_batch_edit", **batch)["error"] == "CONFLICT"
+
+
+def test_a_text_that_is_to_be_everywhere_is_not_corrected(desk: OpenWorkspace) -> None:
+    given = {"path": "a.py", "old": OLD, "new": NEW, "all": True, "apply": "auto"}
+    assert call(desk, "replace_text", **given)["error"] == "PARTIAL_MATCH_FAIL"
+    assert text(desk) == TEXT
+
+
+def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
+    plan = call(desk, "replace_text", path="a.py", old=OLD, new=NEW, apply="never")
+    other = call(desk, "replace_text", path="a.py", old="a = 1", new="a = 3", apply="never")
+    assert 0 < other["expires_at_ms"] - plan["expires_at_ms"] - 3_000_000 < 60_000

@@ -153,25 +153,25 @@ class Drafting:
             if terms.expected is not None and not terms.expected.nothing:
                 _, stamp = self._set.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
+            given, fixed = request, None
             try:
-                named, place = self._places(request, now, real, terms.version)
+                named, place = self._places(given, now, real, terms.version)
             except (AnchorNotFound, PartialMatchFail, PatchRejected) as refusal:
                 is_now = terms.corrects and terms.version in (None, now.version)
                 fixed = request.corrected(now, refusal) if is_now else None
                 if fixed is None:
                     raise
-                place = locate(fixed.request, now)
-                made = compose(fixed.request, fixed.request.load(now, place), place)
-                return Drafted(made, real, place, fixed)
-            text = request.load(now, place)
+                given = fixed.request
+                named = place = locate(given, now)
+            text = given.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
                     check_expected(old, text, Place(*part, part))
             if terms.expected_old is not None:
-                if request.quotes:
-                    raise InvalidArgs("expected_old", request.quotes)
+                if given.quotes:
+                    raise InvalidArgs("expected_old", given.quotes)
                 check_expected(terms.expected_old, text, place)
-            return Drafted(compose(request, text, place), real, named)
+            return Drafted(compose(given, text, place), real, named, fixed)
 
         try:
             return self.at_hand(member, request, draft)

@@ -145,6 +145,10 @@ class ReplaceText(BatchEdit):
 
     everywhere: bool = False
 
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """One that is to be everywhere is none: other places may be written otherwise."""
+        return None if self.everywhere else BatchEdit.corrected(self, base, refusal)
+
     def locate(self, base: Source) -> Place:
         if not self.everywhere:
             return BatchEdit.locate(self, base)
