@@ -262,3 +262,11 @@ def test_an_edit_by_numbers_tells_what_it_replaced(desk: OpenWorkspace) -> None:
     asked = {**asked, "range": "2", "expected_old": "    step_1()\n", "version": None}
     asked.pop("version")
     assert "replaced" not in desk.call("local", "prepare_file_range_edit", asked).text
+
+
+def test_reviewers_are_told(desk: OpenWorkspace) -> None:
+    plan = call(desk, "replace_text", **given("replace_text", BAD["a fence"][0]), apply="never")
+    shown = desk.desk.review.show(desk.person("local"), plan["hunk_id"])
+    assert list(shown.signs) == plan["warnings"]
+    report = desk.pending_report("local", plan["hunk_id"])
+    assert report.data["warnings"] == plan["warnings"]

@@ -13,7 +13,7 @@ from copydesk.desk.approvals import needs_person
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
 from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited, Findings
-from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
+from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made, signs_in
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import (
     Member,
@@ -48,7 +48,7 @@ from copydesk.edit.request import (
     Terms,
     check_no_patch,
 )
-from copydesk.edit.signs import repeated_lines, signs_of
+from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     BinaryFile,
     ContentChanged,
@@ -111,7 +111,7 @@ class FileDesk:
             raise InvalidArgs("existing_hunk_id", reason)
         asks, fixed = needs_person(member, draft, drafted.real), drafted.fixed
         life_ms = self._set.life_ms(needs_person=asks) if fixed is None else _CORRECTED_MS
-        checks, signs = self._checked(drafted.real, draft), _signs(member, draft)
+        checks, signs = self._checked(drafted.real, draft), signs_in(member, draft)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -310,7 +310,7 @@ class FileDesk:
             draft = self._drafting.of_new(plan.request)
         else:
             draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
-        checks, signs = self._checked(real, draft), _signs(member, draft)
+        checks, signs = self._checked(real, draft), signs_in(member, draft)
         return Planned(plan, draft, checks=checks, signs=signs)
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
@@ -481,16 +481,6 @@ class FileDesk:
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
-
-
-def _signs(member: Member, draft: Draft) -> tuple[str, ...]:
-    """Why the new text of an edit of lines may not be what is meant."""
-    request = draft.request
-    if request.is_operation or request.in_notes:
-        return ()
-    found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
-    by_number = request.by_number(draft.place)
-    return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))
 
 
 def _uncorrected(member: Member, fixed: Fixed | None) -> str | None:

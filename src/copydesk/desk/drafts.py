@@ -36,6 +36,7 @@ from copydesk.edit.draft import (
 )
 from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
 from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
+from copydesk.edit.signs import repeated_lines, signs_of
 from copydesk.errors import (
     AmbiguousMatch,
     AnchorNotFound,
@@ -369,6 +370,16 @@ def made(
     """Draft the plan's edit on the current text; `find` and `known` as in `place_of`."""
     place = place_of(plan, now, find, known)
     return compose(plan.request, plan.request.load(now, place), place)
+
+
+def signs_in(member: Member, draft: Draft) -> tuple[str, ...]:
+    """Why the new text of an edit of lines may not be what is meant."""
+    request = draft.request
+    if request.is_operation or request.in_notes:
+        return ()
+    found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
+    by_number = request.by_number(draft.place)
+    return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))
 
 
 def digest_of(diff: bytes) -> str:
