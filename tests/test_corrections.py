@@ -293,6 +293,14 @@ def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
     assert text(desk) == DONE
 
 
+def test_what_is_there_already_is_left_out_of_the_rest(desk: OpenWorkspace) -> None:
+    done = ("        a = 0\n", "        a = 1\n        return a\n")
+    given = blocks(done, ("        return 2\n", "        return 3\n"))
+    facts = call(desk, "apply_blocks", text=given, apply="auto")
+    assert facts["hunks"][0]["cause"] == ["already_there"]
+    assert text(desk) == TEXT.replace("return 2", "return 3")
+
+
 @pytest.mark.parametrize("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])
 def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
     facts = call(desk, "apply_blocks", text=blocks(("x = 1\n", "x = 5\n"), path=name), apply="auto")
@@ -536,3 +544,14 @@ def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
     plan = call(desk, "replace_text", path="a.py", old=OLD, new=NEW, apply="never")
     other = call(desk, "replace_text", path="a.py", old="a = 1", new="a = 3", apply="never")
     assert 0 < other["expires_at_ms"] - plan["expires_at_ms"] - 3_000_000 < 60_000
+
+
+def test_long_files_and_many_misses_are_refused_as_before(desk: OpenWorkspace) -> None:
+    Path(desk.root, "w.txt").write_text(LONG + "z\n" * (1 << 20))
+    one = ("  s1()\n", "  t1()\n")
+    facts = call(desk, "apply_blocks", text=blocks(one, path="w.txt"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    Path(desk.root, "w.txt").write_text("".join(f"    s{number}()\n" for number in range(30)))
+    many = [(f"s{number}()\n", "x\n") for number in range(30)]
+    facts = call(desk, "apply_blocks", text=blocks(*many[:20], path="w.txt"), apply="never")
+    assert facts["status"] == "ok"

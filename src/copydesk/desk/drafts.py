@@ -159,7 +159,8 @@ class Drafting:
                 named, place = self._places(given, now, real, terms.version)
             except (AnchorNotFound, PartialMatchFail, PatchRejected) as refusal:
                 is_now = terms.corrects and terms.version in (None, now.version)
-                fixed = request.corrected(now, refusal) if is_now else None
+                is_small = now.size <= sizes.CORRECTED
+                fixed = request.corrected(now, refusal) if is_now and is_small else None
                 if fixed is None:
                     raise
                 given = fixed.request

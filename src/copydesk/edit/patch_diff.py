@@ -237,7 +237,7 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     if not any(names):
         raise invalid("no_path", head.number)
     hunks: list[PatchHunk] = []
-    dropped = 0
+    dropped, number = 0, head.number
     while (line := lines.peek()) is not None and line.startswith("@@"):
         if line.startswith("@@@"):
             raise invalid("combined", lines.number, line)

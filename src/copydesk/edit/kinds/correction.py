@@ -26,6 +26,10 @@ _SAFE = frozenset(["indentation", "trailing_blanks", *_TABS, *_ALIKE, *_SENT])
 _NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2192] ?|\t|: ?)")
 
 
+MOST = 20
+"""The most texts of one request that are corrected."""
+
+
 class Corrected(NamedTuple):
     """Both texts of an edit as the file has them, why, and whether that is certain."""
 

@@ -19,6 +19,7 @@ from itertools import islice, pairwise, takewhile
 from copydesk.edit.batch import Batch, StringEdit, bare, lines_of, occurrences, raw_lines
 from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
 from copydesk.edit.kinds.correction import (
+    MOST,
     Corrected,
     lines_shown,
     of_elided,
@@ -27,6 +28,7 @@ from copydesk.edit.kinds.correction import (
 )
 from copydesk.edit.kinds.replace import BatchEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
@@ -135,7 +137,9 @@ class PatchEdit(BatchEdit):
 
     def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
         """All hunks that do not fit are corrected, or none; those done already are left out."""
-        if not isinstance(refusal, PatchRejected):
+        if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST:
+            return None
+        if base.size > sizes.CORRECTED:
             return None
         edits: list[PatchHunk | None] = [*self.edits]
         found, shown = list[Corrected](), lines_shown(base.whole())
@@ -143,6 +147,7 @@ class PatchEdit(BatchEdit):
             hunk = self.edits[told.hunk - 1]
             if told.reason == "already_there" and len(told.lines or ()) == 1:
                 edits[told.hunk - 1] = None
+                found.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
                 continue
             if hunk.signs and (other := _with_blank_lines(hunk, shown)) is not None:
                 edits[told.hunk - 1] = other
@@ -283,8 +288,8 @@ def _next_change(
         if not is_kept or now.start(parts[0][0]) != begin + by:
             elsewhere = first, parts[0][0]
     if elsewhere:  # it fits the original and the result so far, at different places
-        told = one._rejected(0, "several_places", elsewhere)
-        raise PatchRejected((replace(told, hunk=index + 1),))
+        lines = tuple(line + 1 for line in elsewhere)
+        raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
     return one.batch(now, parts).change, found
 
 

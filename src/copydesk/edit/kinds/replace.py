@@ -27,7 +27,7 @@ from copydesk.edit.kinds.base import (
     is_unclosed,
     of_parts,
 )
-from copydesk.edit.kinds.correction import Corrected, lines_shown, of_elided, of_text
+from copydesk.edit.kinds.correction import MOST, Corrected, lines_shown, of_elided, of_text
 from copydesk.errors import InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -96,7 +96,7 @@ class BatchEdit(Request):
 
     def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
         """All texts that are not found are corrected, or none."""
-        if not isinstance(refusal, PartialMatchFail):
+        if not isinstance(refusal, PartialMatchFail) or len(refusal.failures) > MOST:
             return None
         edits, found = [*self.edits], list[Corrected]()
         shown = lines_shown(base.whole())
