@@ -316,6 +316,8 @@ def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
         ("\ta\n", "    a\n", "\t\tb\n", ("tabs_for_spaces",), "        b\n"),
         ("  a\n", "\ta\n", "   b\n", ("spaces_for_tabs",), None),
         ("a\nb\n", "a\n", "a\n", ("blank_lines",), None),
+        ("\u00a0a\n", " a\n", " b\n\u00a0c\n", ("no_break_space",), " b\n c\n"),
+        ("p(\u201ca\u201d)\n", 'p("a")\n', "p(\u201cb\u201d)\n", ("quotes",), 'p("b")\n'),
     ],
 )
 def test_the_new_text_follows(

@@ -121,7 +121,19 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     mine, theirs, news = (text.split("\n") for text in (old, there, new))
     if len(mine) != len(theirs):
         return None
-    known = {indentation(a): indentation(b) for a, b in zip(mine, theirs, strict=True) if a.strip()}
+    pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a.strip()]
+    known: dict[str, str] = {}
+    if any(cause in _ALIKE for cause in causes):  # odd characters that were sent are sent no more
+        sent = {
+            a: b
+            for pair in pairs
+            if len({*map(len, pair)}) == 1
+            for a, b in zip(*pair, strict=True)
+        }
+        odd = {ord(a): b for a, b in sent.items() if not a.isascii() and a not in there}
+        news = [line.translate(odd) for line in news]
+    else:
+        known = {indentation(a): indentation(b) for a, b in pairs}
     made: list[str | None] = [_indented(line, known) for line in news]
     alignment = align(mine, news)
     for gap in alignment.gaps():
