@@ -188,6 +188,7 @@ def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
     [
         ("    a = 1\n    return b\n", "    a = 2\n"),  # a word differs
         ("return\n", "x\n"),  # in no line as a whole
+        ("def f(self):\n  a = 1\n  return a\n", "def f(self):\n  a = 2\n"),  # not by one amount
         ("def f(self):\n   a = 1\n    return a\n", "def f(self):\n    a = 2\n"),  # uneven
         ("            a = 1\n", "  a = 2\n"),  # the new line lacks what is to be taken off
     ],
@@ -195,6 +196,8 @@ def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
 def test_what_is_not_safe_is_refused(desk: OpenWorkspace, old: str, new: str) -> None:
     facts = call(desk, "apply_blocks", text=blocks((old, new)), apply="auto")
     assert facts["error"] == "PATCH_REJECTED", facts
+    facts = call(desk, "replace_text", path="a.py", old=old, new=new)
+    assert facts["error"] == "PARTIAL_MATCH_FAIL", facts
     assert text(desk) == TEXT
 
 
@@ -275,6 +278,10 @@ def test_blocks_are_a_sequence(desk: OpenWorkspace) -> None:
 
 def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenWorkspace) -> None:
     pairs = (("x = 1\n", "y = 2\n"), ("y = 2\nnew\n", "n\n"), ("y = 2\n", "q\n"))
+    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    pairs = (("y = 2\n", "z\n"), ("x = 1\n", "y = 2\n"), ("y = 2\n", "q\n"))
     facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
     assert facts["error"] == "PATCH_REJECTED"
     assert text(desk, "b.py") == "x = 1\ny = 2\n"
@@ -516,10 +523,11 @@ def test_an_elision_in_the_old_text_is_planned(desk: OpenWorkspace, tool: str, m
         "...\n    s1()\n",
         "def a():\n...\n    s1()\n...\n    s0()\n",
         "def a():\n...\n    q()\n",
+        "def b():\n...\n    t()\n",
     ],
 )
 def test_other_elisions_are_refused(desk: OpenWorkspace, old: str) -> None:
-    Path(desk.root, "w.txt").write_text(LONG)
+    Path(desk.root, "w.txt").write_text(LONG + "    t()\n")
     facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"), apply="auto")
     assert facts["error"] == "PATCH_REJECTED"
 
@@ -553,6 +561,8 @@ def test_long_files_and_many_misses_are_refused_as_before(desk: OpenWorkspace) -
     one = ("  s1()\n", "  t1()\n")
     facts = call(desk, "apply_blocks", text=blocks(one, path="w.txt"), apply="auto")
     assert facts["error"] == "PATCH_REJECTED"
+    facts = call(desk, "replace_text", path="w.txt", old="\ts1()\n", new="\tt1()\n")
+    assert facts["error"] == "PARTIAL_MATCH_FAIL"
     Path(desk.root, "w.txt").write_text("".join(f"    s{number}()\n" for number in range(30)))
     many = [(f"s{number}()\n", "x\n") for number in range(30)]
     facts = call(desk, "apply_blocks", text=blocks(*many[:20], path="w.txt"), apply="never")
