@@ -37,6 +37,7 @@ from bench.workloads import (
     w11_page,
     w12_checks,
     w13_kernel,
+    w15_messages,
 )
 
 WORKLOADS: dict[str, Callable[[Setting], Section]] = {
@@ -53,6 +54,7 @@ WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W11": w11_page.run,
     "W12": w12_checks.run,
     "W13": w13_kernel.run,
+    "W15": w15_messages.run,
 }
 PLOTS = (
     ("size-time", "One edit by line number: time", "bytes", "seconds"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import lzma
 import os
 import subprocess
 import sys
 import threading
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,7 @@ from bench.results import (
 )
 from bench.scaling import put, section_of
 from bench.traps import KINDS, Case, made_case, made_cases, project_lines
+from bench.workloads import w15_messages
 from bench.workloads.w6_race import Race, ahead, nothing_lost, quarter
 from bench.workloads.w7_drift import Way, score, verdict
 from bench.workloads.w9_notes import size_of, write_notes
@@ -449,3 +453,36 @@ def test_agents_keep_what_they_were_told(tmp_path: Path) -> None:
     assert sum(told.parts[part] for part in PARTS) > 0.5
     with place.open() as opened:
         assert len(opened.journal.entries(most=1_000)) == 9 + len(told.seconds["edit"]) + 2
+
+
+def test_the_rules_beside_real_messages(tmp_path: Path) -> None:
+    assert w15_messages.data_set({"COPYDESK_REAL": str(tmp_path)}) is None
+    once, aider = w15_messages.placed_once, w15_messages.placed_as_aider
+    assert once("a\nb\n", "a\n", "c\n") == "c\nb\n"
+    assert once("a\na\n", "a\n", "c\n") is None
+    assert once("", "", "c\n") == "c\n"
+    assert once("a\n", "", "c\n") is None
+    assert aider("a\na\n", "a\n", "c\n") == "c\na\n"
+    assert aider("  a\n    b\n", "a\n  b\n", "c\n\n") == "  c\n\n"
+    assert aider("  a\n b\n", "a\nb\n", "c\n") is None
+    assert aider("a", "", "b") == "ab"
+
+
+def test_messages_are_scored(tmp_path: Path) -> None:
+    block = {"path": "a.txt", "search": "b\n", "replace": "c\n", "how": "exact"}
+    case = {
+        "turns": [{"blocks": [block], "failed": 0}],
+        "before": {"a.txt": "a\n  b\n"},
+        "after": {"a.txt": "a\n  c\n"},
+    }
+    with lzma.open(tmp_path / "messages.jsonl.xz", "wt") as lines:
+        lines.write(json.dumps(case) + "\n")
+    (only,) = w15_messages.cases(tmp_path / "messages.jsonl.xz")
+    tally: Counter[str] = Counter()
+    after = w15_messages.by_desk(only, tmp_path, tally)
+    assert w15_messages.verdict(only, after) == "one call"
+    wrong = {**after, "a.txt": "other\n"}
+    assert w15_messages.verdict(only, wrong) == "WRONG"
+    assert w15_messages.verdict(only, dict(case["before"])) == "refused"  # type: ignore[call-overload]  # of texts
+    half = {**wrong, "\0refused": "yes"}
+    assert w15_messages.verdict(only, half) == "half written"

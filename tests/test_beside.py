@@ -276,11 +276,14 @@ class Slow(SqliteSnapshots):
         self.kept: list[str] = []
 
     def keep_all(
-        self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note] = ()
+        self,
+        texts: Sequence[tuple[Snapshot, RelPath]],
+        notes: Sequence[Note] = (),
+        since: int | None = None,
     ) -> None:
         assert self.go.wait(SOON)
         self.kept += [base.digest for base, _ in texts]
-        super().keep_all(texts, notes)
+        super().keep_all(texts, notes, since)
 
     def close(self) -> None:
         """It is looked into afterwards."""
@@ -365,10 +368,12 @@ class SlowForLarge(Slow):
         super().__init__()
         self.begun = threading.Event()
 
-    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+    def keep_content(
+        self, digest: str, content: Content, at: RelPath, since: int | None = None
+    ) -> None:
         self.begun.set()
         assert self.go.wait(SOON)
-        super().keep_content(digest, content, at)
+        super().keep_content(digest, content, at, since)
 
 
 def test_of_large_texts_few_wait_and_small_ones_do_not_wait_for_them() -> None:

@@ -243,7 +243,7 @@ def test_bounded(have: str, sought: str) -> None:
         ("t café\n", ["é"], True, {"_SLACK": 1},
          [(0, 1, 99, ("- é", "+ t café"), (), None, ())]),
         ("b }\nb }\nb }\ntb }", ["qb }"], True, {},
-         [(3, 4, 86, ("- qb }", "+ tb }"), (), None, ())]),
+         [(3, 4, 86, ("- qb }", "+ tb }"), (), None, (0, 1, 2))]),
         (" 26| a\\nb if", ["bif"], True, {"_SLACK": 1},
          [(0, 1, 80, ("- bif", "+ b if"), (), None, ())]),
         ("end", ["t end"], True, {"_WITHIN": 4, "_LONG": 10},
@@ -285,11 +285,11 @@ def test_bounded(have: str, sought: str) -> None:
         ('\ny\n"q" café end\n  a\\nb ﬁ a–b a&b y =\n"q" café end\n  a\\nb ﬁ a–b a&b\n\t', ['"q"\xa0café end\n  a\\nb ﬁ a–b a&b'], True, {"_MOST_EQUAL": 1},
          [(2, 4, 97, ('- "q"<U+00A0>café end', '+ "q" café end'), ("no_break_space",), None, (4,))]),
         ("{\nx café {\n  x café ", ["  \t\tz–b\n  \ta\\nb café return {", " é  {", "{ x café"], False, {},
-         [None, (1, 2, 57, ("-  é  {", "+ x café {"), (), None, ()), (0, 2, 0, ("- { x café", "+ {", "+ x café"), ("normalization", "line_breaks"), "{\nx café", (1,))]),
+         [None, (1, 2, 57, ("-  é  {", "+ x café {"), (), None, (2,)), (0, 2, 0, ("- { x café", "+ {", "+ x café"), ("normalization", "line_breaks"), "{\nx café", (1,))]),
         ("1 a\\b call(a, a\\tb call(a, b) }\tnaï", ["    1 a\\tb c_ll(a, b) }", ' 13| naïve naïve\n 14| \t\treturn a–b end value\n 15|   \\\\" return } &lt;', "\t"], False, {"_SLACK": 1},
          [(0, 1, 83, ("-     1 a\\tb c_ll(a, b) }", "+ 1 a\\b call(a, a\\tb call(a, b) }\tn…"), (), None, ()), None, None]),
         ('    x café \\" {\n    x café \\" {', ["  \t\tz–b\n  \ta\\nb café return {", " é  {", "{ x café"], False, {},
-         [(0, 2, 53, ("-   \t\tz–b", '+     x café \\" {', "-   \ta\\nb café return {", '+     x café \\" {'), (), None, ()), (0, 1, 73, ("-  é  {", '+     x café \\" {'), (), None, ()), (0, 2, 0, ("- { x café", "+ {", "+     x café"), ("normalization", "line_breaks"), "{\n    x café", ())]),
+         [(0, 2, 53, ("-   \t\tz–b", '+     x café \\" {', "-   \ta\\nb café return {", '+     x café \\" {'), (), None, ()), (0, 1, 73, ("-  é  {", '+     x café \\" {'), (), None, (1,)), (0, 2, 0, ("- { x café", "+ {", "+     x café"), ("normalization", "line_breaks"), "{\n    x café", ())]),
     ],
 )  # fmt: skip
 def test_small_texts(

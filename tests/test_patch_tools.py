@@ -432,6 +432,24 @@ def test_the_command_has_the_exit_codes_and_the_words_of_apply_patch(
     assert shell("pending", "--json")[1] == b"[]\n"
 
 
+def test_the_command_writes_nothing_that_has_to_be_looked_at(tmp_path: Path, shell: Shell) -> None:
+    (tmp_path / "a.py").write_text(
+        "def f():\n    print(\u201chi\u201d)\n    b()\n    c()\n    d()\n"
+    )
+    before = files(tmp_path)
+    form = "*** Begin Patch\n*** Update File: a.py\n@@\n{}*** End Patch\n"
+    for body in (
+        '-    print("hi")\n+    print("ho")\n',
+        "-print(\u201chi\u201d)\n+p()\n",
+        "-    b()\n-    c()\n-    d()\n+    # ... existing code ...\n",
+    ):
+        status, out, _ = shell("apply-patch", given=form.format(body))
+        assert status == 1, out
+        assert files(tmp_path) == before
+    status, out, _ = shell("apply-patch", given=form.format("-    x()\n+    b()\n+    c()\n"))
+    assert (status, files(tmp_path)) == (0, before), out
+
+
 def test_the_diff_of_a_plan_is_one_that_git_takes(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "latin").write_bytes(b"caf\xe9\nx\n")
     text = "--- latin\n+++ latin\n@@ -1,2 +1,2 @@\n caf\\xe9\n-x\n+\\xe9y\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType
 
 import pytest
-from scripts import count_hops, count_kinds, mutate, size
+from scripts import count_hops, count_kinds, faults, mutate, size
 
 from copydesk.edit import patch_parse
 from copydesk.edit.kinds import base
@@ -178,3 +178,10 @@ def test_calls_are_recorded_in_threads_too() -> None:
     assert (True, base.content_lines.__code__) in called
     assert (False, base.check_text.__code__) in called
     assert all("/copydesk/" in code.co_filename for _, code in called)
+
+
+@pytest.mark.slow
+def test_the_page_of_faults_is_current_and_none_is_written_wrongly() -> None:
+    page = faults.page()
+    assert "WRONG" not in page
+    assert (Path(faults.__file__).parents[1] / "docs" / "faults.md").read_text("utf-8") == page

@@ -176,6 +176,13 @@ class SuspiciousDiff(Refusal, code="SUSPICIOUS_DIFF"):
     line: int
 
 
+class SuspiciousText(Refusal, code="SUSPICIOUS_TEXT"):
+    """The new text may not be what is meant; `signs` are the reasons, `hunk_id` is its plan."""
+
+    signs: tuple[str, ...]
+    hunk_id: str | None = None
+
+
 class FileNotFound(Refusal, code="FILE_NOT_FOUND"):
     """There is no file at the path."""
 
@@ -365,10 +372,14 @@ class EditNotFound(Refusal, code="EDIT_NOT_FOUND"):
 
 
 class PartialMatchFail(Refusal, code="PARTIAL_MATCH_FAIL"):
-    """Some text of a batch is not found, or found in several places."""
+    """Some text of a batch is not found, or found in several places.
+
+    `hunk_id` is the plan of the corrected batch, if that is safe.
+    """
 
     failed_index: int
     failures: tuple[FailedEdit, ...]
+    hunk_id: str | None = None
 
 
 class PatchInvalid(Refusal, code="INVALID_PATCH"):

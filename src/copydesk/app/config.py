@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from copydesk.desk.member import Approver, Policy
+from copydesk.edit.signs import NAMES as SIGN_NAMES
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.access import Rules, covers, guards
 from copydesk.store.checks import SYNTAX, Mode, Rule
@@ -123,7 +124,9 @@ class Config:
     `apply` is the default of that argument. The text of an answer takes about `answer_tokens`.
     `structured`: MCP answers carry the data for programs besides the text.
 
-    `lock_seconds` is how long a call waits for a file that others work on.
+    `lock_seconds` is how long a call waits for a file that others work on. `corrections`: whether
+    an edit whose old text has another indentation is written at once, or planned. `usual_signs` are
+    signs of a faulty new text (`edit/signs.py`) that the project's files really have.
 
     `registry` is where plans, decisions and the journal are: in the state folder, or on the server
     at `redis_url` under `registry_name`, empty for a name derived from the root's path.
@@ -150,6 +153,8 @@ class Config:
     journal_days: Annotated[int, _up_to(36_600)] = 90
     journal_bytes: Annotated[int, _up_to(1 << 50)] = 512 << 20
     lock_seconds: Annotated[int, _up_to(3_600)] = 10
+    corrections: Literal["auto", "plan"] = "auto"
+    usual_signs: tuple[Annotated[str, _one_of(*SIGN_NAMES)], ...] = ()
     encodings: Annotated[tuple[tuple[str, str], ...], _encodings] = ()
     state: Annotated[str, _folder_name] = ".copydesk"
     registry: Literal["sqlite", "redis"] = "sqlite"

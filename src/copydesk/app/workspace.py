@@ -451,7 +451,10 @@ class OpenWorkspace(Closing):
                 policy = policy.guarding(_is_project)
             refresh = partial(self.member, name, toolset)
             known[key] = Member(
-                *(name, rules, toolset, settings.auto_lines, policy, refresh), task=config.task
+                *(name, rules, toolset, settings.auto_lines, policy, refresh),
+                task=config.task,
+                usual_signs=config.usual_signs,
+                corrects=config.corrections == "auto",
             )
         return known[key]
 

@@ -23,7 +23,15 @@ from copydesk.edit.batch import (
 from copydesk.edit.draft import whole_text
 from copydesk.edit.kinds.base import Preconditions
 from copydesk.edit.kinds.replace import BatchEdit
-from copydesk.errors import EncodingRefused, FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
+from copydesk.edit.signs import signs_of
+from copydesk.errors import (
+    EncodingRefused,
+    FileExists,
+    FileNotFound,
+    InvalidArgs,
+    RangeOutOfBounds,
+    SuspiciousText,
+)
 from copydesk.store.checks import suffix_of
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
@@ -55,14 +63,24 @@ class Rewrite(FileEdit):
     digest: str = ""
     escapes: Escapes = NO_ESCAPES
     foreign_writes: tuple[Saved, ...] = ()
+    signs: tuple[str, ...] = ()
 
     @staticmethod
-    def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
-        """Return the result of the batch on `base`."""
+    def of(
+        member: Member, path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False
+    ) -> Rewrite:
+        """Return the result of the member's batch on `base`."""
         no_ops, escapes = batch.no_op_count, batch.escapes
         made = len(batch.spans) - no_ops
         edit = path, base, batch.change, created
-        return Rewrite(*edit, replacements=made, no_ops=no_ops, escapes=escapes)
+        signs = signs_of(path, base, batch.change, member.usual_signs)
+        return Rewrite(*edit, replacements=made, no_ops=no_ops, escapes=escapes, signs=signs)
+
+    def check_signs(self) -> Rewrite:
+        """The same; raises SuspiciousText if its new text may not be what is meant."""
+        if self.signs:
+            raise SuspiciousText(self.signs)
+        return self
 
     def written(self, edit_id: int, digest: str) -> Rewrite:
         """The same, now written."""
@@ -237,9 +255,10 @@ class Batching:
         real = self._set.files.resolve(path)
         encoding = of_new_file(self._set.named(real))
         nothing = Snapshot(b"", encoding)
-        made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
+        made = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
         if dry:
             return made
+        made.check_signs()
         job = WriteRequest(member, tool, path, (self._set.clock(), tool))
         written = self._writer.create(job, made)
         done = made.written(written.edit_id, written.digest)
@@ -263,7 +282,7 @@ class Batching:
             if not expected.nothing:
                 _, stamp = self._set.files.stat(path)
                 expected.check(base, stamp.mtime_ns // 1_000_000)
-            return Rewrite.of(path, base, compiled(base))
+            return Rewrite.of(member, path, base, compiled(base))
 
         if dry:
             with self._set.files.text(path, self._set.named) as opened:
@@ -272,7 +291,7 @@ class Batching:
                 self._set.checks.judge(Edited.of(path, real, made, created=False))
             return made
         job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        written = self._writer.edit(job, revise)
+        written = self._writer.edit(job, lambda now: revise(now).check_signs())
         done = written.made.written(written.edit_id, written.digest)
         if done.size <= LARGEST:
             self._set.bases.keep(done.after, real, [_note_of(member, real, done)])

@@ -14,7 +14,7 @@ from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
 from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited, Findings
-from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made
+from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made, signs_in
 from copydesk.desk.forgetting import Forgetting
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import (
@@ -43,11 +43,14 @@ from copydesk.desk.review import Review
 from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
+from copydesk.edit.kinds.base import Fixed
+from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.request import (
     Request,
     Terms,
     check_no_patch,
 )
+from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     BinaryFile,
     ContentChanged,
@@ -56,6 +59,7 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
     StatsMismatch,
+    SuspiciousText,
     Unsettled,
     WrongMode,
     WrongOwner,
@@ -68,6 +72,9 @@ from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import FileEdit
 
 ON_NO_TERMS = Terms()
+
+_CORRECTED_MS = 600_000
+"""The life of a plan whose old text was corrected."""
 
 _MOST_NAMED = 5
 """The most runs of unseen lines that are listed."""
@@ -105,8 +112,9 @@ class FileDesk:
             # A page or a person may still have the plan as one of that file.
             reason = f"is of {existing.request.path}: leave it out to plan an edit of another file"
             raise InvalidArgs("existing_hunk_id", reason)
-        asks = needs_person(member, draft, drafted.real)
-        checks = self._checked(drafted.real, draft)
+        asks, fixed = needs_person(member, draft, drafted.real), drafted.fixed
+        life_ms = self._set.life_ms(needs_person=asks) if fixed is None else _CORRECTED_MS
+        checks, signs = self._checked(drafted.real, draft), signs_in(member, draft)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -118,7 +126,7 @@ class FileDesk:
             base_digest=None if draft.created else draft.base.digest,
             diff_digest=digest_of(draft.diff),
             created_ms=now_ms,
-            expires_ms=now_ms + self._set.life_ms(needs_person=asks),
+            expires_ms=now_ms + life_ms,
             span=foot_span(draft.base, draft.place),
             blocks=draft.reads,
             why=member.why or (existing.why if existing else ""),
@@ -129,13 +137,14 @@ class FileDesk:
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
-            declined = self._uncertain(member, drafted, terms)
+            declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
+            declined = declined or _uncorrected(member, fixed)
             if declined is None and existing is None:
                 while self._is_taken(plan.id):
                     plan = replace(plan, id=self._set.ids())
                 outcome = self._applying.write(member, plan, draft.base, is_stored=False)
                 if isinstance(outcome, Applied):
-                    return outcome
+                    return as_corrected(outcome, fixed)
                 refusal = outcome.refusal
                 if isinstance(refusal, Unsettled):
                     raise refusal
@@ -143,7 +152,7 @@ class FileDesk:
         if terms.auto and declined is None and existing is not None:
             outcome = self._applying.write(member, plan, draft.base)
             if isinstance(outcome, Applied):
-                return outcome
+                return as_corrected(outcome, fixed)
             refusal = outcome.refusal
         if refusal is not None:
             declined = refusal.code
@@ -151,13 +160,15 @@ class FileDesk:
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
-        return Planned(plan, draft, declined, refusal, drafted.real, checks)
+        return Planned(plan, draft, declined, refusal, drafted.real, checks, signs, fixed)
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None if it may."""
         draft = planned.draft
         real = planned.real or self._drafting.real(draft.request.path)
-        return self._uncertain(member, Drafted(draft, real, draft.place), terms)
+        uncertain = self._uncertain(member, Drafted(draft, real, draft.place), terms)
+        declined = uncertain or next(iter(planned.signs), None)
+        return declined or _uncorrected(member, planned.fixed)
 
     def read(
         self,
@@ -302,7 +313,8 @@ class FileDesk:
             draft = self._drafting.of_new(plan.request)
         else:
             draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
-        return Planned(plan, draft, checks=self._checked(real, draft))
+        checks, signs = self._checked(real, draft), signs_in(member, draft)
+        return Planned(plan, draft, checks=checks, signs=signs)
 
     def drop_texts(self) -> None:
         """Drop the texts in memory that answer later calls, as some were forgotten."""
@@ -318,8 +330,8 @@ class FileDesk:
     ) -> Created:
         """Write a new file; a last line without newline gets one, like that of the line before.
 
-        Raises SuspiciousDiff, FileExists and NotAFile; AccessDenied also if the member may write
-        but not read, since any other answer would reveal what is there.
+        Raises SuspiciousDiff, SuspiciousText, FileExists and NotAFile; AccessDenied also if the
+        member may write but not read, since any other answer would reveal what is there.
         """
         authorized(self._set.files, member, path, "write", "read")
         if not may_be_diff:
@@ -330,6 +342,7 @@ class FileDesk:
         new = nothing.encoding.encode(content + ("\r\n" if crlf else "\n") * added)
         change = ChangeSet.of(0, [Edit(0, 0, new)])
         made = FileEdit(path, nothing, change, created=True)
+        self._check_signs(member, tool, made)
         written = self._writer.create(self._job(member, tool, path), made)
         note_whole(self._set.bases, member, self._drafting.real(path), made.after)
         return Created(path, made.after, added, written.edit_id, made.diff)
@@ -346,13 +359,13 @@ class FileDesk:
     ) -> Overwritten:
         """Replace the whole file, if it has `known` lines and bytes.
 
-        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused, and IncompleteRead if
-        the member was shown only a part of it.
+        Raises SuspiciousDiff, SuspiciousText, FileNotFound, StatsMismatch, EncodingRefused, and
+        IncompleteRead if the member was shown only a part of it.
         """
         if not may_be_diff:
             check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
-        real = self._drafting.real(path)
+        real, doubted = self._drafting.real(path), list[FileEdit]()
 
         def revise(now: Source) -> FileEdit:
             if (now.line_count, now.size) != known:
@@ -363,10 +376,17 @@ class FileDesk:
             newline = base.dominant_newline
             new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
             change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
-            return FileEdit(path, base, change)
+            made = FileEdit(path, base, change)
+            if found := signs_of(path, base, change, member.usual_signs):
+                doubted.append(made)
+                raise SuspiciousText(found)
+            return made
 
         try:
             written = self._writer.edit(self._job(member, tool, path), revise)
+        except SuspiciousText:
+            self._check_signs(member, tool, doubted[-1])
+            raise
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
@@ -389,6 +409,15 @@ class FileDesk:
             return made
 
         return self._writer.edit(job, same).edit_id
+
+    def _check_signs(self, member: Member, tool: str, made: FileEdit) -> None:
+        """Raise SuspiciousText, with the id of a plan, for a whole file with faults in its text."""
+        signs = signs_of(made.path, made.base, made.change, member.usual_signs)
+        if signs:
+            request = patch_of(made.path, made.base, made.change, created=made.created)
+            planned = self.prepare(member, tool, request)
+            assert isinstance(planned, Planned), "it was not to be written"
+            raise SuspiciousText(signs, planned.plan.id)
 
     def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
         return WriteRequest(member, tool, path, (self._set.clock(), tool))
@@ -460,3 +489,15 @@ class FileDesk:
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
+
+
+def _uncorrected(member: Member, fixed: Fixed | None) -> str | None:
+    """Why a corrected edit is not written without being shown; None if it may be."""
+    if fixed is None or (fixed.is_certain and member.corrects):
+        return None
+    return "the old text is not in the file as given"
+
+
+def as_corrected(outcome: Applied, fixed: Fixed | None) -> Applied:
+    """The outcome of an edit that was corrected and written."""
+    return outcome if fixed is None else replace(outcome, context="fuzz", causes=fixed.causes)

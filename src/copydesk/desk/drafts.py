@@ -34,10 +34,12 @@ from copydesk.edit.draft import (
     locate,
     standing,
 )
-from copydesk.edit.kinds.base import Place, Request, Terms, end_of
+from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
 from copydesk.edit.relocate import carried_to, comparable, place_of, stale
+from copydesk.edit.signs import repeated_lines, signs_of
 from copydesk.errors import (
     AmbiguousMatch,
+    AnchorNotFound,
     ContentChanged,
     Failed,
     FileExists,
@@ -45,6 +47,8 @@ from copydesk.errors import (
     FileTooLarge,
     InvalidArgs,
     LineShown,
+    PartialMatchFail,
+    PatchRejected,
     Refusal,
     StaleRead,
     WrongMode,
@@ -107,11 +111,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft on the file at a real path; `named` is its place in the version that was named."""
+    """A draft on the file at a real path; `named` is its place in the version that was named.
+
+    `fixed`: it is of this corrected request.
+    """
 
     draft: Draft
     real: RelPath
     named: Place
+    fixed: Fixed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +154,26 @@ class Drafting:
             if terms.expected is not None and not terms.expected.nothing:
                 _, stamp = self._set.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
-            named, (moved, place) = self._places(request, now, real, terms)
+            given, fixed = request, None
+            try:
+                named, (moved, place) = self._places(given, now, real, terms)
+            except (AnchorNotFound, PartialMatchFail, PatchRejected) as refusal:
+                is_now = terms.corrects and terms.version in (None, now.version)
+                is_small = now.size <= sizes.CORRECTED
+                fixed = request.corrected(now, refusal) if is_now and is_small else None
+                if fixed is None:
+                    raise
+                given = moved = fixed.request
+                named = place = locate(given, now)
             text = moved.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
                     check_expected(old, text, Place(*part, part))
             if terms.expected_old is not None:
-                if request.quotes:
-                    raise InvalidArgs("expected_old", request.quotes)
+                if given.quotes:
+                    raise InvalidArgs("expected_old", given.quotes)
                 check_expected(terms.expected_old, text, place)
-            return Drafted(compose(moved, text, place), real, named)
+            return Drafted(compose(moved, text, place), real, named, fixed)
 
         try:
             return self.at_hand(member, request, draft)
@@ -366,6 +384,16 @@ def made(
     """Draft the plan's edit on the current text; the other arguments are as in `place_of`."""
     request, place = place_of(plan, now, find, known, own)
     return compose(request, request.load(now, place), place)
+
+
+def signs_in(member: Member, draft: Draft) -> tuple[str, ...]:
+    """Why the new text of an edit of lines may not be what is meant."""
+    request = draft.request
+    if request.is_operation or request.in_notes:
+        return ()
+    found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
+    by_number = request.by_number(draft.place)
+    return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))
 
 
 def digest_of(diff: bytes) -> str:

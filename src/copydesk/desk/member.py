@@ -116,7 +116,8 @@ class Member:
     member's current state; None: it stays as it is. `why` is the reason it gives for this call,
     recorded with what it plans or writes; `task` is the label of what it works on, by which its
     plans are grouped; plans without one are grouped by `transaction`, the call's id. `accept` are
-    the checks whose findings it accepts in this call.
+    the checks whose findings it accepts in this call, `usual_signs` signs of a faulty new text that
+    do not count. `corrects`: it writes at once what was corrected and is certain.
     """
 
     name: str
@@ -129,6 +130,8 @@ class Member:
     task: str = ""
     transaction: str = ""
     accept: tuple[str, ...] = ()
+    usual_signs: tuple[str, ...] = ()
+    corrects: bool = True
 
     def because(self, why: str) -> Member:
         """The same member, with this reason if it has none."""

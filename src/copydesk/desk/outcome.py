@@ -18,6 +18,7 @@ from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.member import Member
 from copydesk.edit.draft import ContextMatch, Draft, Plan
+from copydesk.edit.kinds.base import Fixed
 from copydesk.errors import CheckFinding, Failed, FileNotFound, Refusal
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
@@ -148,7 +149,8 @@ class Planned:
 
     `declined`: why `auto`, if requested, did not write; `refusal`: the error when it tried. `real`:
     the real path, if it was looked up. `checks` are the new findings in the text as it would be;
-    None if no check applies.
+    None if no check applies. `signs` say why the new text may not be what is meant.
+    `fixed`: the request was corrected to this one.
     """
 
     plan: Plan
@@ -157,6 +159,8 @@ class Planned:
     refusal: Refusal | None = None
     real: RelPath | None = None
     checks: tuple[CheckFinding, ...] | None = None
+    signs: tuple[str, ...] = ()
+    fixed: Fixed | None = None
 
     @property
     def id(self) -> str:
@@ -166,13 +170,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A plan was written as `draft`, to the file at that moment; `edit_id` 0: nothing to change."""
+    """A plan was written as `draft`, to the file at that moment; `edit_id` 0: nothing to change.
+
+    `causes`: its old text was not there as given, but differed by them.
+    """
 
     plan: Plan
     draft: Draft
     context: ContextMatch
     edit_id: int
     foreign_writes: tuple[Saved, ...] = ()
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

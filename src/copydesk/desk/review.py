@@ -19,7 +19,7 @@ from copydesk.desk.applying import Applying
 from copydesk.desk.approvals import after_of, before_of, lapse, needs_person
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
 from copydesk.desk.checks import Edited
-from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at
+from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at, signs_in
 from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.edit.draft import (
@@ -323,7 +323,7 @@ class Shown:
 
     `before` and `after` are to be passed back with the approval. For a plan in `conflict` the draft
     is on the text it was planned on, `refusal` says why it cannot be made now, `now` is the file,
-    if that is text, and both digests are empty.
+    if that is text, and both digests are empty. `signs` say why the new text may not be meant.
     """
 
     plan: Plan
@@ -335,6 +335,7 @@ class Shown:
     refusal: Refusal | None = None
     checks: tuple[CheckFinding, ...] | None = None
     now: Snapshot | None = None
+    signs: tuple[str, ...] = ()
 
     @property
     def diff(self) -> bytes:
@@ -417,7 +418,8 @@ class Review:
         state: State = "exact" if is_exact else "drifted"
         at = self._drafting.real(plan.request.path)
         checks = self._set.checks.judge(*Edited.of_plan(at, draft))
-        return Shown(plan, draft, state, before, after, decision, checks=checks)
+        signs = signs_in(self._set.members(plan.owner, plan.toolset), draft)
+        return Shown(plan, draft, state, before, after, decision, checks=checks, signs=signs)
 
     def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
         """What the reviewer may do with a shown plan, among `together` plans applied together."""

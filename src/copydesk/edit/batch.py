@@ -210,20 +210,44 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
     """
     count, is_closed, is_open = base.line_count, edit.old.endswith("\n"), edit.new[-1:] not in "\n"
     shown = [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
-    old, new = lines_of(edit.old), lines_of(edit.new)
-    places = [at for at in _bare(shown, old) if at + len(old) + is_closed <= len(shown)]
-    is_one = len(places) == 1
-    lines = range(places[0], places[0] + len(old)) if is_one else range(0)
-    if len(places) < 2 and (there := tuple(at + 1 for at in _standing(shown, new, lines))):
-        raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, there),))
+    old = lines_of(edit.old)
+    shift = shifted(shown, old, edit.new, end=is_closed)
+    if shift.there:
+        raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, shift.there),))
     spans = tuple(
         (base.start(at), _end_of(base, at + len(old) - 1, is_closed=is_closed and not is_open))
-        for at in places[:SHOWN]
+        for at in shift.places[:SHOWN]
     )
-    made = reindented(edit.new, old, shown[lines.start : lines.stop]) if is_one else None
-    if made is None:
-        return Matches(0 if is_one else len(places), spans), "", ""
-    return Matches(1, spans), base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n"), made
+    if shift.new is None:
+        count = 0 if len(shift.places) == 1 else len(shift.places)
+        return Matches(count, spans), "", ""
+    there = base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n")
+    return Matches(1, spans), there, shift.new
+
+
+class Shift(NamedTuple):
+    """Where lines stand whatever blanks are around each, and the new text indented as they are.
+
+    `new` is None unless they are in one place, all indented by one amount more or less, and no new
+    line lacks what is to be taken off. `there`: the lines, from 1, where the new ones start if they
+    are there already.
+    """
+
+    places: list[int]
+    there: tuple[int, ...]
+    new: str | None
+
+
+def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = False) -> Shift:
+    """Seek old lines in those of a file by their words; `end`: a line has to follow them."""
+    places = [at for at in _bare(shown, old) if at + len(old) + end <= len(shown)]
+    is_one = len(places) == 1
+    lines = range(places[0], places[0] + len(old)) if is_one else range(0)
+    there = (
+        tuple(at + 1 for at in _standing(shown, lines_of(new), lines)) if len(places) < 2 else ()
+    )
+    made = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
+    return Shift(places, there, made)
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:

@@ -237,15 +237,22 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     if not any(names):
         raise invalid("no_path", head.number)
     hunks: list[PatchHunk] = []
+    dropped, number = 0, head.number
     while (line := lines.peek()) is not None and line.startswith("@@"):
         if line.startswith("@@@"):
             raise invalid("combined", lines.number, line)
-        hunks.append(_numbered_hunk(lines))
+        number, hunk = lines.number, _numbered_hunk(lines)
+        if hunk is not None:
+            hunks.append(hunk)
+        dropped += hunk is None
+    if dropped and not hunks:
+        raise invalid("empty_hunk", number, "@@")
     if (line := lines.peek()) is not None and line.startswith(_BINARY[:2]):
         raise invalid("binary", lines.number, line)
     mode = "" if head.mode == head.old_mode else head.mode
     blobs = head.base, head.after
-    made = FilePatch("update", names, head.number, tuple(hunks), "", *blobs, mode)
+    update = FilePatch("update", names, head.number, tuple(hunks), "", *blobs, mode)
+    made = replace(update, dropped=dropped)
     if head.was_absent:
         if len(hunks) > 1 or any(hunk.old for hunk in hunks):
             raise invalid("add_with_context", head.number)
@@ -261,14 +268,15 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     return replace(made, to=to)
 
 
-def _numbered_hunk(lines: PatchLines) -> PatchHunk:
+def _numbered_hunk(lines: PatchLines) -> PatchHunk | None:
+    """Take a hunk; None if it has no lines."""
     number, head = lines.number, lines.take()
     found = _NUMBERS.match(head)
     body = None if found is None else _counted(lines, found)
     if body is None:
         body = _greedy(lines)
     if not body:
-        raise invalid("empty_hunk", number, head)
+        return None
     old, new, signs = _sides(body, number)
     line = int(found[1]) if found else None
     where, after = (line or 0, None) if old else (0, line)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.edit.kinds.patch import PatchHunk
@@ -21,7 +21,8 @@ class FilePatch:
     """The changes of a patch to one file.
 
     `names` are the paths that may be meant, likeliest first; `other` is one that may be meant as
-    well as the first if both exist; `to` is the new name of a file that is moved. `line` is where
+    well as the first if both exist; `in_order`: each hunk is for the result of those before it;
+    `to` is the new name of a file that is moved; `dropped` hunks have no lines. `line` is where
     this begins in the patch. `base` is the start of git's blob id of the file before, `after` of
     the one after, `mode` git's mode of that; all are empty if the patch does not say. The hunks of
     a file that is added or deleted contain its whole text, if `has_text`.
@@ -37,6 +38,8 @@ class FilePatch:
     mode: str = ""
     has_text: bool = True
     other: str = ""
+    in_order: bool = False
+    dropped: int = 0
 
     @property
     def path(self) -> str:
@@ -106,30 +109,42 @@ def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """Merge the patches of each file, in order; PatchInvalid if a moved file is named twice."""
+    """Merge the patches of each file, in order; PatchInvalid if a moved file is named twice.
+
+    Of those that are `in_order` a file may be made and then edited; others are of the original.
+    """
     found: dict[str, FilePatch] = {}
     for patch in patches:
         before = found.get(patch.path)
         if before is None:
             found[patch.path] = patch
             continue
-        if (before.kind, patch.kind) != ("update", "update") or before.to or patch.to:
+        is_made = before.kind == "add" and patch.kind == "update"
+        are_updates = (before.kind, patch.kind) == ("update", "update")
+        if not (are_updates or is_made or patch.in_order) or before.to or patch.to:
             raise invalid("file_twice", patch.line, patch.path)
         hunks = (*before.hunks, *patch.hunks)
-        found[patch.path] = FilePatch("update", before.names, before.line, hunks)
+        found[patch.path] = replace(before, hunks=hunks, in_order=is_made or patch.in_order)
     return once_each(tuple(found.values()))
+
+
+def _spelled(name: str) -> tuple[str, ...]:
+    """The names that may be meant: without quotes and `./`, and with slashes; then as given."""
+    plain = name.strip("`\"'").replace("\\", "/").removeprefix("./")
+    return tuple(dict.fromkeys((plain or name, name)))
 
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _FILE = re.compile(r"\*\*\* (Add|Delete|Update) File:(?: (.+))?")
 _MARK, _MOVE, _END_OF_FILE = "*** ", "*** Move to: ", "*** End of File"
 _MOST_HEADERS = 100
-_HERE = ("<<EOF", "<<'EOF'", '<<"EOF"')
+_EOF = ("<<EOF", "<<'EOF'", '<<"EOF"')
+_HERE = (*_EOF, *(f"apply_patch {mark}" for mark in _EOF))
 
 
 def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
-    lines = PatchLines(_closed(text), _MARK)
+    lines = PatchLines(_closed(_unwrapped(text)), _MARK)
     lines.take_while(_is_blank)
     is_here = (lines.peek() or "").strip() in _HERE
     if is_here:
@@ -137,6 +152,7 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     if (first := lines.peek()) is None or first.strip() != _BEGIN:
         raise invalid("no_begin", lines.number, first)
     lines.take()
+    lines.take_while(lambda line: line.startswith("*** Environment ID"))
     found: list[FilePatch] = []
     while (head := lines.peek()) is not None and head.strip() != _END:
         found.append(_file(lines))
@@ -151,6 +167,16 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     if not found:
         raise invalid("no_files")
     return joined(found)
+
+
+def _unwrapped(text: str) -> str:
+    """The patch without a fence around it; one in a single line has its line ends escaped."""
+    body = text.strip()
+    if "\n" not in body:
+        body = text = body.replace("\\n", "\n")
+    inner = body.removesuffix("```").rstrip("\n")
+    is_fenced = body.startswith("```") and inner != body
+    return inner.partition("\n")[2] + "\n" if is_fenced else text
 
 
 def _closed(text: str) -> str:
@@ -182,9 +208,9 @@ def _file(lines: PatchLines) -> FilePatch:
         raise invalid("no_path", number, head)
     if what == "Delete":
         _skip_to_marker(lines)
-        return FilePatch("delete", (path,), number, has_text=False)
+        return FilePatch("delete", _spelled(path), number, has_text=False)
     if what == "Add":
-        return FilePatch("add", (path,), number, (PatchHunk("", _added(lines), at=number),))
+        return FilePatch("add", _spelled(path), number, (PatchHunk("", _added(lines), at=number),))
     to = ""
     if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
         to = lines.take().strip().removeprefix(_MOVE).strip()
@@ -194,7 +220,7 @@ def _file(lines: PatchLines) -> FilePatch:
             hunks.append(_context_hunk(lines, is_first=not hunks))
     if not hunks and not to:
         raise invalid("no_hunks", number, path)
-    return FilePatch("update", (path,), number, tuple(hunks), to)
+    return FilePatch("update", _spelled(path), number, tuple(hunks), to)
 
 
 def _skip_to_marker(lines: PatchLines) -> bool:
@@ -261,9 +287,11 @@ def _is_hunk_header(line: str) -> bool:
     return line.rstrip() == "@@" or line.startswith("@@ ")
 
 
-_SEARCH = re.compile(r"<{5,9} SEARCH>?\s*")
+_SEARCH = re.compile(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
 _DIVIDER = re.compile(r"={5,9}\s*")
-_REPLACE = re.compile(r">{5,9} REPLACE\s*")
+_REPLACE = re.compile(r"(?:>{5,9}|\+{5,9}) REPLACE\s*")
+_LINE_OF = re.compile(r":(start|end)_line:\s*(\d{1,9})\s*")
+_RULE = re.compile(r"-{5,9}\s*")
 _FENCE = "```"
 _TAGS = ("source", "code", "pre", "codeblock", "sourcecode")
 _SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
@@ -339,16 +367,23 @@ def _name(line: str) -> str:
 def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
     """Parse one block of the file named above it, or else of `names`, those of the block before."""
     number, above = lines.number, tuple(_names(lines))
-    mark = lines.take()
+    mark, line = lines.take(), 0
+    while found := _LINE_OF.fullmatch(lines.peek() or ""):
+        line = int(found[2]) if found[1] == "start" else line
+        lines.take()
+    if line and _RULE.fullmatch(lines.peek() or ""):
+        lines.take()
     old = _part(lines, _DIVIDER, number)
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
     if above:
-        names = tuple(name for name, is_path in above if is_path or not is_new)
+        meant = (_spelled(name) for name, is_path in above if is_path or not is_new)
+        names = tuple(dict.fromkeys(name for each in meant for name in each))
     if not names:
         raise invalid("block_without_path", number, mark)
-    hunk = PatchHunk("" if is_new else old, new, at=number)
-    return FilePatch("add" if is_new else "update", names, number, (hunk,))
+    hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
+    kind: Kind = "add" if is_new else "update"
+    return FilePatch(kind, names, number, (hunk,), in_order=True)
 
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:

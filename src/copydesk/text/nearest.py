@@ -128,6 +128,12 @@ _PAIRS = 40
 """Differing lines that are compared in full; further ones only by their common start."""
 
 _SURE = 0.95
+_LEAST_LINES = 4
+"""Of a text of fewer lines no ends are sought beyond as many lines of the file."""
+
+_AS_GOOD = 0.05
+"""Places whose likeness is less by no more than this may be meant as well."""
+
 _WITHIN = 200
 _TOKENS = 500
 _SLACK = 80
@@ -226,9 +232,10 @@ def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | N
     lines = sought.split("\n")
     size = len(sought.encode())
     best, found = (0.0, 0), None
+    tried: dict[int, float] = {}
     for spot in spots[: _SPOTS_OF_LONG if size > _LONG else _SPOTS]:
         have = _window(data, spot, len(lines), size)
-        likeness = _likeness(lines, have)
+        likeness = tried[spot.line] = _likeness(lines, have)
         rank = (likeness, -abs(sum(map(len, have)) - len(sought)))
         if found is None or rank > best:
             best, found = rank, (spot, have)
@@ -237,14 +244,43 @@ def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | N
     if found is None or best[0] < _WORTH:
         return None
     spot, have = found
+    first, percent = spot.line, min(round(100 * best[0]), 99)
+    if len(lines) >= _LEAST_LINES:
+        first, have = _extent(data, spot, lines, have)
     above, have = _trimmed(lines, have)
-    start, percent = spot.line + above, min(round(100 * best[0]), 99)
+    start = first + above
     closed = text.endswith("\n")
     diff = _diff(lines, have, room, closed=closed)
     if not diff:
         last = start + len(have) - 1 == data.count(b"\n")
         diff = _remarked(lines, room, open_end=closed and last and not data.endswith(b"\n"))
-    return Near(start, start + len(have), percent, diff)
+    likely = [at for at, likeness in tried.items() if likeness > best[0] - _AS_GOOD]
+    alike = tuple(sorted({*likely} - {spot.line, start}))
+    return Near(start, start + len(have), percent, diff, alike=alike)
+
+
+def _extent(
+    data: bytes, spot: Candidate, sought: list[str], have: list[str]
+) -> tuple[int, list[str]]:
+    """The first line of a place and its lines, from the first one sought to the last.
+
+    They may be further apart than in the text: others were put between.
+    """
+    count = len(sought)
+    at = data.rfind(b"\n", 0, spot.seen_at) + 1
+    for _ in range(spot.seen_below + count):
+        at = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
+    first = data.count(b"\n", 0, at)
+    raw = data[at : at + 8 * len("\n".join(sought).encode()) + _SLACK].split(b"\n", 3 * count)
+    lines = [line.decode("utf-8", "backslashreplace") for line in raw[: 3 * count]]
+    low, high = spot.line - first, spot.line - first + len(have)
+    if have[0].strip() != sought[0].strip():
+        above = (at for at in range(low - 1, -1, -1) if lines[at].strip() == sought[0].strip())
+        low = next(above, low)
+    if have[-1].strip() != sought[-1].strip():
+        below = (at for at in range(high, len(lines)) if lines[at].strip() == sought[-1].strip())
+        high = next(below, high - 1) + 1
+    return first + low, lines[low:high]
 
 
 def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:

@@ -68,3 +68,8 @@ def tokens(text: str) -> int:
 def most_tokens(text: str) -> int:
     """Return an upper bound of the token count without looking at each word."""
     return 4 * len(text) if not text.isascii() else len(text) + len(text) // 4
+
+
+CORRECTED = 2 << 20
+"""Only in texts up to this size is an old text that is not there as given corrected: its lines are
+compared one by one."""

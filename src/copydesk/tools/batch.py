@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -116,7 +116,7 @@ def written(
     """
     lang, (added, removed) = context.lang, done.line_counts
     preview, was_cut = _preview(done)
-    warnings = report_fields.warned(bad, done.escapes, lang)
+    warnings = report_fields.warned(bad, done.escapes, lang, done.signs)
     data: Fields = {
         "applied": not dry,
         "replacements_count": done.replacements,
@@ -317,11 +317,12 @@ def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) 
     """The result of `make`; if a person has to approve it first, that of its plan.
 
     `make(True)` returns what would be written. The first call creates the plan; the same call on
-    the same text applies it. Until it is approved, ApprovalRequired with its id is raised.
+    the same text applies it. Until it is approved, ApprovalRequired with its id is raised; of a
+    text that may not be meant SuspiciousText, until the plan is applied.
     """
     try:
         return make(False)
-    except errors.ApprovalRequired as refusal:
+    except (errors.ApprovalRequired, errors.SuspiciousText) as refusal:
         wanted, refused = make(True), refusal
     desk, member = context.desk, context.member
     request = patch_of(wanted.path, wanted.base, wanted.change, created=wanted.created)
@@ -338,6 +339,8 @@ def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) 
         if planned.draft.after.digest != wanted.after.digest:  # it cannot be expressed as lines
             desk.discard(member, hunk_id)
             raise refused
+    if isinstance(refused, errors.SuspiciousText):
+        raise errors.SuspiciousText(refused.signs, hunk_id)
     outcome = desk.apply(member, name, hunk_id)
     if isinstance(outcome, Applied):
         return wanted.written(outcome.edit_id, outcome.draft.after.digest)
@@ -365,3 +368,22 @@ def made(
         return make(True) if dry else once_approved(context, name, make)
     except errors.FileNotFound:
         raise context.desk.missing(member, request.path) from None
+    except errors.PartialMatchFail as failure:
+        if dry or everywhere is not None:
+            raise
+        raise with_plan(context, name, request, failure, expected) from None
+
+
+def with_plan(
+    context: Context,
+    name: str,
+    request: BatchEdit,
+    failure: errors.PartialMatchFail,
+    expected: Preconditions | None = None,
+) -> errors.PartialMatchFail:
+    """The refusal with the plan of the corrected edit, if that is safe."""
+    with suppress(Refusal):
+        planned = context.desk.prepare(context.member, name, request, Terms(expected=expected))
+        assert isinstance(planned, Planned), "it was not to be written"
+        return errors.PartialMatchFail(failure.failed_index, failure.failures, planned.plan.id)
+    return failure

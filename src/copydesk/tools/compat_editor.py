@@ -22,7 +22,7 @@ from copydesk.search.listings import DirEntry
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import compat_files
 from copydesk.tools.arguments import Count
-from copydesk.tools.batch import once_approved
+from copydesk.tools.batch import once_approved, with_plan
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.compat_files import ClientPath, CompatCall, Told
 from copydesk.tools.refusals import refusal_words
@@ -213,6 +213,9 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
             lines = _lines_with(context, place, call.old_str.replace("\r\n", "\n"))
             words = _several(call.old_str, lines or list(failure.failures[0].lines))
             raise Told(f"No replacement was performed{words}", failure) from None
+        if call.old_str:
+            request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
+            failure = with_plan(context, name, request, failure)
         remarks = compat_files.near_miss(failure, refusal_words(failure, context.lang, _VOICES))
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     except errors.InvalidArgs:  # an empty text is in every line

@@ -20,7 +20,7 @@ from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Planned, Withheld
-from copydesk.edit.request import MoveFile, Preconditions
+from copydesk.edit.request import BatchEdit, MoveFile, Preconditions
 from copydesk.errors import Refusal
 from copydesk.search.listings import DirEntry
 from copydesk.text.diff import patch
@@ -28,7 +28,7 @@ from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import answers, report_fields
 from copydesk.tools.arguments import list_of
-from copydesk.tools.batch import once_approved, written
+from copydesk.tools.batch import once_approved, with_plan, written
 from copydesk.tools.catalog import Context, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
@@ -471,6 +471,9 @@ class EditFileCall(CompatCall):
             if failure.failures[0].lines:  # of places that are known
                 raise Told(f"{failure.code}: {own}", failure, ()) from None
             words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
+            if all(old for old, _ in pairs) and not self.dryRun:
+                failure = with_plan(context, name, BatchEdit.of(place.path, pairs), failure)
+                own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
             raise Told(words, failure, near_miss(failure, own)) from None
         real = real_path(context, context.looking.info(context.member, place.path).real)
         before, after = (

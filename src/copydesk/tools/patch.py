@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 from copydesk import errors
 from copydesk.desk.outcome import Planned
+from copydesk.edit.kinds.patch import in_order
 from copydesk.edit.patch_diff import EXECUTABLE, parse_diff
 from copydesk.edit.patch_parse import FilePatch, invalid, parse_apply_patch, parse_blocks
 from copydesk.edit.request import (
@@ -27,9 +29,11 @@ from copydesk.edit.request import (
 )
 from copydesk.errors import Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
-from copydesk.tools.report import Answer, Length
+from copydesk.tools.messages import say
+from copydesk.tools.report import Answer, Lang, Length
 from copydesk.tools.ws_mod import planned_or_written
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
@@ -45,7 +49,17 @@ class _PatchCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         auto = (self.apply or context.apply) == "auto"
-        return _Patching(context, name).run(self.patches(), self.report, auto=auto)
+        patches = self.patches()
+        answer = _Patching(context, name).run(patches, self.report, auto=auto)
+        dropped = sum(patch.dropped for patch in patches)
+        return _with_dropped(answer, dropped, context.lang) if dropped else answer
+
+
+def _with_dropped(answer: Answer, count: int, lang: Lang) -> Answer:
+    """The answer of a patch of which so many hunks have no lines."""
+    said = say("patch.dropped", lang, {"count": count})
+    notices = (*answer.notices, said)
+    return replace(answer, made={**answer.facts, "dropped_hunks": count}, notices=notices)
 
 
 class ApplyPatchCall(_PatchCall):
@@ -92,6 +106,7 @@ class _Patching:
         self._planned: list[Planned] = []
         self._terms: list[Terms] = []
         self._rejected: list[RejectedHunk] = []
+        self._there: list[RejectedHunk] = []
         self._refused: list[tuple[str, Refusal]] = []
 
     def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
@@ -121,6 +136,8 @@ class _Patching:
         try:
             if patch.kind == "delete":
                 self._delete(patch)
+            elif patch.kind == "add" and patch.in_order:
+                self._in_order(patch)
             elif patch.kind == "add":
                 request = PatchEdit(
                     self._context.path_below(patch.path),
@@ -132,7 +149,12 @@ class _Patching:
             else:
                 self._update(patch)
         except errors.PatchRejected as refusal:
-            self._rejected += refusal.rejected
+            rejected = refusal.rejected
+            places = [one.lines for one in rejected if one.reason == "already_there"]
+            if len(places) == len(patch.hunks) and all(len(one or ()) == 1 for one in places):
+                self._there += rejected
+            else:
+                self._rejected += rejected
         except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
@@ -146,11 +168,37 @@ class _Patching:
         path = self._context.path_below(patch.path)
         if patch.hunks:
             hunks = patch.hunks, patch.base, patch.after
-            path = self._first(patch, lambda name: PatchEdit(name, *hunks)).plan.request.path
+            try:
+                planned = self._first(patch, lambda name: PatchEdit(name, *hunks))
+            except errors.PatchRejected as refusal:
+                if not patch.in_order or not self._in_order(patch, refusal):
+                    raise
+                planned = self._planned[-1]
+            path = planned.plan.request.path
         if patch.mode:
             self._prepare(ChangeMode(path, patch.mode == EXECUTABLE))
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
+
+    def _in_order(self, patch: FilePatch, refusal: errors.PatchRejected | None = None) -> bool:
+        """Plan hunks each on the result of those before; False if that does not fit either."""
+        path = self._context.path_below(next(filter(self._is_there, patch.names), patch.path))
+        base = None
+        with suppress(errors.FileNotFound):
+            document, base = self._context.desk.contents(self._member, path)
+            if base is None:
+                Snapshot.of(document.data)  # raises BinaryFile
+        try:
+            text = base or Snapshot.of(b"")
+            fixed = in_order(path, patch.hunks, text, created=base is None)
+        except errors.PatchRejected:
+            if refusal is None:
+                raise
+            return False
+        self._prepare(fixed.request)
+        if fixed.causes:
+            self._planned[-1] = replace(self._planned[-1], fixed=fixed)
+        return True
 
     def _first(
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
@@ -203,6 +251,8 @@ class _Patching:
             summary = f"{told.facts['path']}: {told.facts['summary']}"
             return replace(told, made={**told.facts, "summary": summary})
         rejected = errors.PatchRejected(tuple(self._rejected))
+        if self._there and not (self._rejected or self._planned):
+            return reports.already_there(self._name, self._there, lang)
         none = not self._rejected
         return None if none else reports.refused(self._name, None, rejected, lang, ("patch",))
 

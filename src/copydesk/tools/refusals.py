@@ -56,6 +56,8 @@ def refusal_words(
     if isinstance(refusal, errors.PartialMatchFail) and "edit" not in voices:
         near = [_near_words(one, lang) for one in refusal.failures if one.cause]
         several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in near[:_SAID_CAUSES]]
+    if isinstance(refusal, errors.PartialMatchFail) and refusal.hunk_id:
+        several.append(say("corrected.planned", lang, {"id": refusal.hunk_id}))
     if isinstance(refusal, errors.PatchRejected):
         hunks = [_hunk_words(one, lang) for one in refusal.rejected[:_SAID_CAUSES]]
         several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
@@ -127,7 +129,7 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
         shown["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
     if isinstance(refusal, errors.ContentChanged):
         variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
-        shown |= {"variant": variant, "causes": _causes(refusal.cause, lang)}
+        shown |= {"variant": variant, "causes": report_fields.cause_words(refusal.cause, lang)}
     return shown
 
 
@@ -138,7 +140,11 @@ def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]
     variant = _variant(refusal.cause, refusal.corrected_anchor)
     variant = "part_of_line" if "part_of_line" in (refusal.cause or ()) else variant
     near_line = refusal.closest[0].line
-    return {"variant": variant, "near_line": near_line, "causes": _causes(refusal.cause, lang)}
+    return {
+        "variant": variant,
+        "near_line": near_line,
+        "causes": report_fields.cause_words(refusal.cause, lang),
+    }
 
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
@@ -155,7 +161,7 @@ def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
     variant = "cause" if failure.cause else "near"
     if failure.corrected_old_string is not None:
         variant = "corrected"
-    causes, lines = _causes(failure.cause, lang), failure.nearest_lines
+    causes, lines = report_fields.cause_words(failure.cause, lang), failure.nearest_lines
     return {"index": failure.index, "variant": variant, "nearest_lines": lines, "causes": causes}
 
 
@@ -166,19 +172,12 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
         name += f".{_variant(one.cause, one.corrected_lines)}"
     facts: dict[str, Fact] = {
         "nearest_lines": one.nearest_lines or "",
-        "causes": _causes(one.cause, lang),
+        "causes": report_fields.cause_words(one.cause, lang),
         "places": _first_few(one.lines or (), lang),
         "refused_as": one.refused_as or "",
     }
     what = say(name, lang, facts)
     return {"path": one.path, "hunk": one.hunk, "patch_line": one.patch_line, "what": what}
-
-
-def _causes(causes: tuple[str, ...] | None, lang: Lang) -> str:
-    """Why two texts that look the same differ."""
-    comma = "、" if lang == "zh" else ", "
-    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
-    return comma.join(said)
 
 
 def _first_few(numbers: Iterable[int], lang: Lang) -> str:

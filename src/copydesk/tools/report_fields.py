@@ -21,7 +21,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.unified import Region, is_binary
 from copydesk.tools.diff_model import View, view_of
-from copydesk.tools.messages import say
+from copydesk.tools.messages import has, say, say_reason
 from copydesk.tools.report import Fields, Lang, Value
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ AROUND = 3
 MOST = 8
 _HEAD = 5
 _WIDTH = 200
+_REPLACED = 60  # characters of a line that an edit by numbers replaced
 MOST_REGIONS = 50
 _SHOWN_REGIONS = 5
 _SHOWN_ESCAPES = 8
@@ -310,6 +311,19 @@ def _ranges_applied(draft: Draft, request: RangeEdits, lang: Lang) -> Fields:
         "regions": [{**part, "input": edit.range} for part, edit in parts],
         "lines": line_counts(draft),
     }
+
+
+def replaced_ends(draft: Draft) -> list[Fields]:
+    """The first and the last line that an edit by numbers replaced in each of its first places."""
+    return [
+        {
+            "lines": f"{start + 1}~{stop}",
+            "first": cut(draft.base.text(start).strip(), _REPLACED),
+            "last": cut(draft.base.text(stop - 1).strip(), _REPLACED),
+        }
+        for (start, stop), _ in draft.request.by_number(draft.place)[:MOST_REGIONS]
+        if start < stop
+    ]
 
 
 def _parts(draft: Draft) -> list[Fields]:
@@ -679,9 +693,9 @@ def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
         shift += len(region.new) - (region.stop - region.start)
 
 
-def warnings(draft: Draft, lang: Lang) -> Fields:
+def warnings(draft: Draft, lang: Lang, signs: Sequence[str] = ()) -> Fields:
     """The warnings about the new text of a draft."""
-    said = warned(draft.bad_character, draft.escapes, lang)
+    said = warned(draft.bad_character, draft.escapes, lang, signs)
     said += row_of(draft.request).notices(draft, lang)
     return {"warnings": [*said]} if said else {}
 
@@ -699,6 +713,18 @@ def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
     return (*said, *warned_in(fields))
 
 
+def corrected_words(causes: Sequence[str], lang: Lang) -> str:
+    """Why the old text of an edit was not in the file as given, for one that was corrected."""
+    return say("corrected", lang, {"causes": cause_words(causes, lang)})
+
+
+def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
+    """Why two texts that look the same differ."""
+    comma = "、" if lang == "zh" else ", "
+    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
+    return comma.join(said)
+
+
 def warned_in(fields: Fields) -> tuple[str, ...]:
     """The warnings among the fields of a report."""
     style, others = fields.get("style_warning"), fields.get("warnings")
@@ -706,9 +732,10 @@ def warned_in(fields: Fields) -> tuple[str, ...]:
     return tuple(str(each) for each in (style, *listed) if each)
 
 
-def warned(bad: bool, escapes: Escapes, lang: Lang) -> list[str]:
-    """The warnings about U+FFFD that is new in the text, and about bytes and their escapes."""
-    said = [say("warning.replacement_character", lang)] if bad else []
+def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -> list[str]:
+    """The warnings about a text that may not be meant, new U+FFFD, and bytes and their escapes."""
+    said = [say_reason(one, lang) for one in signs]
+    said += [say("warning.replacement_character", lang)] if bad else []
     several = (("warning.bytes_meant", escapes.meant), ("warning.escapes_kept", escapes.kept))
     for saying, told in several:
         if told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -52,6 +52,7 @@ HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
 REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
 _CUT: Fields = {"diff_truncated": True}
+_MOST_PLACES, _DIFFERENCE = 10, 80  # hunks that do not fit, and characters of a line of one
 _MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
@@ -120,6 +121,8 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     """The answer with a plan, in full unless `length` is brief."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     path, base, why = plan.request.path, draft.base, list[str]()
+    if outcome.fixed is not None:
+        why.append(report_fields.corrected_words(outcome.fixed.causes, lang))
     if outcome.declined is not None:
         why.append(say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}))
         if outcome.refusal is not None:
@@ -135,8 +138,9 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         "action": draft.action,
         **row.planned(draft, draft.request, lang),
         "version": base.version,
-        **report_fields.warnings(draft, lang),
+        **report_fields.warnings(draft, lang, outcome.signs),
         **_declined(outcome.declined),
+        **({} if outcome.fixed is None else {"changed": False, "hunks": [_corrected_row(outcome)]}),
         **({"normalized": report_fields.normalized(draft)} if row.of_text else {}),
         **row.evidence(draft),
         **was_cut,
@@ -157,6 +161,12 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     return _sized(whole, length, f"planned {plan.id} · {row.where(draft, '')}", said)
 
 
+def _corrected_row(planned: Planned) -> Fields:
+    """The plan of a corrected edit in short; `cause` is why its old text was not found."""
+    cause: Fields = {} if planned.fixed is None else {"cause": [*planned.fixed.causes]}
+    return {"hunk_id": planned.plan.id, "path": str(planned.plan.request.path), **cause}
+
+
 def _declined(reason: str | None) -> Fields:
     return {} if reason is None else {"auto_apply": "declined", "auto_apply_reason": reason}
 
@@ -171,10 +181,10 @@ def planned_together(
     """The answer with the plans of one call; `declined`: why auto wrote none of them."""
     rows: list[Value] = [
         {
-            "hunk_id": one.plan.id,
-            "path": str(one.plan.request.path),
+            **_corrected_row(one),
             "action": one.draft.action,
             "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
+            **report_fields.warnings(one.draft, lang, one.signs),
         }
         for one in planned
     ]
@@ -183,12 +193,28 @@ def planned_together(
     if declined is not None:
         why = say("auto.declined", lang, {"why": say_reason(declined, lang)})
         summary = f"{why} {summary}"
-    fields: Fields = {"status": "ok", "mode": mode, "hunks": rows, **_declined(declined), **was_cut}
+    causes = [cause for one in planned if one.fixed is not None for cause in one.fixed.causes]
+    changed: Fields = {}
+    if causes:
+        summary = f"{report_fields.corrected_words([*dict.fromkeys(causes)], lang)} {summary}"
+        changed = {"changed": False}
+    head: Fields = {"status": "ok", "mode": mode, **changed}
+    fields: Fields = {**head, "hunks": rows, **_declined(declined), **was_cut}
     ids = ", ".join(f'"{one.plan.id}"' for one in planned)
     tool = f"{_prefix(mode)}apply_file_modifications"
     steps = (say("next.together", lang, {"tool": tool, "ids": ids}),)
     rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
     return Answer({**fields, "summary": summary}, diff, next_steps=steps, rest=rest)
+
+
+def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
+    """The answer to a patch whose new lines are all in the files already, each in one place."""
+    rows: list[Value] = [
+        {"path": one.path, "hunk": one.hunk, "lines": str((one.lines or (0,))[0])} for one in there
+    ]
+    summary = say("patch.there", lang, {"count": len(rows)})
+    fields: Fields = {"status": "ok", "mode": mode, "changed": False, "already_there": rows}
+    return Answer({**fields, "summary": summary})
 
 
 # Writes.
@@ -205,6 +231,8 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     make = partial(_applied_fields, mode, outcome, lang, was_cut)
     whole = Answer(make, diff, display=display, rest=rest, views=(view,))
     said = report_fields.remarks(draft, report_fields.warnings(draft, lang), lang)
+    if outcome.causes:
+        said = (report_fields.corrected_words(outcome.causes, lang), *said)
     if not outcome.edit_id:
         said = (_applied_summary(outcome, lang), *said)
     line = _applied_line(outcome, _version_after(outcome))
@@ -225,6 +253,7 @@ def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) ->
         "hunk_id": plan.id,
         "action": draft.action,
         "context_match": outcome.context,
+        **({"cause": [*outcome.causes]} if outcome.causes else {}),
         **row.applied(draft, draft.request, lang),
         **drift,
         "changed": outcome.edit_id != 0,
@@ -296,6 +325,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         lines.append(f"{summary} ({outcome.group})" if outcome.group else summary)
     for one, row in zip(outcome.applied, rows, strict=True):
         lines.append(_applied_line(one, versions[one.plan.id]))
+        lines += [report_fields.corrected_words(one.causes, lang)] if one.causes else []
         lines += report_fields.remarks(one.draft, row, lang)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
@@ -309,6 +339,7 @@ def _transacted_row(one: Applied, version: str, lang: Lang) -> Fields:
         "path": str(one.plan.request.path),
         "action": draft.action,
         "context_match": one.context,
+        **({"cause": [*one.causes]} if one.causes else {}),
         "edit_id": one.edit_id,
         "lines": line_counts(draft),
         **({"version": version} if version else {}),
@@ -450,7 +481,18 @@ def refused(
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
     head = known(path=path and cut(path, LONGEST))
+    if isinstance(refusal, errors.PatchRejected):
+        head["where"] = [*_places_of(refusal.rejected)]
     return _refused(mode, refusal, head, refusal_words(refusal, lang, (*_callers(mode), *voices)))
+
+
+def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
+    """The place of each of the first hunks that do not fit, and how it differs, in one line."""
+    room = _DIFFERENCE if len(rejected) == 1 else _DIFFERENCE // 2
+    for one in rejected[:_MOST_PLACES]:
+        lines = one.nearest_lines or ", ".join(map(str, one.lines or ()))
+        differing = (line[:room].rstrip() for line in (one.difference or ())[:2])
+        yield " ".join((f"{one.path}:{lines}" if lines else one.path, *differing))
 
 
 def _refused(

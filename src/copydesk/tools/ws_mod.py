@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Literal, TypedDict
 
+from copydesk.desk.desk import as_corrected
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import (
-    Applied,
+    Created,
     NotUndone,
+    Overwritten,
     Planned,
     Rejected,
     Transacted,
@@ -46,13 +49,14 @@ from copydesk.errors import (
     InvalidArgs,
     PartialMatchFail,
     Refusal,
+    SuspiciousText,
 )
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
-from copydesk.tools import reports
+from copydesk.tools import report_fields, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
@@ -362,10 +366,10 @@ class CreateNewFileCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        outcome = context.desk.create(
-            context.member, name, path, self.content, may_be_diff=may_be_diff
+        create = partial(context.desk.create, may_be_diff=may_be_diff)
+        return _rewritten(
+            context, name, lambda: create(context.member, name, path, self.content), self.report
         )
-        return reports.rewritten(name, outcome, context.lang, self.report)
 
 
 class OverwriteEntireFileCall(EditingCall):
@@ -380,15 +384,28 @@ class OverwriteEntireFileCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         known = (self.known_old_total_lines, self.known_old_total_bytes)
-        outcome = context.desk.overwrite(
-            context.member,
+        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
+        overwrite = partial(context.desk.overwrite, may_be_diff=may_be_diff)
+        return _rewritten(
+            context,
             name,
-            context.path(self.path),
-            known,
-            self.content,
-            may_be_diff=self.content_format in _DIFFS,
+            lambda: overwrite(context.member, name, path, known, self.content),
+            self.report,
         )
-        return reports.rewritten(name, outcome, context.lang, self.report)
+
+
+def _rewritten(
+    context: Context, name: str, write: Callable[[], Created | Overwritten], length: Length | None
+) -> Answer:
+    """The answer of a whole file that was written, or planned because its text may not be meant."""
+    try:
+        return reports.rewritten(name, write(), context.lang, length)
+    except SuspiciousText as doubted:
+        shown = context.desk.show(context.member, doubted.hunk_id or "")
+        planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
+        answer = reports.planned(name, planned, context.lang, length)
+        made = {**answer.facts, "changed": False}
+        return replace(answer, made=made, next_steps=answer.next_steps[:1])
 
 
 class PrepareCall(EditingCall):
@@ -410,9 +427,15 @@ class PrepareCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         request, terms = self.request(context), self.terms(context)
         outcome = context.desk.prepare(context.member, name, request, terms)
-        if isinstance(outcome, Applied):
-            return reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
-        return reports.planned(name, outcome, context.lang, self.report)
+        if isinstance(outcome, Planned):
+            return reports.planned(name, outcome, context.lang, self.report)
+        answer = reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
+        rows = report_fields.replaced_ends(outcome.draft)
+        if not rows or terms.expected_old is not None or any(terms.expected_olds):
+            return answer
+        said = [say("remark.replaced", context.lang, row) for row in rows]
+        made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
+        return replace(answer, made=made, remarks=remarks)
 
 
 class PrepareEditCall(PrepareCall):
@@ -610,7 +633,7 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("path", reason)
         if found.timed_out or found.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
-        terms = replace(self.terms(context), auto=False)
+        terms = replace(self.terms(context), auto=False, corrects=False)
         member = context.member.at_once()
         asked = self.path
         for each in found.paths:
@@ -654,6 +677,9 @@ def planned_or_written(
         outcome = context.desk.apply_all(context.member, name, ids)
         keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
         if isinstance(outcome, Transacted):
+            fixed = {one.plan.id: one.fixed for one in planned}
+            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            outcome = replace(outcome, applied=told)
             return reports.transacted(name, outcome, context.lang, length)
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())

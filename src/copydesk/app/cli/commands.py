@@ -217,8 +217,11 @@ def _apply_patch(options: argparse.Namespace) -> int:
         given = {"patch": text, "apply": "never"}
         report = opened.call(member, "apply_patch", given, lang=lang)
         if not is_refused(report):
-            planned = cast("Sequence[Mapping[str, str]]", report.fields["hunks"])
+            planned = cast("Sequence[Mapping[str, str]]", report.fields.get("hunks", ()))
             ids = [row["hunk_id"] for row in planned]
+            if any("cause" in row or "warnings" in row for row in planned) or not ids:
+                _print_report(options, report)
+                return 1 if ids else 0  # corrected or doubtful: somebody has to look at the plans
             report = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
             if report.is_error:
                 for hunk_id in ids:

@@ -36,7 +36,7 @@ from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import CONTEXT, read_diff
 from copydesk.tools.diff_model import DiffModel, diff_text, of_change
-from copydesk.tools.messages import say
+from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
 from copydesk.tools.report_fields import is_binary_deletion
@@ -617,6 +617,8 @@ class _Review:
         barred = self._review.rights(self._reviewer, one).apply if one.refusal is None else None
         if barred is not None:
             yield terminal.line(errors.refusal_words(barred, self._lang))
+        for sign in one.signs:
+            yield terminal.line(say_reason(sign, self._lang))
         for check in one.checks or ():
             yield terminal.line(check_words(check, self._lang))
 

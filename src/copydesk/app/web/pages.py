@@ -554,7 +554,7 @@ def _plan_view(
         model.rows > MOST_ROWS,
         not options.part and model.is_cut,
         _of_parts(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
-        [check_words(finding, "en") for finding in one.checks or ()],
+        [*one.signs, *(check_words(finding, "en") for finding in one.checks or ())],
     )
 
 

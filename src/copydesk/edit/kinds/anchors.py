@@ -11,12 +11,14 @@ from typing import Literal
 
 from copydesk.edit.draft import SHOWN_LENGTH, shown
 from copydesk.edit.kinds.base import check_text
+from copydesk.edit.kinds.correction import is_safe
 from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,
     InvalidArgs,
     LineShown,
     OccurrenceOutOfRange,
+    Refusal,
 )
 from copydesk.text.folding import explain
 from copydesk.text.lines import Hits, Sought
@@ -88,6 +90,15 @@ class Anchor:
             cause=causes or None,
             corrected_anchor=corrected,
         )
+
+
+def corrected_anchor(anchor: Anchor, refusal: Refusal) -> Anchor | None:
+    """The anchor as the only line that is like it has it; None if that is not safe."""
+    if not isinstance(refusal, AnchorNotFound) or refusal.argument != anchor.argument:
+        return None
+    if refusal.corrected_anchor is None or not is_safe(refusal.cause or ()):
+        return None
+    return replace(anchor, text=refusal.corrected_anchor)
 
 
 def check_anchors(occurrence: Occurrence | None, *anchors: Anchor) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
-from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
+from copydesk.errors import Conflict, InvalidArgs, Refusal, SuspiciousDiff
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.excerpt import Excerpt
@@ -75,7 +75,8 @@ class Terms:
     `version`: the one that the caller read (12 hex characters). `expected_old`: the exact old text
     of the lines to be replaced. `existing_hunk_id`: the plan to prepare again. `auto`: write at
     once if the edit is certain. `expected`: the file's state when the edit is planned.
-    `expected_olds`: the old text of each of several ranges.
+    `expected_olds`: the old text of each of several ranges. `corrects`: an old text that is not in
+    the file as written may be corrected.
     """
 
     version: str | None = None
@@ -84,6 +85,7 @@ class Terms:
     auto: bool = False
     expected: Preconditions | None = None
     expected_olds: tuple[str | None, ...] = ()
+    corrects: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,14 @@ class Composed(NamedTuple):
     escapes: Escapes = NO_ESCAPES
 
 
+class Fixed(NamedTuple):
+    """A request corrected to what the file has; why, and whether it is certain."""
+
+    request: Request
+    causes: tuple[str, ...]
+    is_certain: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One edit of the file at `path`.
@@ -238,6 +248,14 @@ class Request:
 
     @property
     def bad_character(self) -> bool | None:
+        return None
+
+    def by_number(self, place: Place) -> Sequence[tuple[Span, str]]:
+        """The lines that are named by their numbers alone, and the text for each run of them."""
+        return ()
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """The same request as the text has it, which refuses it so; None if that is not safe."""
         return None
 
     @property

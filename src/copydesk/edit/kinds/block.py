@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from copydesk.edit.draft import shown, shown_blocks
-from copydesk.edit.kinds.anchors import Anchor, Occurrence, check_anchors, seek, sought_by
-from copydesk.edit.kinds.base import Place, check_text
+from copydesk.edit.kinds.anchors import (
+    Anchor,
+    Occurrence,
+    check_anchors,
+    corrected_anchor,
+    seek,
+    sought_by,
+)
+from copydesk.edit.kinds.base import Fixed, Place, check_text
 from copydesk.edit.kinds.content import Replacing
-from copydesk.errors import AnchorNotFound
+from copydesk.errors import AnchorNotFound, Refusal
 from copydesk.text.lines import Sought
 from copydesk.text.snapshot import Source
 
@@ -44,6 +51,17 @@ class BlockReplace(Replacing):
     @property
     def sought(self) -> tuple[Sought, ...]:
         return sought_by(self.start_anchor, self.end_anchor)
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        if not isinstance(refusal, AnchorNotFound) or refusal.before_start:
+            return None
+        first, last = self.start_anchor, self.end_anchor
+        start = corrected_anchor(first, refusal) or first
+        end = corrected_anchor(last, refusal) or last
+        if (start, end) == (first, last):
+            return None
+        made = replace(self, start_anchor=start, end_anchor=end)
+        return Fixed(made, refusal.cause or (), is_certain=False)
 
     def locate(self, base: Source) -> Place:
         """Pair each start with the first end after it; a start nested in the block is ambiguous."""

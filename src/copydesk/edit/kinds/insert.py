@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.edit.draft import shown
-from copydesk.edit.kinds.anchors import Anchor, Occurrence, check_anchors, seek, sought_by
+from copydesk.edit.kinds.anchors import (
+    Anchor,
+    Occurrence,
+    check_anchors,
+    corrected_anchor,
+    seek,
+    sought_by,
+)
 from copydesk.edit.kinds.append import Append
-from copydesk.edit.kinds.base import Place, Span, Terms, check_text
+from copydesk.edit.kinds.base import Fixed, Place, Span, Terms, check_text
 from copydesk.edit.kinds.content import OfContent
+from copydesk.errors import AnchorNotFound, Refusal
 from copydesk.text.lines import Sought
 from copydesk.text.snapshot import Source
 
@@ -44,6 +52,12 @@ class Insert(OfContent):
         line = hits.last if index == count - 1 else lines[index]
         at = line + (self.position == "after")
         return Place(at, at, (line, line + 1), count, index + 1)
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        anchor = corrected_anchor(self.anchor, refusal)
+        if anchor is None or not isinstance(refusal, AnchorNotFound):
+            return None
+        return Fixed(replace(self, anchor=anchor), refusal.cause or (), is_certain=False)
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         return (place.foot,) if place.foot is not None and place.candidates > 1 else ()

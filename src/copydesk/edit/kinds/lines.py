@@ -93,6 +93,9 @@ class RangeEdit(Replacing):
         span = place.start + old[0], place.start + old[1]
         return replace(self, content=content), Place(*span, span)
 
+    def by_number(self, place: Place) -> list[tuple[Span, str]]:
+        return [((place.start, place.stop), self.content)] if place.foot is not None else []
+
     def action(self, place: Place) -> Action:
         if place.foot is None:
             return "append"
@@ -147,6 +150,9 @@ class RangeEdits(Request):
             return None
         edits = tuple(edit for edit, _ in each)
         return replace(self, edits=edits), of_parts(tuple((at.start, at.stop) for _, at in each))
+
+    def by_number(self, place: Place) -> list[tuple[Span, str]]:
+        return [*zip(place.parts, (edit.content for edit in self.edits), strict=True)]
 
     def action(self, place: Place) -> Action:
         return "replace" if any(edit.content for edit in self.edits) else "delete"

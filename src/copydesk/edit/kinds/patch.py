@@ -10,14 +10,25 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 
 from copydesk.edit.batch import Batch, StringEdit, bare, lines_of, occurrences, raw_lines
-from copydesk.edit.kinds.base import Action, Composed, Place, Span, end_of, of_parts
-from copydesk.edit.kinds.replace import BatchEdit
-from copydesk.errors import EncodingRefused, FileExists, PatchRejected, RejectedHunk
+from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
+from copydesk.edit.kinds.correction import (
+    MOST,
+    Corrected,
+    lines_shown,
+    of_elided,
+    of_lines,
+    of_text,
+)
+from copydesk.edit.kinds.replace import BatchEdit, fixed
+from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
@@ -100,11 +111,20 @@ class PatchEdit(BatchEdit):
         sought = _Sought(base, is_base=_is_blob(base.data, self.base))
         parts: list[Span] = []
         rejected: list[RejectedHunk] = []
+        several: dict[int, Sequence[int]] = {}
         for index, hunk in enumerate(self.edits):
             try:
                 parts.append(sought.place(hunk))
             except _Misplaced as misplaced:
                 rejected.append(self._rejected(index, misplaced.reason, misplaced.lines))
+                parts.append((0, 0))
+                if misplaced.reason == "several_places":
+                    several[index] = misplaced.lines
+        if rejected and len(several) == len(rejected):
+            of_other = bool(self.base) and not sought.is_base
+            together = _together(self.edits, parts, several, of_other=of_other)
+            if together is not None:
+                parts, rejected = together, []
         lost = [at for at, one in enumerate(rejected) if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [self.edits[rejected[at].hunk - 1].old for at in lost]
         for at, old, near in zip(lost, olds, nearest_of(base, olds), strict=True):
@@ -114,6 +134,36 @@ class PatchEdit(BatchEdit):
         if rejected:
             raise PatchRejected(tuple(rejected))
         return tuple(parts)
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """All hunks that do not fit are corrected, or none; those done already are left out."""
+        if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST:
+            return None
+        if base.size > sizes.CORRECTED:
+            return None
+        edits: list[PatchHunk | None] = [*self.edits]
+        found, shown = list[Corrected](), lines_shown(base.whole())
+        for told in refusal.rejected:
+            hunk = self.edits[told.hunk - 1]
+            if told.reason == "already_there" and len(told.lines or ()) == 1:
+                edits[told.hunk - 1] = None
+                found.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
+                continue
+            if hunk.signs and (other := _with_blank_lines(hunk, shown)) is not None:
+                edits[told.hunk - 1] = other
+                continue
+            shift, made = of_lines(shown, hunk.old, hunk.new)
+            there = told.corrected_lines
+            if made is None and there is not None and not shift.there:
+                made = of_text(shown, hunk.old, there, hunk.new, told.cause or ())
+            made = made or (None if shift.there else of_elided(shown, hunk.old, hunk.new))
+            if told.reason != "not_found" or made is None:
+                return None
+            signs = hunk.signs if "elision" not in made.causes else ""
+            edits[told.hunk - 1] = replace(hunk, old=made.old, new=made.new, signs=signs)
+            found.append(made)
+        left = tuple(one for one in edits if one is not None)
+        return fixed(replace(self, edits=left), found) if left else None
 
     def _rejected(self, index: int, reason: str, lines: Sequence[int]) -> RejectedHunk:
         """The rejection of a hunk, with the first of the lines (0-based) that it is about."""
@@ -192,6 +242,101 @@ class PatchEdit(BatchEdit):
             raise PatchRejected((RejectedHunk(str(self.path), 1, "not_whole", line),))
 
 
+def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, created: bool) -> Fixed:
+    """The patch of hunks that are each for the result of those before it; raises PatchRejected.
+
+    A hunk without old lines fills an empty text. To others its lines are added, or they become all
+    of the text where they repeat most of it; that is certain only of a text that is `created`.
+    Raises FileExists where the last line has no end: it may go on.
+    """
+    now, total, found = base, ChangeSet.of(base.size, ()), list[Corrected]()
+    for index, hunk in enumerate(hunks):
+        if hunk.old:
+            change, made = _next_change(path, hunk, (base, total, now), index)
+            found += made
+        else:
+            change, cause = _filled(now, hunk.new)
+            if cause and not created:
+                found.append(Corrected("", hunk.new, (cause,), is_certain=False))
+        now, total = now.edited(change), total.then(change)
+    return fixed(patch_of(path, base, total, created=created), found)
+
+
+def _next_change(
+    path: RelPath, hunk: PatchHunk, texts: tuple[Snapshot, ChangeSet, Snapshot], index: int
+) -> tuple[ChangeSet, list[Corrected]]:
+    """The change of one hunk in the text as it is by now, and how its lines were corrected."""
+    base, total, now = texts
+    one, found = PatchEdit(path, (hunk,)), list[Corrected]()
+    try:
+        parts = one.places(now)
+    except PatchRejected as refusal:
+        better = one.corrected(now, refusal)
+        if better is None or not isinstance(better.request, PatchEdit):
+            rejected = tuple(replace(told, hunk=index + 1) for told in refusal.rejected)
+            raise PatchRejected(rejected) from None
+        one = better.request
+        parts = one.places(now)
+        found.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
+    elsewhere: tuple[int, ...] = ()
+    with suppress(PatchRejected):  # lines that an earlier hunk made have no place in the original
+        ((first, last),) = one.places(base)
+        begin, end = base.start(first), base.start(last)
+        before = [edit for edit in total.edits if edit.start < end]
+        by = sum(len(edit.new) - (edit.stop - edit.start) for edit in before)
+        is_kept = all(edit.stop <= begin for edit in before)
+        if not is_kept or now.start(parts[0][0]) != begin + by:
+            elsewhere = first, parts[0][0]
+    if elsewhere:  # it fits the original and the result so far, at different places
+        lines = tuple(line + 1 for line in elsewhere)
+        raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
+    return one.batch(now, parts).change, found
+
+
+def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
+    """The change of a hunk without old lines, and what became of them; empty if there were none."""
+    newline = now.newline_near(now.line_count, now.line_count)
+    raw = newline.join(map(now.encoding.bytes_of, new.split("\n")))
+    if not now.line_count:
+        return ChangeSet.of(now.size, [Edit(now.start(0), now.size, raw)]), ""
+    old = [line for line in now.texts(0, now.line_count) if line.strip()]
+    repeated = sum((Counter(old) & Counter(lines_of(new))).values())
+    if 2 * repeated > len(old):
+        return ChangeSet.of(now.size, [Edit(now.start(0), now.size, raw)]), "whole_file"
+    if not now.ends_with_newline:  # does the text begin a line, or go on with the last?
+        raise FileExists(now.size)
+    return ChangeSet.of(now.size, [Edit(now.size, now.size, raw)]), "appended"
+
+
+def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None:
+    """The hunk with the blank lines of the only place of its other lines; None if it has none."""
+    filled = [at for at, line in enumerate(shown) if line.strip()]
+    wanted = [line for line in lines_of(hunk.old) if line.strip()]
+    places = occurrences([shown[at] for at in filled], wanted) if wanted else []
+    if len(places) != 1:
+        return None
+    at, stop = filled[places[0]], filled[places[0] + len(wanted) - 1] + 1
+    old, new = iter(lines_of(hunk.old)), iter(lines_of(hunk.new))
+    lines: list[tuple[str, str]] = []
+    for sign in hunk.signs:
+        line = next(new if sign == "+" else old)
+        if sign == " ":
+            next(new)
+        if sign == "+":
+            lines.append(("+", line))
+            continue
+        while line.strip() and at < stop and not shown[at].strip():
+            lines.append((" ", shown[at]))
+            at += 1
+        if line.strip() or (sign == "-" and at < stop and not shown[at].strip()):
+            lines.append((sign, shown[at]))
+            at += 1
+    before, after = (
+        "".join(f"{line}\n" for sign, line in lines if sign != not_in) for not_in in "+-"
+    )
+    return replace(hunk, old=before, new=after, signs="".join(sign for sign, _ in lines))
+
+
 def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git's blob id of the data starts with the prefix."""
     if not prefix.strip("0"):
@@ -232,6 +377,51 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
     return PatchEdit(path, tuple(hunks), _blob_id(base.data), _blob_id(after))
 
 
+def _together(
+    hunks: Sequence[PatchHunk],
+    parts: Sequence[Span],
+    several: Mapping[int, Sequence[int]],
+    *,
+    of_other: bool,
+) -> list[Span] | None:
+    """The places of all hunks, where `several` have more than one; None if that is not certain.
+
+    Line numbers decide where all agree with them and one hunk has a single place, which shows that
+    nothing above has moved. The hunks of a diff are in order: if only one choice of places is, that
+    is it. Of blocks, as many equal ones as there are places take them, and a number is a choice.
+    `of_other`: the numbers are those of another text.
+    """
+    sizes = [len(lines_of(hunk.old)) for hunk in hunks]
+    choices = [several.get(at, (start,)) for at, (start, _) in enumerate(parts)]
+    numbered = [hunk.line - 1 for hunk in hunks]
+    are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
+    is_chosen = len(several) < len(hunks) or not any(hunk.signs for hunk in hunks)
+    if are_right and is_chosen and not of_other:
+        found: list[int] | None = numbered
+    elif all(hunk.signs for hunk in hunks):
+        found = _in_order_of(choices, sizes)
+    else:
+        found = [places[0] for places in choices]
+        for at, places in several.items():
+            equal = [other for other in several if hunks[other].old == hunks[at].old]
+            if len(equal) != len(places):
+                return None
+            found[at] = places[equal.index(at)]
+    return None if found is None else [(at, at + n) for at, n in zip(found, sizes, strict=True)]
+
+
+def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int] | None:
+    """The only way to take a place for each, one below the other; None for none or several."""
+    first, last = list[int](), list[int]()
+    end = 0
+    for places, size in zip(choices, sizes, strict=True):
+        first += [at for at in places if at >= end][:1]
+        end = first[-1] + size if first else 0
+    for places, size in zip(choices[::-1], sizes[::-1], strict=True):
+        last += [at for at in places[::-1] if not last or at + size <= last[-1]][:1]
+    return first if len(first) == len(choices) and first == last[::-1] else None
+
+
 class _Misplaced(Exception):
     """Why a hunk has no place, and the lines (0-based) where it may belong."""
 
@@ -244,7 +434,7 @@ class _Sought:
     """A text to find hunks in; `is_base`: the patch was made from exactly this text."""
 
     def __init__(self, base: Snapshot, *, is_base: bool) -> None:
-        self._base, self._is_base = base, is_base
+        self._base, self.is_base = base, is_base
         self._found: dict[tuple[str, ...], list[int]] = {}
         self._headed: dict[str, list[int]] = {}
         self._bodies: dict[int, range] = {}
@@ -261,7 +451,7 @@ class _Sought:
             places = [at for at in places[-1:] if may_end and at + size == self._base.line_count]
         if not places:
             raise self._lost(hunk, everywhere)
-        if self._is_base and _holds(places, hunk.line - 1):
+        if self.is_base and _holds(places, hunk.line - 1):
             return hunk.line - 1, hunk.line - 1 + size
         if hunk.headers:
             places = self._below(hunk.headers, places)
@@ -283,7 +473,7 @@ class _Sought:
             raise _Misplaced("header_alone")
         if not count or hunk.at_end:
             return count, count
-        if hunk.after is None or not self._is_base or hunk.after > count:
+        if hunk.after is None or not self.is_base or hunk.after > count:
             raise _Misplaced("no_context")
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
@@ -417,6 +607,7 @@ def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> Reje
         nearest_lines=f"{near.start + 1}~{near.stop}",
         similarity=near.similarity,
         difference=difference,
+        lines=tuple(line + 1 for line in (near.start, *near.alike)) if near.alike else told.lines,
         cause=causes or None,
         indented_by=by,
         similar_lines=tuple(line + 1 for line in near.alike) or None,

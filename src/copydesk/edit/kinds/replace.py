@@ -17,6 +17,7 @@ from copydesk.edit.batch import (
 )
 from copydesk.edit.kinds.base import (
     Composed,
+    Fixed,
     Normalized,
     Place,
     Request,
@@ -26,10 +27,17 @@ from copydesk.edit.kinds.base import (
     is_unclosed,
     of_parts,
 )
-from copydesk.errors import InvalidArgs
+from copydesk.edit.kinds.correction import MOST, Corrected, lines_shown, of_elided, of_text
+from copydesk.errors import InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text
+
+
+def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
+    """The corrected request, certain if all its corrections are."""
+    causes = dict.fromkeys(cause for one in found for cause in one.causes)
+    return Fixed(request, tuple(causes), all(one.is_certain for one in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,25 @@ class BatchEdit(Request):
         text = base.whole()
         return of_parts(part_lines(text, compile_batch(text, self.edits).spans))
 
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """All texts that are not found are corrected, or none."""
+        if not isinstance(refusal, PartialMatchFail) or len(refusal.failures) > MOST:
+            return None
+        edits, found = [*self.edits], list[Corrected]()
+        shown = lines_shown(base.whole())
+        for failure in refusal.failures:
+            edit, there = edits[failure.index], failure.corrected_old_string
+            made = None
+            if there:
+                made = of_text(shown, edit.old, there, edit.new, failure.cause or ())
+            elif not failure.matches_count:
+                made = of_elided(shown, edit.old, edit.new)
+            if made is None:
+                return None
+            edits[failure.index] = StringEdit(made.old, made.new)
+            found.append(made)
+        return fixed(replace(self, edits=tuple(edits)), found)
+
     def batch(self, base: Snapshot, parts: Sequence[Span]) -> Batch:
         """The edits in a text, each in its own lines only."""
         return compile_in(base, self.edits, parts)
@@ -117,6 +144,10 @@ class ReplaceText(BatchEdit):
     _tool, voices = "replace_text", ("edit", "replace_text")
 
     everywhere: bool = False
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """One that is to be everywhere is none: other places may be written otherwise."""
+        return None if self.everywhere else BatchEdit.corrected(self, base, refusal)
 
     def locate(self, base: Source) -> Place:
         if not self.everywhere:

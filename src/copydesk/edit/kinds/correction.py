@@ -1,0 +1,192 @@
+"""What an edit becomes whose old text is in the file, but not as written: the same edit, corrected.
+
+A correction is offered where one cause explains the difference and leaves all words as they are.
+It is certain where the cause is one indentation of all lines; any other is planned and looked at.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from copydesk.edit.batch import Shift, lines_of, occurrences, shifted
+from copydesk.text.diff import align, common_ends
+from copydesk.text.elided import is_elided
+from copydesk.text.folding import explain, indentation, indented_by
+from copydesk.text.snapshot import Snapshot
+
+_INDENTED = frozenset(["indentation", "trailing_blanks"])
+_TABS = ("tabs_for_spaces", "spaces_for_tabs")
+_ALIKE = ("quotes", "dashes", "no_break_space")  # each stands for one character of the file
+_SENT = ("line_numbers", "literal_newline", "escaped")  # the new text was sent with it, too
+_SAFE = frozenset(["indentation", "trailing_blanks", *_TABS, *_ALIKE, *_SENT])
+_NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2192] ?|\t|: ?)")
+
+
+MOST = 20
+"""The most texts of one request that are corrected."""
+
+
+class Corrected(NamedTuple):
+    """Both texts of an edit as the file has them, why, and whether that is certain."""
+
+    old: str
+    new: str
+    causes: tuple[str, ...]
+    is_certain: bool
+
+
+def lines_shown(base: Snapshot) -> list[str]:
+    """The lines of a text, with the empty one after the last line end."""
+    count = base.line_count
+    return [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
+
+
+def of_lines(shown: Sequence[str], old: str, new: str) -> tuple[Shift, Corrected | None]:
+    """Correct whole lines that are all indented by one amount more or less."""
+    lines = lines_of(old)
+    shift = shifted(shown, lines, new)
+    if shift.new is None:
+        return shift, None
+    first = shift.places[0]
+    there = "".join(f"{line}\n" for line in shown[first : first + len(lines)])
+    causes = explain(old, there)
+    made = renewed(old, there, new, causes)
+    is_certain = "indentation" in causes and _INDENTED.issuperset(causes)
+    if made is None or not causes:
+        return shift, None
+    return shift, Corrected(there, made, causes, is_certain)
+
+
+def of_text(
+    shown: Sequence[str], old: str, there: str, new: str, causes: Sequence[str]
+) -> Corrected | None:
+    """Correct a text that is `there` once, for these causes; None if that is not safe."""
+    if not is_safe(causes):
+        return None
+    shift = shifted(shown, lines_of(old), new)
+    made = renewed(old, there, new, causes)
+    is_uneven = "indentation" in causes and indented_by(old, there) is None
+    if made is None or shift.there or is_uneven:
+        return None
+    is_certain = shift.new is not None and "indentation" in causes and _INDENTED.issuperset(causes)
+    return Corrected(there, made, tuple(causes), is_certain)
+
+
+def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
+    """Correct whole lines with a line that stands for others: all from the first to the last.
+
+    The lines around it are in one place only, one run below the other. A line of the new text that
+    stands for others is replaced by them. Planned only.
+    """
+    lines = lines_of(old)
+    marks = [at for at, line in enumerate(lines) if is_elided(line)]
+    ends = [-1, *marks, len(lines)]
+    runs = [lines[a + 1 : b] for a, b in pairwise(ends)]
+    if not marks or not all(any(map(str.strip, run)) for run in runs):
+        return None
+    start = end = 0
+    left_out: list[list[str]] = []
+    for index, run in enumerate(runs):
+        places = [at for at in occurrences(shown, run) if at >= end]
+        if len(places) != 1:
+            return None
+        start = start if index else places[0]
+        left_out += [[*shown[end : places[0]]]] if index else []
+        end = places[0] + len(run)
+    made: list[str] = []
+    for line in lines_of(new):
+        made += left_out.pop(0) if left_out and is_elided(line) else [line]
+    there, put = ("".join(f"{line}\n" for line in each) for each in (shown[start:end], made))
+    return Corrected(there, put, ("elision",), is_certain=False)
+
+
+def is_safe(causes: Sequence[str]) -> bool:
+    """Whether this is one cause that leaves all words as they are, blanks at line ends aside."""
+    is_one = bool(causes) and len({*causes} - {"trailing_blanks"}) < 2
+    return is_one and _SAFE.issuperset(causes)
+
+
+def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None:
+    """The new text as the file would have it: what made `old` be `there` is done to it, too.
+
+    Lines that it keeps are those of the file, others are indented as theirs are, and keep the
+    file's characters next to what changes. None if that is not clear.
+    """
+    if any(cause in _SENT for cause in causes):
+        old, new = (_unsent(text, causes) for text in (old, new))
+    mine, theirs, news = (text.split("\n") for text in (old, there, new))
+    if len(mine) != len(theirs):
+        return None
+    pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a.strip()]
+    known: dict[str, str] = {}
+    if any(cause in _ALIKE for cause in causes):  # odd characters that were sent are sent no more
+        sent = {
+            a: b
+            for pair in pairs
+            if len({*map(len, pair)}) == 1
+            for a, b in zip(*pair, strict=True)
+        }
+        odd = {ord(a): b for a, b in sent.items() if not a.isascii() and a not in there}
+        news = [line.translate(odd) for line in news]
+    else:
+        known = {indentation(a): indentation(b) for a, b in pairs}
+    made: list[str | None] = [_indented(line, known) for line in news]
+    alignment = align(mine, news)
+    for gap in alignment.gaps():
+        if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
+            for at, now in zip(range(*gap[:2]), range(*gap[2:]), strict=True):
+                made[now] = _alike(mine[at], theirs[at], news[now]) or made[now]
+    for run in alignment.runs:
+        for at in range(run.length):
+            made[run.now_start + at] = theirs[run.base_start + at]
+    lines = [line for line in made if line is not None]
+    return "\n".join(lines) if len(lines) == len(made) else None
+
+
+def _unsent(text: str, causes: Sequence[str]) -> str:
+    """The text without what was sent with it."""
+    if "line_numbers" in causes:
+        lines = text.split("\n")
+        if all(_NUMBER.match(line) for line in lines if line.strip()):
+            text = "\n".join(_NUMBER.sub("", line, count=1) for line in lines)
+    if "literal_newline" in causes:
+        text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
+    if "escaped" in causes:
+        text = html.unescape(text) if "&" in text else re.sub(r"\\([\"'`])", r"\1", text)
+    return text
+
+
+def _indented(line: str, known: dict[str, str]) -> str | None:
+    """The line with the file's indentation for its own; None if that is not known."""
+    own = indentation(line)
+    if not line.strip() or own in known or not known:
+        return known.get(own, own) + line[len(own) :] if line.strip() else line
+    found = {*_shifts(own, known)}
+    if len(found) != 1 or None in found:
+        return None
+    return f"{found.pop()}{line[len(own) :]}"
+
+
+def _shifts(own: str, known: dict[str, str]) -> Iterator[str | None]:
+    """Yield what each known indentation makes of another one: more or less, or of other blanks."""
+    for mine, theirs in known.items():
+        if theirs.endswith(mine):
+            yield theirs[: len(theirs) - len(mine)] + own
+        elif mine.endswith(theirs):
+            less = mine[: len(mine) - len(theirs)]
+            yield own.removeprefix(less) if own.startswith(less) else None
+        else:
+            width, rest = divmod(len(own) * len(theirs), len(mine))
+            yield None if rest or {*own} != {*mine} else theirs[0] * width
+
+
+def _alike(mine: str, theirs: str, new: str) -> str | None:
+    """A changed line with the characters of the file at both ends, where these look alike."""
+    if len(mine) != len(theirs) or indentation(mine) != indentation(theirs):
+        return None
+    head, tail = common_ends(mine, new)
+    return theirs[:head] + new[head : len(new) - tail] + theirs[len(theirs) - tail :]

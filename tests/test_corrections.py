@@ -1,0 +1,569 @@
+"""An old text that is in the file, but not as written: the corrected edit is planned or written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.edit.kinds.correction import renewed
+from support.desks import FAST, Setup, call
+
+TEXT = (
+    "class A:\n"
+    "    def f(self):\n"
+    "        a = 1\n"
+    "        return a\n"
+    "\n"
+    "    def g(self):\n"
+    "        print(\u201chi\u201d)\n"
+    "        return 2\n"
+)
+TABS = "void f() {\n\tint a = 1;\n\tif (a) {\n\t\tgo(a);\n\t}\n}\n"
+DESK = Setup(FAST, {"a.py": TEXT, "t.c": TABS, "empty.txt": "", "b.py": "x = 1\ny = 2\n"})
+
+
+def blocks(*pairs: tuple[str, str], path: str = "a.py") -> str:
+    form = "{}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+    return "\n".join(form.format(path, *pair) for pair in pairs)
+
+
+def patch(old: str, new: str, path: str = "a.py") -> str:
+    lines = ["-" + line for line in old.splitlines()] + ["+" + line for line in new.splitlines()]
+    body = "\n".join(lines)
+    return f"*** Begin Patch\n*** Update File: {path}\n@@\n{body}\n*** End Patch"
+
+
+def diff(old: str, new: str, path: str = "a.py") -> str:
+    lines = ["-" + line for line in old.splitlines()] + ["+" + line for line in new.splitlines()]
+    head = f"@@ -1,{old.count(chr(10))} +1,{new.count(chr(10))} @@"
+    return "\n".join((f"--- a/{path}", f"+++ b/{path}", head, *lines, ""))
+
+
+OLD = "def f(self):\n    a = 1\n    return a\n"
+NEW = "def f(self):\n    a = 2\n    b = 3\n    return a\n"
+DONE = TEXT.replace(
+    "        a = 1\n        return a\n", "        a = 2\n        b = 3\n        return a\n"
+)
+AT_ONCE: dict[str, dict[str, Any]] = {
+    "apply_blocks": {"text": blocks((OLD, NEW))},
+    "apply_patch": {"patch": patch(OLD, NEW)},
+    "apply_diff": {"diff": diff(OLD, NEW)},
+    "replace_text": {"path": "a.py", "old": OLD, "new": NEW},
+    "prepare_batch_edit": {"path": "a.py", "edits": [{"old_string": OLD, "new_string": NEW}]},
+}
+
+
+def text(desk: OpenWorkspace, path: str = "a.py") -> str:
+    return Path(desk.root, path).read_text("utf-8")
+
+
+def accepted(desk: OpenWorkspace, facts: dict[str, Any]) -> dict[str, Any]:
+    """What a script does with a planned correction: it writes the hunks that the answer names."""
+    assert (facts["status"], facts["changed"]) == ("ok", False), facts
+    assert all(one["path"] for one in facts["hunks"])
+    ids = [one["hunk_id"] for one in facts["hunks"]]
+    return call(desk, "apply_file_modifications", hunk_ids=ids)
+
+
+@pytest.mark.parametrize("tool", AT_ONCE)
+def test_one_indentation_of_all_lines_is_written_at_once(desk: OpenWorkspace, tool: str) -> None:
+    facts = call(desk, tool, **AT_ONCE[tool], apply="auto")
+    told = facts["hunks"][0] if "hunks" in facts else facts
+    assert (told["context_match"], told["cause"]) == ("fuzz", ["indentation"]), facts
+    assert text(desk) == DONE
+
+
+@pytest.mark.parametrize("tool", AT_ONCE)
+def test_it_is_planned_where_plans_are_asked_for(desk: OpenWorkspace, tool: str) -> None:
+    facts = call(desk, tool, **AT_ONCE[tool], apply="never")
+    assert facts["hunks"][0]["cause"] == ["indentation"]
+    assert text(desk) == TEXT
+    assert accepted(desk, facts)["changed"]
+    assert text(desk) == DONE
+
+
+def test_the_setting_plans_them(tmp_path: Path) -> None:
+    DESK.lay_files(tmp_path)
+    with open_workspace(str(tmp_path), replace(FAST, corrections="plan")) as desk:
+        facts = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
+        assert text(desk) == TEXT
+        assert facts["auto_apply_reason"] == "the old text is not in the file as given"
+        assert accepted(desk, facts)["changed"]
+
+
+PLANNED: dict[str, tuple[str, str, str, str, str]] = {
+    "quotes": (
+        "a.py", '        print("hi")\n', '        print("hi")\n        print(3)\n', "quotes",
+        TEXT.replace("        return 2", "        print(3)\n        return 2"),
+    ),
+    "quotes in a line that changes": (
+        "a.py", '        print("hi")\n', '        show("hi")\n', "quotes",
+        TEXT.replace("print(", "show("),
+    ),
+    "blanks at line ends": (
+        "a.py", "        a = 1  \n        return a\n", "        a = 5\n        return a\n",
+        "trailing_blanks", TEXT.replace("a = 1", "a = 5"),
+    ),
+    "spaces for tabs": (
+        "t.c", "    if (a) {\n        go(a);\n    }\n",
+        "    if (a) {\n        while (b) {\n            go(a);\n        }\n    }\n",
+        "spaces_for_tabs",
+        TABS.replace("\t\tgo(a);\n", "\t\twhile (b) {\n\t\t\tgo(a);\n\t\t}\n"),
+    ),
+    "line numbers in both": (
+        "a.py", "   3|         a = 1\n   4|         return a\n",
+        "   3|         a = 7\n   4|         return a\n", "line_numbers",
+        TEXT.replace("a = 1", "a = 7"),
+    ),
+    "line numbers in the old text": (
+        "a.py", "3:         a = 1\n4:         return a\n", "        a = 7\n        return a\n",
+        "line_numbers", TEXT.replace("a = 1", "a = 7"),
+    ),
+    "a no-break space": (
+        "a.py", "        a\u00a0= 1\n", "        a = 8\n", "no_break_space",
+        TEXT.replace("a = 1", "a = 8"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["apply_blocks", "replace_text", "prepare_batch_edit"])
+@pytest.mark.parametrize("name", PLANNED)
+def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str) -> None:
+    path, old, new, cause, after = PLANNED[name]
+    before = text(desk, path)
+    given: dict[str, Any] = {"path": path, "old": old, "new": new}
+    if tool == "apply_blocks":
+        given = {"text": blocks((old, new), path=path)}
+    if tool == "prepare_batch_edit":
+        given = {"path": path, "edits": [{"old_string": old, "new_string": new}]}
+    facts = call(desk, tool, **given, apply="auto")
+    assert facts["hunks"][0]["cause"] == [cause], facts
+    assert text(desk, path) == before
+    answer = desk.call("local", tool, {**given, "apply": "auto"})
+    assert "The old text differs from the file by" in answer.text
+    accepted(desk, facts)
+    assert text(desk, path) == after
+
+
+WRITING = ("Edit", "BatchEdit", "MultiEdit", "str_replace_based_edit_tool", "edit_file")
+
+
+@pytest.mark.parametrize("tool", WRITING)
+@pytest.mark.parametrize("name", PLANNED)
+def test_tools_that_always_write_plan_them_too(desk: OpenWorkspace, tool: str, name: str) -> None:
+    path, old, new, cause, after = PLANNED[name]
+    if tool == "edit_file" and cause == "trailing_blanks":
+        return  # it looks for lines whatever blanks end them
+    before = text(desk, path)
+    edit = {"old_string": old, "new_string": new}
+    given: dict[str, Any] = {"edits": [edit]}
+    if tool == "Edit":
+        given = edit
+    if tool == "str_replace_based_edit_tool":
+        given = {"command": "str_replace", "old_str": old, "new_str": new}
+    if tool == "edit_file":
+        given = {"edits": [{"oldText": old, "newText": new}]}
+    answer = desk.call("local", tool, {"path": path, **given})
+    assert answer.is_error
+    assert text(desk, path) == before
+    hunk_id = answer.data["data"]["hunk_id"]
+    assert f'apply_file_modification({{"hunk_id": "{hunk_id}"}})' in answer.text.replace("\\", "")
+    assert call(desk, "apply_file_modification", hunk_id=hunk_id)["changed"]
+    assert text(desk, path) == after
+
+
+def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
+    _, old, new, _, _ = PLANNED["quotes"]
+    facts = call(desk, "Edit", path="a.py", old_string=old, new_string=new, dry_run=True)
+    assert facts["status"] == "error"
+    assert call(desk, "list_pending")["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    a = 1\n    return b\n", "    a = 2\n"),  # a word differs
+        ("return\n", "x\n"),  # in no line as a whole
+        ("def f(self):\n  a = 1\n  return a\n", "def f(self):\n  a = 2\n"),  # not by one amount
+        ("def f(self):\n   a = 1\n    return a\n", "def f(self):\n    a = 2\n"),  # uneven
+        ("            a = 1\n", "  a = 2\n"),  # the new line lacks what is to be taken off
+    ],
+)
+def test_what_is_not_safe_is_refused(desk: OpenWorkspace, old: str, new: str) -> None:
+    facts = call(desk, "apply_blocks", text=blocks((old, new)), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED", facts
+    facts = call(desk, "replace_text", path="a.py", old=old, new=new)
+    assert facts["error"] == "PARTIAL_MATCH_FAIL", facts
+    assert text(desk) == TEXT
+
+
+def test_two_places_are_never_corrected(desk: OpenWorkspace) -> None:
+    Path(desk.root, "b.py").write_text("if a:\n    x()\n    y()\nif b:\n        x()\n        y()\n")
+    facts = call(desk, "apply_blocks", text=blocks(("x()\ny()\n", "z()\n"), path="b.py"))
+    assert facts["error"] == "PATCH_REJECTED"
+
+
+def test_all_is_planned_where_one_hunk_is_corrected(desk: OpenWorkspace) -> None:
+    pairs = (
+        ("    def g(self):\n", "    def h(self):\n"),
+        ('        print("hi")\n', "        p()\n"),
+    )
+    facts = call(desk, "apply_blocks", text=blocks(*pairs), apply="auto")
+    assert text(desk) == TEXT
+    accepted(desk, facts)
+    assert text(desk) == TEXT.replace("g(self)", "h(self)").replace("print(\u201chi\u201d)", "p()")
+
+
+def test_an_anchor_is_corrected(desk: OpenWorkspace) -> None:
+    given = {"path": "a.py", "anchor": 'print("hi")', "content": "        p()\n", "apply": "auto"}
+    facts = call(desk, "prepare_file_insert_after", **given)
+    assert facts["hunks"][0]["cause"] == ["quotes"]
+    accepted(desk, facts)
+    assert "\u201d)\n        p()\n" in text(desk)
+    block = {"path": "a.py", "start_anchor": "def\u00a0f(self)", "end_anchor": "return a"}
+    facts = call(desk, "prepare_file_block_replace", **block, content="        pass\n")
+    assert facts["hunks"][0]["cause"] == ["no_break_space"]
+
+
+def test_an_empty_search_fills_an_empty_file(desk: OpenWorkspace) -> None:
+    facts = call(desk, "apply_blocks", text=blocks(("", "a\nb\n"), path="empty.txt"), apply="auto")
+    assert facts["changed"]
+    assert text(desk, "empty.txt") == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("new", "cause", "after"),
+    [
+        ("z = 3\n", "appended", "x = 1\ny = 2\nz = 3\n"),
+        ("x = 1\ny = 2\nz = 3\n", "whole_file", "x = 1\ny = 2\nz = 3\n"),
+        ("x = 1\nz = 3\n", "appended", "x = 1\ny = 2\nx = 1\nz = 3\n"),
+    ],
+)
+def test_an_empty_search_for_a_file_with_content_is_planned(
+    desk: OpenWorkspace, new: str, cause: str, after: str
+) -> None:
+    facts = call(desk, "apply_blocks", text=blocks(("", new), path="b.py"), apply="auto")
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    assert facts["hunks"][0]["cause"] == [cause]
+    accepted(desk, facts)
+    assert text(desk, "b.py") == after
+
+
+def test_a_file_made_by_the_message_is_added_to_at_once(desk: OpenWorkspace) -> None:
+    given = blocks(("", "a\n"), ("", "b\n"), ("a\nb\n", "a\nc\n"), path="new/x.txt")
+    facts = call(desk, "apply_blocks", text=given, apply="auto")
+    assert facts["changed"], facts
+    assert text(desk, "new/x.txt") == "a\nc\n"
+
+
+def test_blocks_are_a_sequence(desk: OpenWorkspace) -> None:
+    given = "\n".join(
+        [
+            blocks(("x = 1\n", "x = 1\nz = 3\n"), path="b.py"),
+            blocks(("class A:\n", "class B:\n")),
+            blocks(("z = 3\ny = 2\n", "z = 4\n"), path="b.py"),
+        ]
+    )
+    facts = call(desk, "apply_blocks", text=given, apply="auto")
+    assert len(facts["hunks"]) == 2, facts
+    assert text(desk, "b.py") == "x = 1\nz = 4\n"
+    assert text(desk).startswith("class B:\n")
+    assert call(desk, "undo_file_modification", edit_id=facts["hunks"][0]["edit_id"])["changed"]
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+
+
+def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenWorkspace) -> None:
+    pairs = (("x = 1\n", "y = 2\n"), ("y = 2\nnew\n", "n\n"), ("y = 2\n", "q\n"))
+    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    pairs = (("y = 2\n", "z\n"), ("x = 1\n", "y = 2\n"), ("y = 2\n", "q\n"))
+    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+
+
+def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
+    given = blocks(("        a = 0\n", "        a = 1\n        return a\n"))
+    for tool, asked in (("apply_blocks", {"text": given}),):
+        facts = call(desk, tool, **asked, apply="auto")
+        assert (facts["status"], facts["changed"]) == ("ok", False)
+        assert facts["already_there"] == [{"path": "a.py", "hunk": 1, "lines": "3"}]
+    first = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
+    again = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
+    assert first["changed"]
+    assert again["status"] != "ok" or again["changed"] is False
+    assert text(desk) == DONE
+
+
+def test_what_is_there_already_is_left_out_of_the_rest(desk: OpenWorkspace) -> None:
+    done = ("        a = 0\n", "        a = 1\n        return a\n")
+    given = blocks(done, ("        return 2\n", "        return 3\n"))
+    facts = call(desk, "apply_blocks", text=given, apply="auto")
+    assert facts["hunks"][0]["cause"] == ["already_there"]
+    assert text(desk) == TEXT.replace("return 2", "return 3")
+
+
+@pytest.mark.parametrize("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])
+def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
+    facts = call(desk, "apply_blocks", text=blocks(("x = 1\n", "x = 5\n"), path=name), apply="auto")
+    assert facts["changed"], facts
+    assert text(desk, "b.py") == "x = 5\ny = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "there", "new", "causes", "wanted"),
+    [
+        ("a\n", "    a\n", "a\n  b\n", ("indentation",), "    a\n      b\n"),
+        ("    a\n", "a\n", "    a\n  b\n", ("indentation",), None),
+        ("\ta\n", "    a\n", "\t\tb\n", ("tabs_for_spaces",), "        b\n"),
+        ("  a\n", "\ta\n", "   b\n", ("spaces_for_tabs",), None),
+        ("a\nb\n", "a\n", "a\n", ("blank_lines",), None),
+        ("\u00a0a\n", " a\n", " b\n\u00a0c\n", ("no_break_space",), " b\n c\n"),
+        ("p(\u201ca\u201d)\n", 'p("a")\n', "p(\u201cb\u201d)\n", ("quotes",), 'p("b")\n'),
+    ],
+)
+def test_the_new_text_follows(
+    old: str, there: str, new: str, causes: tuple[str, ...], wanted: str | None
+) -> None:
+    assert renewed(old, there, new, causes) == wanted
+
+
+TWINS = "a\nx\nb\nx\nc\nx\nd\n"
+
+
+def diffed(*hunks: str, path: str = "w.txt", head: str = "@@ -9,99 +9,99 @@") -> str:
+    return f"--- a/{path}\n+++ b/{path}\n" + "".join(f"{head}\n{hunk}" for hunk in hunks)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_diff", "apply_patch"])
+def test_as_many_equal_hunks_as_places_take_them_in_order(
+    desk: OpenWorkspace, tool: str, count: int
+) -> None:
+    Path(desk.root, "w.txt").write_text(TWINS)
+    news = [f"y{number}\n" for number in range(count)]
+    given = {
+        "apply_blocks": {"text": blocks(*(("x\n", new) for new in news), path="w.txt")},
+        "apply_diff": {"diff": diffed(*(f"-x\n+{new}" for new in news))},
+        "apply_patch": {
+            "patch": "*** Begin Patch\n*** Update File: w.txt\n"
+            + "".join(f"@@\n-x\n+{new}" for new in news)
+            + "*** End Patch"
+        },
+    }[tool]
+    facts = call(desk, tool, **given, apply="auto")
+    assert (text(desk, "w.txt") != TWINS) == (count == 3), facts
+    if count == 3:
+        assert text(desk, "w.txt") == "a\ny0\nb\ny1\nc\ny2\nd\n"
+    else:
+        assert {one["reason"] for one in facts["rejected"]} == {"several_places"}
+
+
+def test_hunks_of_a_diff_are_in_order(desk: OpenWorkspace) -> None:
+    Path(desk.root, "w.txt").write_text(TWINS)
+    assert call(desk, "apply_diff", diff=diffed("-c\n+C\n", "-x\n+X\n"), apply="auto")["changed"]
+    assert text(desk, "w.txt") == "a\nx\nb\nx\nC\nX\nd\n"
+    facts = call(desk, "apply_diff", diff=diffed("-x\n+X\n", "-C\n+c\n"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    given = blocks(("C\n", "c\n"), ("x\n", "z\n"), path="w.txt")
+    assert call(desk, "apply_blocks", text=given)["error"] == "PATCH_REJECTED"
+
+
+def test_numbers_decide_where_all_hunks_agree_with_them(desk: OpenWorkspace) -> None:
+    Path(desk.root, "w.txt").write_text(TWINS)
+    head = "--- a/w.txt\n+++ b/w.txt\n"
+    numbered = head + "@@ -1,1 +1,1 @@\n-a\n+A\n@@ -4,1 +4,1 @@\n-x\n+y\n"
+    assert call(desk, "apply_diff", diff=numbered, apply="auto")["changed"]
+    assert text(desk, "w.txt") == "A\nx\nb\ny\nc\nx\nd\n"
+    moved = head + "@@ -2,1 +2,1 @@\n-x\n+y\n@@ -6,1 +6,1 @@\n-d\n+D\n"
+    assert call(desk, "apply_diff", diff=moved, apply="auto")["error"] == "PATCH_REJECTED"
+
+
+BLANK = "def a():\n    one()\n\n\ndef b():\n    two()\n\n    three()\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "after"),
+    [
+        ("     one()\n \n def b():\n-    two()\n+    2\n", ("    two()", "    2")),
+        ("     one()\n def b():\n-    two()\n+    2\n", ("    two()", "    2")),
+        ("-    two()\n-    three()\n+    2\n", ("    two()\n\n    three()\n", "\n    2\n")),
+        ("     one()\n \n \n \n def b():\n+    0\n     two()\n", ("    two()", "    0\n    two()")),
+        ("     two()\n-\n     three()\n", ("    two()\n\n", "    two()\n")),
+    ],
+)
+def test_blank_lines_of_the_context_may_differ(
+    desk: OpenWorkspace, hunk: str, after: tuple[str, str]
+) -> None:
+    Path(desk.root, "w.txt").write_text(BLANK)
+    facts = call(desk, "apply_diff", diff=diffed(hunk), apply="auto")
+    assert facts.get("changed"), facts
+    assert text(desk, "w.txt") == BLANK.replace(*after)
+
+
+def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
+    pairs = (("def f(this):\n", "x\n"), ("def g(those):\n", "y\n"))
+    answer = desk.call("local", "apply_blocks", {"text": blocks(*pairs)})
+    start = answer.text[:300]
+    for wanted in ("a.py:2~2", "a.py:6~6", "- def f(this)", "+     def f(self)", "+     def g("):
+        assert wanted in start, start
+
+
+def test_the_place_reaches_to_the_last_line_of_the_block(desk: OpenWorkspace) -> None:
+    lines = [f"line_{number}()\n" for number in range(10)]
+    Path(desk.root, "w.txt").write_text("".join([*lines[:5], *["put()\n"] * 4, *lines[5:], "z\n"]))
+    old = "".join(lines).replace("line_2()", "gone_2()")
+    facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"))
+    assert facts["rejected"][0]["nearest_lines"] == "1~14"
+
+
+def test_all_places_that_are_as_near_are_told(desk: OpenWorkspace) -> None:
+    sections = "".join(f'<section class="dark" id="{name}">\n' for name in ("faq", "top", "end"))
+    Path(desk.root, "w.txt").write_text(sections)
+    given = blocks(('<section class="dark">\n', "x\n"), path="w.txt")
+    facts = call(desk, "apply_blocks", text=given)
+    assert sorted(facts["rejected"][0]["lines"]) == [1, 2, 3]
+
+
+CLINE = "w.txt\n------- SEARCH\nb\n=======\nB\n+++++++ REPLACE\n"
+ROO = "w.txt\n<<<<<<< SEARCH\n:start_line:4\n-------\nx\n=======\ny\n>>>>>>> REPLACE\n"
+BEGUN = "*** Begin Patch\n*** Update File: w.txt\n@@\n-b\n+B\n*** End Patch"
+DIALECTS: dict[str, tuple[str, dict[str, str], str]] = {
+    "Cline's marks": ("apply_blocks", {"text": CLINE}, TWINS.replace("b", "B")),
+    "Roo's line": ("apply_blocks", {"text": ROO}, "a\nx\nb\ny\nc\nx\nd\n"),
+    "Roo's two lines": (
+        "apply_blocks",
+        {"text": ROO.replace(":4\n", ":4\n:end_line:4\n")},
+        "a\nx\nb\ny\nc\nx\nd\n",
+    ),
+    "a fence": ("apply_patch", {"patch": f"```diff\n{BEGUN}\n```"}, TWINS.replace("b", "B")),
+    "a heredoc": (
+        "apply_patch",
+        {"patch": f"apply_patch <<'EOF'\n{BEGUN}\nEOF"},
+        TWINS.replace("b", "B"),
+    ),
+    "escaped line ends": (
+        "apply_patch",
+        {"patch": BEGUN.replace("\n", "\\n")},
+        TWINS.replace("b", "B"),
+    ),
+    "an environment": (
+        "apply_patch",
+        {"patch": BEGUN.replace("Patch\n", "Patch\n*** Environment ID: 7\n", 1)},
+        TWINS.replace("b", "B"),
+    ),
+    "a blank line for the end": (
+        "apply_patch",
+        {"patch": BEGUN.replace("-b\n+B\n", "-d\n+D\n \n")},
+        TWINS.replace("d", "D"),
+    ),
+    "an empty last hunk": (
+        "apply_diff",
+        {"diff": diffed("-b\n+B\n") + "@@ -9,1 +9,1 @@\n"},
+        TWINS.replace("b", "B"),
+    ),
+    "added, then updated": (
+        "apply_patch",
+        {
+            "patch": "*** Begin Patch\n*** Add File: n.txt\n+x\n+y\n*** Update File: n.txt\n"
+            "@@\n-x\n+z\n*** End Patch"
+        },
+        TWINS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dialects_are_taken_by_their_tools(desk: OpenWorkspace, name: str) -> None:
+    tool, given, after = DIALECTS[name]
+    Path(desk.root, "w.txt").write_text(TWINS)
+    answer = desk.call("local", tool, {**given, "apply": "auto"})
+    assert answer.data.get("changed"), answer.text
+    assert text(desk, "w.txt") == after
+    if name == "an empty last hunk":
+        assert answer.data["dropped_hunks"] == 1
+        assert "Left out: 1 hunk without lines." in answer.text
+    if name == "added, then updated":
+        assert text(desk, "n.txt") == "z\ny\n"
+
+
+LONG = "def a():\n" + "".join(f"    s{number}()\n" for number in range(9)) + "def b():\n    t()\n"
+
+
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "replace_text", "Edit"])
+@pytest.mark.parametrize("mark", ["    ...", "# ... existing code ...", "    # 其余代码不变"])
+def test_an_elision_in_the_old_text_is_planned(desk: OpenWorkspace, tool: str, mark: str) -> None:
+    Path(desk.root, "w.txt").write_text(LONG)
+    old, new = f"def a():\n{mark}\n    s8()\n", f"def c():\n{mark}\n    s9()\n"
+    given: dict[str, dict[str, Any]] = {
+        "apply_blocks": {"text": blocks((old, new), path="w.txt"), "apply": "auto"},
+        "apply_patch": {"patch": patch(old, new, "w.txt"), "apply": "auto"},
+        "replace_text": {"path": "w.txt", "old": old, "new": new},
+        "Edit": {"path": "w.txt", "old_string": old, "new_string": new},
+    }
+    facts = call(desk, tool, **given[tool])
+    assert text(desk, "w.txt") == LONG
+    if tool == "Edit":
+        assert call(desk, "apply_file_modification", hunk_id=facts["data"]["hunk_id"])["changed"]
+    else:
+        assert facts["hunks"][0]["cause"] == ["elision"]
+        accepted(desk, facts)
+    assert text(desk, "w.txt") == LONG.replace("def a", "def c").replace("s8", "s9")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        "def a():\n...\n",
+        "...\n    s1()\n",
+        "def a():\n...\n    s1()\n...\n    s0()\n",
+        "def a():\n...\n    q()\n",
+        "def b():\n...\n    t()\n",
+    ],
+)
+def test_other_elisions_are_refused(desk: OpenWorkspace, old: str) -> None:
+    Path(desk.root, "w.txt").write_text(LONG + "    t()\n")
+    facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+
+
+def test_what_is_expected_of_the_file_binds_a_correction(desk: OpenWorkspace) -> None:
+    block = {"path": "a.py", "start_anchor": "def\u00a0f(self)", "end_anchor": "return a"}
+    given = {**block, "content": "        pass\n", "apply": "auto"}
+    refused = call(desk, "prepare_file_block_replace", **given, expected_old="        a = 2\n")
+    assert refused["error"] == "CONTENT_CHANGED"
+    planned = call(desk, "prepare_file_block_replace", **given, expected_old="        a = 1\n")
+    assert planned["hunks"][0]["cause"] == ["no_break_space"]
+    edits = [{"old_string": OLD, "new_string": NEW}]
+    batch = {"path": "a.py", "edits": edits, "expected_size_bytes": 3}
+    assert call(desk, "prepare_batch_edit", **batch)["error"] == "CONFLICT"
+
+
+def test_a_text_that_is_to_be_everywhere_is_not_corrected(desk: OpenWorkspace) -> None:
+    given = {"path": "a.py", "old": OLD, "new": NEW, "all": True, "apply": "auto"}
+    assert call(desk, "replace_text", **given)["error"] == "PARTIAL_MATCH_FAIL"
+    assert text(desk) == TEXT
+
+
+def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
+    plan = call(desk, "replace_text", path="a.py", old=OLD, new=NEW, apply="never")
+    other = call(desk, "replace_text", path="a.py", old="a = 1", new="a = 3", apply="never")
+    assert 0 < other["expires_at_ms"] - plan["expires_at_ms"] - 3_000_000 < 60_000
+
+
+def test_long_files_and_many_misses_are_refused_as_before(desk: OpenWorkspace) -> None:
+    Path(desk.root, "w.txt").write_text(LONG + "z\n" * (1 << 20))
+    one = ("  s1()\n", "  t1()\n")
+    facts = call(desk, "apply_blocks", text=blocks(one, path="w.txt"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    facts = call(desk, "replace_text", path="w.txt", old="\ts1()\n", new="\tt1()\n")
+    assert facts["error"] == "PARTIAL_MATCH_FAIL"
+    Path(desk.root, "w.txt").write_text("".join(f"    s{number}()\n" for number in range(30)))
+    many = [(f"s{number}()\n", "x\n") for number in range(30)]
+    facts = call(desk, "apply_blocks", text=blocks(*many[:20], path="w.txt"), apply="never")
+    assert facts["status"] == "ok"
