@@ -42,7 +42,11 @@ OTHER = RelPath(("b.txt",))
 
 
 DESK = Setup(
-    Config(durability="fast", members={"ann": MemberConfig({"no_read_dirs": ("no",)})}),
+    Config(
+        durability="fast",
+        usual_signs=("markers",),
+        members={"ann": MemberConfig({"no_read_dirs": ("no",)})},
+    ),
     stores=("memory", "shared", "large"),
 )
 
