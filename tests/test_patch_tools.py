@@ -22,6 +22,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.text import sizes
 from copydesk.tools.catalog import Catalog
 from support.desks import Setup, call
 
@@ -578,3 +579,36 @@ def test_a_diff_of_two_files_changes_neither(tmp_path: Path, head: str) -> None:
         assert "a.txt" in str(told.data["summary"])
         assert not opened.desk.waiting(opened.member("local"))
     assert {(tmp_path / name).read_text() for name in names} == {"one\n"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument", "made"),
+    [
+        (
+            "apply_patch",
+            "patch",
+            lambda: f"*** Begin Patch\n*** Update File: a.py\n{HUNK * 6}*** End Patch\n",
+        ),
+        ("apply_diff", "diff", lambda: f"--- a/a.py\n+++ b/a.py\n{HUNK * 6}"),
+        ("apply_blocks", "text", lambda: "a.py\n" + BLOCK * 6),
+        ("edit_file", "edits", lambda: [{"oldText": "a", "newText": "b"}] * 6),
+    ],
+)
+def test_more_changes_than_a_call_places_are_refused_by_their_number(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch, tool: str, argument: str, made: Any
+) -> None:
+    """Each is sought alone, so that a hundred thousand took a quarter of a minute."""
+    monkeypatch.setattr(sizes, "PLACED", 5)
+    given = {argument: made()} | ({"path": "a.py"} if tool == "edit_file" else {})
+    answer = desk.call("local", tool, given)
+    assert answer.is_error
+    reason = "has 6 changes, and one call takes 5; send them in several"
+    assert f"{argument}: {reason}" in answer.text or f"{argument} {reason}" in answer.text
+    told = desk.call("local", tool, given, lang="zh").text
+    assert "有 6 处改动，而一次调用最多 5 处，请分几次发送" in told
+    monkeypatch.setattr(sizes, "PLACED", 6)
+    assert reason not in desk.call("local", tool, given).text
+
+
+HUNK = "@@ -1 +1 @@\n-class A:\n+class B:\n"
+BLOCK = "<<<<<<< SEARCH\nclass A:\n=======\nclass B:\n>>>>>>> REPLACE\n"

@@ -70,6 +70,9 @@ def most_tokens(text: str) -> int:
     return 4 * len(text) if not text.isascii() else len(text) + len(text) // 4
 
 
+PLACED = 20_000
+"""The most hunks or replacements that a call may place one by one: 0.1 ms each."""
+
 CORRECTED = 2 << 20
 """Only in texts up to this size is an old text that is not there as given corrected: its lines are
 compared one by one."""

@@ -20,7 +20,7 @@ from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Planned, Withheld
-from copydesk.edit.request import BatchEdit, MoveFile, Preconditions
+from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, check_count
 from copydesk.errors import Refusal
 from copydesk.search.listings import DirEntry
 from copydesk.text.diff import patch
@@ -455,6 +455,7 @@ class EditFileCall(CompatCall):
     dryRun: bool = False
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+        check_count("edits", len(self.edits))
         pairs = [(one["oldText"], one["newText"]) for one in self.edits]
 
         def make(dry: bool) -> Rewrite:

@@ -25,6 +25,7 @@ from copydesk.edit.request import (
     PatchEdit,
     Request,
     Terms,
+    check_count,
     check_text,
 )
 from copydesk.errors import Refusal, RejectedHunk
@@ -94,7 +95,9 @@ class ApplyBlocksCall(_PatchCall):
 
 def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
     check_text(argument, text)
-    return parse(text)
+    patches = parse(text)
+    check_count(argument, sum(len(patch.hunks) for patch in patches))
+    return patches
 
 
 class _Patching:

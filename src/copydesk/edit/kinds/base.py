@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 from copydesk.errors import Conflict, InvalidArgs, Refusal, SuspiciousDiff
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.excerpt import Excerpt
@@ -353,6 +354,13 @@ def content_lines(content: str) -> list[str]:
 def count_lines(contents: Iterable[str]) -> int:
     """How many lines the texts have."""
     return sum(len(content_lines(content)) for content in contents)
+
+
+def check_count(argument: str, count: int) -> None:
+    """Raise InvalidArgs for more hunks or replacements than one call places."""
+    if count > sizes.PLACED:
+        reason = f"has {count} changes, and one call takes {sizes.PLACED}; send them in several"
+        raise InvalidArgs(argument, reason)
 
 
 def check_text(argument: str, text: str) -> None:
