@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app.config import MemberConfig
 from copydesk.app.web.actions import ACTIONS, RequestContext
 from copydesk.app.web.pages import DiffOptions, Frame, Neighbours, PlanFilter, review, tool_words
 from copydesk.app.web.reviewer import Counted, Reviewer
 from copydesk.app.web.security import Session
+from copydesk.app.workspace import open_workspace
 from copydesk.desk.review import Rights
 from copydesk.errors import HunkNotFound
 from support.cost import spread
+from support.mcp_calls import settings
 from support.redis_servers import running
 from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
@@ -779,3 +782,25 @@ def test_while_the_server_of_the_machines_is_away_the_page_says_so(tmp_path: Pat
             server.start()
             reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
             assert "two" in reader.page(f"/hunk/{hunk}")
+
+
+def test_a_plan_whose_text_is_gone_shows_what_is_known_and_can_be_rejected(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
+    members = {AGENT: MemberConfig(approval="human")}
+    desk = open_workspace(str(tmp_path), settings(members=members, bases_bytes=0), shared=False)
+    with room_at(tmp_path, desk) as room:
+        change = {"path": "a.py", "range": "2", "content": "TWO < 3\n"}
+        hunk = prepared(room.desk, "prepare_file_range_edit", **change)
+        (tmp_path / "a.py").write_text("one\nzwei\nthree\n")
+        reader = room.reader()
+        page = reader.page(f"/hunk/{hunk}")
+        text = Elements(page).text
+        assert "no longer remembered" in text
+        assert "a.py" in text
+        assert "TWO < 3" in text
+        assert "+1" in text
+        reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/reject", reason="anew", verdict="rejected")
+        answer = room.desk.call(AGENT, "apply_file_modification", {"hunk_id": hunk})
+        assert answer.fields["error"] == "HUNK_REJECTED"
+        assert "anew" in answer.text
+        assert "a.py" in Elements(reader.page("/?state=rejected")).text

@@ -227,7 +227,7 @@ class ReviewApp:
         try:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
-            return self._no_hunk(ctx, hunk_id, refusal, _undecided(items))
+            return self._no_hunk(ctx, hunk_id, refusal, items)
         frame = self._frame(ctx, _undecided(items))
         unseen = _remember_shown(ctx, shown)
         wanted = pages.PlanFilter.of(ctx.query)
@@ -241,18 +241,20 @@ class ReviewApp:
         return _page(page)
 
     def _no_hunk(
-        self, ctx: RequestContext, hunk_id: str, refusal: Refusal, waiting: int
+        self, ctx: RequestContext, hunk_id: str, refusal: Refusal, items: Sequence[Item]
     ) -> Response:
-        entry = None
+        entry = item = None
         if isinstance(refusal, HunkNotFound) and refusal.reason == "applied":
             entry = self._opened.journal.of_hunk(hunk_id)
         title = "This plan is no longer pending."
         if not isinstance(refusal, HunkNotFound):
             title = "This plan cannot be shown."
+            item = next((item for item in items if item.plan.id == hunk_id), None)
         edit_id = entry.edit_id if entry else 0
         wanted = pages.PlanFilter.of(ctx.query)
-        page = pages.gone(self._frame(ctx, waiting), title, words_of(refusal), wanted, edit_id)
-        return _page(page, 404)
+        frame = self._frame(ctx, _undecided(items))
+        page = pages.gone(frame, title, words_of(refusal), wanted, edit_id, item)
+        return _page(page, 404 if item is None else 200)
 
     def _diff(self, ctx: RequestContext) -> Response:
         hunk_id = ctx.path_params["hunk_id"]

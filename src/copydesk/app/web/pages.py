@@ -393,14 +393,20 @@ def together(
 
 
 def gone(
-    frame: Frame, title: str, words: str, wanted: PlanFilter | None = None, edit_id: int = 0
+    frame: Frame,
+    title: str,
+    words: str,
+    wanted: PlanFilter | None = None,
+    edit_id: int = 0,
+    item: Item | None = None,
 ) -> Markup:
-    """The page of a plan that is no longer pending or cannot be shown."""
+    """The page of a plan that is no longer pending; or of `item`, which cannot be shown."""
     return render(
         "gone.html",
         **around(frame, title, "pending" if wanted else ""),
         words=words,
         edit_id=edit_id,
+        item=item,
         query=wanted.query if wanted else {},
     )
 
