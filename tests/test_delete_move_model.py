@@ -42,6 +42,8 @@ class ModelFile:
     path: str | None
     lines: list[str]
     mode: int
+    is_as_before: bool = False
+    """Whether it is as it was deleted another time than the last: later edits of it are gone."""
 
 
 @dataclass
@@ -54,6 +56,8 @@ class Done:
     line: int = 0
     old: str = ""
     new: str = ""
+    lines: tuple[str, ...] = ()
+    """The lines of a file that was deleted."""
 
 
 class Files(RuleBasedStateMachine):
@@ -130,7 +134,8 @@ class Files(RuleBasedStateMachine):
         file = self.pick(number)
         assert file.path
         plan = self.real.prepare(DeleteFile(self.real.path(file.path)))
-        self.done.append(Done(self.real.apply(plan.id).edit_id, file, "delete", old=file.path))
+        edit_id, lines = self.real.apply(plan.id).edit_id, tuple(file.lines)
+        self.done.append(Done(edit_id, file, "delete", old=file.path, lines=lines))
         file.path = None
 
     @precondition(some)
@@ -174,21 +179,30 @@ class Files(RuleBasedStateMachine):
         file = one.file
         if self.is_undone(one):
             return "undone already"
+        if one.kind == "delete" and file.path is None and self.was_back(one):
+            return "touched"
         if one.kind == "delete":
             return "" if file.path is None and not self.at(one.old) else "its name is taken"
         if file.path is None:
             return "it is deleted"
+        if file.is_as_before:
+            return "touched"
         if one.kind == "move":
             return "moved on" if file.path != one.new or self.at(one.old) else ""
         if one.kind == "create":
             since = [each for each in self.done if each.file is file and each.edit_id > one.edit_id]
             return "touched" if any(each.kind == "edit" for each in since) else ""
-        return "" if self.last_of(file, one.line) is one else "touched"
+        is_there = file.lines[one.line] == one.new
+        return "" if is_there and self.last_of(file, one.line) is one else "touched"
 
     def is_undone(self, one: Done) -> bool:
         """Whether an edit took it back that was not taken back itself."""
         by = [each for each in self.done if self.undoes.get(each.edit_id) == one.edit_id]
         return any(not self.is_undone(each) for each in by)
+
+    def was_back(self, one: Done) -> bool:
+        """Whether a deletion was taken back before, and that was, too."""
+        return one.edit_id in self.undoes.values()
 
     def last_of(self, file: ModelFile, line: int) -> Done | None:
         found = [d for d in self.done if d.file is file and d.kind == "edit" and d.line == line]
@@ -205,12 +219,30 @@ class Files(RuleBasedStateMachine):
             file.path = one.old
         elif one.kind == "delete":
             back = Done(edit_id, file, "create")
-            file.path = one.old
+            file.path, file.lines = self.restored(one)
         else:
-            back = Done(edit_id, file, "delete", old=file.path or "")
+            lines = tuple(file.lines)
+            back = Done(edit_id, file, "delete", old=file.path or "", lines=lines)
             file.path = None
         self.undoes[edit_id] = one.edit_id
         self.done.append(back)
+
+    def restored(self, one: Done) -> tuple[str, list[str]]:
+        """Where a file is again, and its lines: as it was deleted this time, or another time."""
+        if not self.was_back(one):
+            return one.old, [*one.lines]
+        one.file.is_as_before = True
+        times = [each for each in self.done if each.file is one.file and each.kind == "delete"]
+        there = [
+            each for each in times if not self.at(each.old) and (self.root / each.old).exists()
+        ]
+        texts = {each.old: (self.root / each.old).read_text() for each in there}
+        (found,) = {
+            (each.old, each.lines)
+            for each in there
+            if texts[each.old] == "".join(f"{line}\n" for line in each.lines)
+        }
+        return found[0], [*found[1]]
 
     @invariant()
     def the_files_are_those_of_the_model(self) -> None:

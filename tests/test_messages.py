@@ -453,10 +453,35 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         one = call("prepare_batch_edit", path="b.txt", edits=edits)
         (root / "b.txt").write_text(drift + (root / "b.txt").read_text())
         yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
+    yield from corrected(desk, root, lang)
     yield from past(desk, root, lang)
     yield from together(desk, root, lang)
     (root / "all.txt").write_text("1\n2\n3\n4\n5\n6\nneun\n7\nacht\n")
     yield from decided(desk, lang)
+
+
+def corrected(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
+    """Old texts that are not there as written, lines that are there already, by numbers alone."""
+
+    def text(tool: str, **arguments: object) -> str:
+        return desk.call("local", tool, arguments, lang=lang).text.partition("```diff")[0]
+
+    (root / "near.py").write_text("class A:\n    def f(self):\n        return 1\n")
+    near = {
+        "path": "near.py",
+        "old": "def f(self):\n    return 1",
+        "new": "def g(self):\n    return 2",
+    }
+    yield text("replace_text", **near, apply="never")
+    yield text("Edit", path="near.py", old_string="def f(self):\n    return 1", new_string="x = 1")
+    there = (
+        "--- a/near.py\n+++ b/near.py\n@@ -1,2 +1,2 @@\n-class B:\n+class A:\n     def f(self):\n"
+    )
+    yield text("apply_diff", diff=there)
+    yield text("apply_diff", diff=f"{there}@@ -9 +9 @@\n")
+    version = desk.call("local", "read_file", {"path": "near.py"}).fields["version"]
+    lines = {"range": "2~3", "content": "    x = 1\n", "version": version, "apply": "auto"}
+    yield text("prepare_file_range_edit", path="near.py", **lines)
 
 
 def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:

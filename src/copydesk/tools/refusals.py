@@ -57,6 +57,7 @@ def refusal_words(
         near = [_near_words(one, lang) for one in refusal.failures if one.cause]
         several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in near[:_SAID_CAUSES]]
     if isinstance(refusal, errors.PartialMatchFail) and refusal.hunk_id:
+        name = name if "edit" in voices else "PARTIAL_MATCH_FAIL.planned"
         several.append(say("corrected.planned", lang, {"id": refusal.hunk_id}))
     if isinstance(refusal, errors.PatchRejected):
         hunks = [_hunk_words(one, lang) for one in refusal.rejected[:_SAID_CAUSES]]
