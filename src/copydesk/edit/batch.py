@@ -208,8 +208,8 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
     or a new line lacks what is to be taken off. The last terminator stays if the new text has none.
     Raises PartialMatchFail if the new lines are there already.
     """
-    count, is_closed, is_open = base.line_count, edit.old.endswith("\n"), edit.new[-1:] not in "\n"
-    shown = [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
+    is_closed, is_open = edit.old.endswith("\n"), edit.new[-1:] not in "\n"
+    shown = lines_shown(base)
     old = lines_of(edit.old)
     shift = shifted(shown, old, edit.new, end=is_closed)
     if shift.there:
@@ -223,6 +223,12 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
         return Matches(count, spans), "", ""
     there = base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n")
     return Matches(1, spans), there, shift.new
+
+
+def lines_shown(base: Snapshot) -> list[str]:
+    """The lines of a text, with the empty one after the last line end."""
+    count = base.line_count
+    return [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
 
 
 class Shift(NamedTuple):

@@ -184,7 +184,7 @@ class Request:
     then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
     `rank` orders what is done to one file: its text, its mode, its name.
     `in_notes`: it is of blocks; `of_lines`: it is of neither. `quotes`: why it takes no
-    `expected_old`. `is_several`: its place has parts. `by_text`: they are found by their old text.
+    `expected_old`. `by_text`: they are found by their old text.
     `voices` are of the wording of its refusals. `reads` is what has to be read of the file: the
     lines of the place, all lines, its bytes, or nothing. `bad_character`: whether a new text
     contains U+FFFD and its old one does not; None: it does if the lines it replaces do not.
@@ -193,7 +193,6 @@ class Request:
     is_operation: ClassVar[bool] = False
     in_notes: ClassVar[bool] = False
     of_lines: ClassVar[bool] = True
-    is_several: ClassVar[bool] = False
     deletes: ClassVar[bool] = False
     by_text: ClassVar[bool] = False
     rank: ClassVar[int] = 0

@@ -16,13 +16,12 @@ from copydesk.edit.batch import Shift, lines_of, occurrences, shifted
 from copydesk.text.diff import align, common_ends
 from copydesk.text.elided import is_elided
 from copydesk.text.folding import explain, indentation, indented_by
-from copydesk.text.snapshot import Snapshot
 
 _INDENTED = frozenset(["indentation", "trailing_blanks"])
 _TABS = ("tabs_for_spaces", "spaces_for_tabs")
 _ALIKE = ("quotes", "dashes", "no_break_space")  # each stands for one character of the file
 _SENT = ("line_numbers", "literal_newline", "escaped")  # the new text was sent with it, too
-_SAFE = frozenset(["indentation", "trailing_blanks", *_TABS, *_ALIKE, *_SENT])
+_SAFE = _INDENTED.union(_TABS, _ALIKE, _SENT)
 _NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2192] ?|\t|: ?)")
 
 
@@ -37,12 +36,6 @@ class Corrected(NamedTuple):
     new: str
     causes: tuple[str, ...]
     is_certain: bool
-
-
-def lines_shown(base: Snapshot) -> list[str]:
-    """The lines of a text, with the empty one after the last line end."""
-    count = base.line_count
-    return [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
 
 
 def of_lines(shown: Sequence[str], old: str, new: str) -> tuple[Shift, Corrected | None]:

@@ -106,7 +106,7 @@ class RangeEdit(Replacing):
 class RangeEdits(Request):
     """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
-    is_several, reads, _tool = True, "whole", RangeEdit._tool
+    reads, _tool = "whole", RangeEdit._tool
 
     edits: tuple[RangeEdit, ...]
 

@@ -16,12 +16,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 
-from copydesk.edit.batch import Batch, StringEdit, bare, lines_of, occurrences, raw_lines
+from copydesk.edit.batch import (
+    Batch,
+    StringEdit,
+    bare,
+    lines_of,
+    lines_shown,
+    occurrences,
+    raw_lines,
+)
 from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
 from copydesk.edit.kinds.correction import (
     MOST,
     Corrected,
-    lines_shown,
     of_elided,
     of_lines,
     of_text,

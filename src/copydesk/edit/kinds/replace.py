@@ -11,6 +11,7 @@ from copydesk.edit.batch import (
     StringEdit,
     compile_batch,
     compile_in,
+    lines_shown,
     part_lines,
     replace_everywhere,
     replace_in,
@@ -27,7 +28,7 @@ from copydesk.edit.kinds.base import (
     is_unclosed,
     of_parts,
 )
-from copydesk.edit.kinds.correction import MOST, Corrected, lines_shown, of_elided, of_text
+from copydesk.edit.kinds.correction import MOST, Corrected, of_elided, of_text
 from copydesk.errors import InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -44,7 +45,7 @@ def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
 class BatchEdit(Request):
     """Make all `edits`, each searched for in the original text, or none."""
 
-    is_several, reads, _tool = True, "whole", "prepare_batch_edit"
+    reads, _tool = "whole", "prepare_batch_edit"
     quotes, by_text = "old_string says it already; leave it out", True
     voices: ClassVar[tuple[str, ...]] = ("batch",)
 
