@@ -191,6 +191,7 @@ def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
         ("def f(self):\n  a = 1\n  return a\n", "def f(self):\n  a = 2\n"),  # not by one amount
         ("def f(self):\n   a = 1\n    return a\n", "def f(self):\n    a = 2\n"),  # uneven
         ("            a = 1\n", "  a = 2\n"),  # the new line lacks what is to be taken off
+        ("    DEF f(self):\n        a = 1\n", "        a = 2\n"),  # letters in another case
     ],
 )
 def test_what_is_not_safe_is_refused(desk: OpenWorkspace, old: str, new: str) -> None:
@@ -199,6 +200,19 @@ def test_what_is_not_safe_is_refused(desk: OpenWorkspace, old: str, new: str) ->
     facts = call(desk, "replace_text", path="a.py", old=old, new=new)
     assert facts["error"] == "PARTIAL_MATCH_FAIL", facts
     assert text(desk) == TEXT
+
+
+def test_an_edit_of_an_older_version_is_never_corrected(desk: OpenWorkspace) -> None:
+    """What is like its old text now need not be what was read then."""
+    version = call(desk, "read_file", path="a.py")["version"]
+    near = {"path": "a.py", "old": OLD, "new": NEW, "apply": "never"}
+    Path(desk.root, "a.py").write_text(f"import os\n{TEXT}")
+    facts = call(desk, "replace_text", **near, version=version)
+    assert facts["status"] == "error"
+    assert "hunk_id" not in facts
+    now = call(desk, "read_file", path="a.py")["version"]
+    facts = call(desk, "replace_text", **near, version=now)
+    assert (facts["status"], facts["changed"]) == ("ok", False)
 
 
 def test_two_places_are_never_corrected(desk: OpenWorkspace) -> None:
