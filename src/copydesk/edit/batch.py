@@ -38,8 +38,7 @@ from copydesk.errors import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
-from copydesk.text.folding import indentation, indented_by, reindented
-from copydesk.text.nearest import Near, nearest_of
+from copydesk.text.nearest import Near, indentation, indented_by, nearest_of, reindented
 from copydesk.text.search import (
     SHOWN,
     Matches,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from copydesk.edit.batch import Shift, lines_of, occurrences, shifted
 from copydesk.text.diff import align, common_ends
 from copydesk.text.elided import is_elided
-from copydesk.text.folding import explain, indentation, indented_by
+from copydesk.text.nearest import explain, indentation, indented_by
 
 _INDENTED = frozenset(["indentation", "trailing_blanks"])
 _TABS = ("tabs_for_spaces", "spaces_for_tabs")

@@ -39,8 +39,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
-from copydesk.text.folding import explain, indented_by
-from copydesk.text.nearest import Near, line_difference, nearest_of
+from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
 from copydesk.text.relocation import Outline
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
