@@ -156,7 +156,7 @@ def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
         return found
     if len(asked) <= FEW:
         asked = {
-            at: text for at, text in asked.items() if _has_words(data, _unnumbered(text) or text)
+            at: text for at, text in asked.items() if _has_words(data, unnumbered(text) or text)
         }
     if not asked:
         return found
@@ -205,7 +205,7 @@ class _Needle:
 def _needles(text: str) -> Iterator[_Needle]:
     """Yield the text as it is, then as it was meant if it was copied or escaped wrongly."""
     seen = set[str]()
-    for own, numbered in ((text, False), (_unnumbered(text), True)):
+    for own, numbered in ((text, False), (unnumbered(text), True)):
         meant = own and (
             own,
             _resolved(own),
@@ -219,7 +219,7 @@ def _needles(text: str) -> Iterator[_Needle]:
                 yield _Needle(own, variant, numbered)
 
 
-def _unnumbered(text: str) -> str | None:
+def unnumbered(text: str) -> str | None:
     """Remove line numbers that were copied along; None unless every non-blank line has one."""
     lines = text.split("\n")
     ends = [_NUMBER.match(line) for line in lines]

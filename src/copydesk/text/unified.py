@@ -201,18 +201,23 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
 
     A binary file is identified by its name and its Git blob hash, without its content.
     """
-    data = old.whole().data
     text = unified(old, change, path, removed=True)
     head, rest = text.split(b"\n", 1)
     rest = rest.removeprefix(b"deleted file mode 100644\n")
     if is_binary(old.whole()):
-        name = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+        name = blob_id(old.whole().data)
         # As git does: applying it checks the hash, and needs none of the old bytes.
         rest = b"index %s..%s\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n" % (
             name.encode(),
             b"0" * len(name),
         )
     return head + b"\ndeleted file mode " + _git_mode(mode) + b"\n" + rest
+
+
+def blob_id(data: bytes, algorithm: str = "sha1") -> str:
+    """Git's blob id of the bytes, in hex."""
+    head = b"blob %d\0" % len(data)
+    return hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest()
 
 
 def _parts(
