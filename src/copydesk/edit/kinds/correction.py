@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from copydesk.edit.batch import lines_of, occurrences, shifted
+from copydesk.edit.batch import occurrences, shifted
+from copydesk.edit.kinds.base import content_lines
 from copydesk.edit.signs import is_elided
 from copydesk.text.diff import align, common_ends
 from copydesk.text.nearest import explain, indentation, indented_by, real_newlines, unnumbered
@@ -43,7 +44,7 @@ def of_lines(
     They are all indented by one amount more or less, or are those `there` for these causes, or
     have a line that stands for others.
     """
-    lines = lines_of(old)
+    lines = content_lines(old)
     shift = shifted(shown, lines, new)
     if shift.there:
         return None
@@ -64,7 +65,7 @@ def of_text(
     """Correct a text that is `there` once, for these causes; None if that is not safe."""
     if not is_safe(causes):
         return None
-    shift = shifted(shown, lines_of(old), new)
+    shift = shifted(shown, content_lines(old), new)
     made = renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if made is None or shift.there or is_uneven:
@@ -78,7 +79,7 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
     The lines around it are in one place only, one run below the other. A line of the new text that
     stands for others is replaced by them. Planned only.
     """
-    lines = lines_of(old)
+    lines = content_lines(old)
     marks = [at for at, line in enumerate(lines) if is_elided(line)]
     runs = [lines[a + 1 : b] for a, b in pairwise([-1, *marks, len(lines)])]
     if not marks or not all(any(map(str.strip, run)) for run in runs):
@@ -93,7 +94,7 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
         spans.append((places[0], end))
     left_out = [shown[above:below] for (_, above), (below, _) in pairwise(spans)]
     made: list[str] = []
-    for line in lines_of(new):
+    for line in content_lines(new):
         made += left_out.pop(0) if left_out and is_elided(line) else [line]
     there, put = (
         "".join(f"{line}\n" for line in each) for each in (shown[spans[0][0] : end], made)

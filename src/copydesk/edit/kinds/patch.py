@@ -19,12 +19,20 @@ from copydesk.edit.batch import (
     Batch,
     StringEdit,
     bare,
-    lines_of,
     lines_shown,
     occurrences,
     raw_lines,
 )
-from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
+from copydesk.edit.kinds.base import (
+    Action,
+    Composed,
+    Fixed,
+    Place,
+    Span,
+    content_lines,
+    end_of,
+    of_parts,
+)
 from copydesk.edit.kinds.correction import MOST, Corrected, of_lines
 from copydesk.edit.kinds.replace import BatchEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
@@ -291,7 +299,7 @@ def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
     start, cause = now.start(0), ""
     if now.line_count:
         old = [line for line in now.texts(0, now.line_count) if line.strip()]
-        repeated = sum((Counter(old) & Counter(lines_of(new))).values())
+        repeated = sum((Counter(old) & Counter(content_lines(new))).values())
         cause = "whole_file" if 2 * repeated > len(old) else "appended"
     if cause == "appended":
         if not now.ends_with_newline:  # does the text begin a line, or go on with the last?
@@ -303,20 +311,20 @@ def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
 def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None:
     """The hunk with the blank lines of the only place of its other lines; None if it has none."""
     filled = [at for at, line in enumerate(shown) if line.strip()]
-    wanted = [line for line in lines_of(hunk.old) if line.strip()]
+    wanted = [line for line in content_lines(hunk.old) if line.strip()]
     places = occurrences([shown[at] for at in filled], wanted) if wanted else []
     if len(places) != 1:
         return None
     at, stop = filled[places[0]], filled[places[0] + len(wanted) - 1] + 1
-    old, new = iter(lines_of(hunk.old)), iter(lines_of(hunk.new))
+    old, new = iter(content_lines(hunk.old)), iter(content_lines(hunk.new))
     lines: list[tuple[str, str]] = []
     for sign in hunk.signs:
-        line = next(new if sign == "+" else old)
+        if sign == "+":
+            lines.append((sign, next(new)))
+            continue
+        line = next(old)
         if sign == " ":
             next(new)
-        if sign == "+":
-            lines.append(("+", line))
-            continue
         while line.strip() and at < stop and not shown[at].strip():
             lines.append((" ", shown[at]))
             at += 1
@@ -372,7 +380,7 @@ def _together(
     is it. Of blocks, as many equal ones as there are places take them, and a number is a choice.
     `of_other`: the numbers are those of another text.
     """
-    sizes = [len(lines_of(hunk.old)) for hunk in hunks]
+    sizes = [len(content_lines(hunk.old)) for hunk in hunks]
     choices = [several.get(at, (start,)) for at, (start, _) in enumerate(parts)]
     numbered = [hunk.line - 1 for hunk in hunks]
     are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
@@ -422,7 +430,7 @@ class _Sought:
 
     def place(self, hunk: PatchHunk) -> Span:
         """Return the lines of the hunk; raises _Misplaced."""
-        old = lines_of(hunk.old)
+        old = content_lines(hunk.old)
         if not old:
             return self._insertion(hunk)
         size, is_closed = len(old), not _is_open(hunk.old)
@@ -443,7 +451,7 @@ class _Sought:
     def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
         if elsewhere:
             return _Misplaced("not_at_end", elsewhere)
-        new = lines_of(hunk.new)
+        new = content_lines(hunk.new)
         there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
         return _Misplaced("already_there" if there else "not_found", there)
 
@@ -472,17 +480,15 @@ class _Sought:
         except EncodingRefused:
             return []
         rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
-        if rarest:
-            if rarest * len(keys) <= self._base.line_count:
-                starts = (at - offset for at in self._index[keys[offset]])
-                found = [at for at in starts if self._stand(keys, at)]
-            else:
-                found = occurrences(self._base.keys, keys)
-                if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
-                    found.insert(0, 0)
-            if found:
-                return found
-        return self._as_shown(old) if encoding.escapes else []
+        found: list[int] = []
+        if rarest * len(keys) <= self._base.line_count:
+            starts = (at - offset for at in self._index.get(keys[offset], ()))
+            found = [at for at in starts if self._stand(keys, at)]
+        else:
+            found = occurrences(self._base.keys, keys)
+            if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
+                found.insert(0, 0)
+        return found or (self._as_shown(old) if encoding.escapes else [])
 
     def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
         """Whether these lines are at `start`."""
@@ -501,11 +507,7 @@ class _Sought:
         for at, line in enumerate(old):
             lines = alike.setdefault(without_escapes(line), {})
             lines[line] = lines.get(line, 0) | 1 << at
-        patterns = {
-            line: encoding.pattern(line) or re.compile(re.escape(line))
-            for lines in alike.values()
-            for line in lines
-        }
+        patterns = {line: encoding.pattern(line) or re.compile(re.escape(line)) for line in old}
         fitting: dict[bytes, int] = {}
         found: list[int] = []
         reached, last = 0, 1 << (len(old) - 1)
@@ -579,19 +581,19 @@ def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> Reje
     corrected, causes, difference = near.corrected, tuple[str, ...](near.causes), near.diff
     if corrected is not None and not causes:  # it is there, within lines
         whole = base.texts(near.start, near.stop)
-        difference = line_difference(lines_of(old), list(whole))
+        difference = line_difference(content_lines(old), list(whole))
         corrected = "".join(f"{line}\n" for line in whole)
         causes = explain(old, corrected) or ("part_of_line",)
-    by = None if corrected is None else indented_by(old, corrected) or None
+    alike = tuple(line + 1 for line in near.alike)
     return replace(
         told,
         nearest_lines=f"{near.start + 1}~{near.stop}",
         similarity=near.similarity,
         difference=difference,
-        lines=tuple(line + 1 for line in (near.start, *near.alike)) if near.alike else told.lines,
+        lines=(near.start + 1, *alike) if alike else told.lines,
         cause=causes or None,
-        indented_by=by,
-        similar_lines=tuple(line + 1 for line in near.alike) or None,
+        indented_by=None if corrected is None else indented_by(old, corrected) or None,
+        similar_lines=alike or None,
         corrected_lines=corrected if len(corrected or "") <= _LONGEST else None,
     )
 
