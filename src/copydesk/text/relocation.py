@@ -173,12 +173,8 @@ class TextPair:
         text, end = self.base[foot.base], foot.base + foot.size
         if any(line != text for line in self.base[foot.base : end]):
             return False
-        start = foot.base
-        while self.base[start - 1] == text:
-            start -= 1
-        while end < len(self.base) and self.base[end] == text:
-            end += 1
-        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in range(start, end))
+        run = range(*_run_around(self.base, foot.base, end, text))
+        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in run)
 
     def _is_spacing(self, foot: Footprint) -> bool:
         """Whether the footprint is several blank lines, as many as now, next to a unique line."""
@@ -193,11 +189,7 @@ class TextPair:
 
     def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
         """How many blank lines are directly before and after lines [line, line + size)."""
-        start, end = line, line + size
-        while text[start - 1] == self._blank:
-            start -= 1
-        while text[end] == self._blank:
-            end += 1
+        start, end = _run_around(text, line, line + size, self._blank)
         return line - start, end - line - size
 
     def _is_next_to_unique(self, foot: Footprint) -> bool:
@@ -358,6 +350,15 @@ class TextPair:
         if a[i] != b[j] or a[i + last] != b[j + last]:
             return False
         return a[i : i + size] == b[j : j + size]
+
+
+def _run_around(text: list[int], start: int, end: int, line: int | None) -> tuple[int, int]:
+    """Lines [start, end), grown over those at either side that are equal to `line`."""
+    while text[start - 1] == line:
+        start -= 1
+    while end < len(text) and text[end] == line:
+        end += 1
+    return start, end
 
 
 def _only(text: list[int], line: int, other: list[int]) -> int | None:
