@@ -13,16 +13,16 @@ from copydesk.desk.member import Member, authorized, check_shown, line_change, n
 from copydesk.desk.outcome import Saved
 from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
-from copydesk.edit.batch import (
+from copydesk.edit.draft import whole_text
+from copydesk.edit.kinds.base import Preconditions
+from copydesk.edit.kinds.replace import (
     Batch,
+    BatchEdit,
     StringEdit,
     compile_batch,
     compile_in_order,
     replace_everywhere,
 )
-from copydesk.edit.draft import whole_text
-from copydesk.edit.kinds.base import Preconditions
-from copydesk.edit.kinds.replace import BatchEdit
 from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     EncodingRefused,

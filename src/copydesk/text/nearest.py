@@ -825,8 +825,10 @@ def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Nea
         ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
         if size > _LONG and likeness > _SURE:
             break
-    best, _, spot, have = max(ranked, key=itemgetter(0, 1), default=(0.0, 0, None, []))
-    if spot is None or best < _WORTH:
+    if not ranked:
+        return None
+    best, _, spot, have = max(ranked, key=itemgetter(0, 1))
+    if best < _WORTH:
         return None
     first = spot.line
     if len(lines) >= _LEAST_LINES:

@@ -15,14 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 
-from copydesk.edit.batch import (
-    Batch,
-    StringEdit,
-    bare,
-    lines_shown,
-    occurrences,
-    raw_lines,
-)
 from copydesk.edit.kinds.base import (
     Action,
     Composed,
@@ -33,8 +25,16 @@ from copydesk.edit.kinds.base import (
     end_of,
     of_parts,
 )
-from copydesk.edit.kinds.correction import MOST, Corrected, of_lines
-from copydesk.edit.kinds.replace import BatchEdit, fixed
+from copydesk.edit.kinds.correction import (
+    MOST,
+    Corrected,
+    bare,
+    lines_shown,
+    occurrences,
+    of_lines,
+    raw_lines,
+)
+from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
