@@ -237,27 +237,38 @@ def _alternatives(glob: str) -> list[str]:
 
 def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
     """Return the span of the first braces that have alternatives, and those alternatives."""
-    opened: list[tuple[int, list[int]]] = []
+    for marks in braces(glob):
+        start, stop = marks[0], marks[-1] + 1
+        if len(marks) > 2:
+            return start, stop, [glob[a + 1 : b] for a, b in pairwise(marks)]
+        counted = _RANGE.fullmatch(glob, start + 1, stop - 1)
+        if counted:
+            return start, stop, _counted(counted)
+    return None
+
+
+def braces(glob: str, *, classes: bool = False) -> list[list[int]]:
+    """The start, commas and end of each pair of braces, in the order in which they close.
+
+    With `classes`, what is in brackets is not looked at.
+    """
+    found: list[list[int]] = []
+    opened: list[list[int]] = []
     at = 0
     while at < len(glob):
         char = glob[at]
         if char == "\\":
             at += 1
+        elif char == "[" and classes:
+            at = max(at, glob.find("]", at + 2))
         elif char == "{":
-            opened.append((at, []))
-        elif char == "," and opened:
-            opened[-1][1].append(at)
-        elif char == "}" and opened:
-            start, commas = opened.pop()
-            if commas:
-                ends = [start, *commas, at]
-                texts = [glob[a + 1 : b] for a, b in pairwise(ends)]
-                return start, at + 1, texts
-            counted = _RANGE.fullmatch(glob, start + 1, at)
-            if counted:
-                return start, at + 1, _counted(counted)
+            opened.append([at])
+        elif char in ",}" and opened:
+            opened[-1].append(at)
+            if char == "}":
+                found.append(opened.pop())
         at += 1
-    return None
+    return found
 
 
 def _counted(found: re.Match[str]) -> list[str]:
@@ -374,3 +385,31 @@ def class_pattern(inside: str) -> str:
         return "[^/]" if negated else "(?!)"
     any_of = f"(?:{'|'.join(either)})"
     return rf"(?!{any_of})[^/]" if negated else rf"(?!/){any_of}"
+
+
+def name_pattern(glob: str) -> str:
+    """The regular expression for a name; text between two `*` matches at its first place only.
+
+    Every other symbol is one character, so no later place could do better.
+    """
+    runs = [""]
+    at = 0
+    while at < len(glob):
+        char = glob[at]
+        end = class_end(glob, at) if char == "[" else 0
+        if end:
+            runs[-1] += class_pattern(glob[at + 1 : end])
+            at = end
+        elif char == "*":
+            runs.append("")
+        elif char == "?":
+            runs[-1] += "[^/]"
+        else:
+            at += char == "\\" and at + 1 < len(glob)
+            runs[-1] += re.escape(glob[at])
+        at += 1
+    first, *others = runs
+    if not others:
+        return first
+    between = "".join(f"(?>[^/]*?{run})" for run in others[:-1] if run)
+    return f"{first}{between}[^/]*{others[-1]}"
