@@ -397,6 +397,11 @@ class Entry:
         return next((one for one in self.file if isinstance(one, Moved)), None)
 
     @property
+    def is_source(self) -> bool:
+        """Whether it is the old end of a move."""
+        return self.moved is not None and self.moved.is_source
+
+    @property
     def mode_changed(self) -> ModeChanged | None:
         """The permission bits before and after, if the edit changed those."""
         return next((one for one in self.file if isinstance(one, ModeChanged)), None)
