@@ -43,9 +43,8 @@ from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source, Text
+from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
