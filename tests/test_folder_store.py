@@ -897,3 +897,27 @@ def test_a_daily_note_is_where_it_should_be(tmp_path: Path) -> None:
         assert [block.id for block in store.children(note)] == [a, b]
         assert (root / "log" / "2026-02-03.md").read_bytes() == b"a\n\nb\n"
         store.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_ids_of_many_edits_stay_when_somebody_else_writes(place: Place, restarted: bool) -> None:
+    """A sidecar is saved every few edits; the steps since then lead to the newest rows."""
+    place.put("Many.md", "first words of all\n\nlast words of all\n")
+    document = place.document("Many")
+    at = place.store.children(document.id)[0].id
+    ids: list[str] = []
+    for number in range(20):
+        place.apply([InsertText(f"paragraph of number {number}", "after", at)])
+        at = place.store.around(at).next_id
+        ids.append(at)
+    place.apply([Delete(ids[-2])])
+    if restarted:
+        place.again()
+    text = place.get("Many.md").decode()
+    place.put("Many.md", text.replace("last words", "other words") + "\nand one more\n")
+    now = [block.id for block in place.store.children(document.id)]
+    assert now[1:-2] == [*ids[:-2], ids[-1]]
+    with pytest.raises(BlockNotFound) as refused:
+        place.store.around(ids[-2])
+    assert refused.value.lost
+    assert refused.value.nearest == ids[-3]

@@ -414,17 +414,19 @@ def with_past(
     past: Sequence[Tombstone], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
 ) -> tuple[Tombstone, ...]:
     """The tombstones, and one for each old row that is gone or changed; MOST_PAST at most."""
-    now = {row.id: row for row in new}
+    start, old_stop, new_stop = differing(old, new)
+    now = {row.id: row for row in new[start:new_stop]}
     gone: list[Tombstone] = []
-    parents: list[str] = []
-    before: list[str] = []  # by depth, the last sibling that still exists
-    for row in old:
+    parents = _way_to(old, start)
+    existing = set(parents)
+    before = [*parents, ""]  # by depth, the last sibling that still exists
+    for row in old[start:old_stop]:
         del parents[row.depth :], before[row.depth + 1 :]
-        while len(before) <= row.depth:
-            before.append("")
+        before += [""] * (row.depth + 1 - len(before))
         here = now.get(row.id)
         if here is None:
-            near = before[row.depth] or next((one for one in reversed(parents) if one in now), "")
+            above = (one for one in reversed(parents) if one in existing or one in now)
+            near = before[row.depth] or next(above, "")
             gone.append(Tombstone(row.id, row.kind, row.hash, near))
         else:
             before[row.depth] = row.id
@@ -432,6 +434,26 @@ def with_past(
                 gone.append(Tombstone(row.id, row.kind, row.hash, ""))
         parents.append(row.id)
     return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
+
+
+def differing(old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> tuple[int, int, int]:
+    """Where rows begin to differ, and where they are the same again, in the old and the new."""
+    start, old_stop, new_stop = 0, len(old), len(new)
+    most = min(old_stop, new_stop)
+    while start < most and old[start] == new[start]:
+        start += 1
+    while start < most and old[old_stop - 1] == new[new_stop - 1]:
+        old_stop, new_stop, most = old_stop - 1, new_stop - 1, most - 1
+    return start, old_stop, new_stop
+
+
+def _way_to(rows: Sequence[Fingerprint], at: int) -> list[str]:
+    """The ids of the row before `at` and of all its parents, outermost first."""
+    way: list[Fingerprint] = []
+    for row in reversed(rows[:at]):
+        if not way or row.depth < way[-1].depth:
+            way.append(row)
+    return [row.id for row in reversed(way)]
 
 
 @dataclass(slots=True)

@@ -46,7 +46,6 @@ from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 
 _STEP_ROWS = 500
-_FEW_ROWS = 5000
 _LONG_WAY = 16
 _CANDIDATES = 200
 MOVED = 0.5
@@ -279,9 +278,8 @@ class DocumentCache:
         """Save the ids of a text that is about to be written."""
         name = str(path)
         with self.sidecars.held():
-            if base is not None:
-                self._keep_short(name, base)
-            self.sidecars.add(name, step)
+            by_steps = base is not None and self._keep_short(name, base)
+            self.sidecars.add(name, step, flush=by_steps)
         self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
     def _hold(self, path: RelPath, document: FolderDocument) -> None:
@@ -501,17 +499,17 @@ class DocumentCache:
         self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows])
         self.index.keep_sidecar(seen, sidecar.path)
 
-    def _keep_short(self, name: str, base: FolderDocument) -> None:
-        """Rewrite a sidecar, under the lock, if it has few rows, many steps or none that fit."""
+    def _keep_short(self, name: str, base: FolderDocument) -> bool:
+        """Whether steps lead from the sidecar to this text; many or none: it is saved anew."""
         digest = self.sidecars.digest(name)
         if digest == base.digest:
-            return
-        few = len(base.rows) <= _FEW_ROWS
-        way = [] if few else self.sidecars.way(name, digest or "", base.digest)
-        if len(way) >= _LONG_WAY or not way:
-            sidecar = self.sidecars.load(name)
-            past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
-            self._save(Sidecar(name, base.digest, base.rows, past))
+            return False
+        if 0 < len(self.sidecars.way(name, digest or "", base.digest)) < _LONG_WAY:
+            return True
+        sidecar = self.sidecars.load(name)
+        past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
+        self._save(Sidecar(name, base.digest, base.rows, past))
+        return False
 
     def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
         """Whether the document has moved to another file; if so, that file gets its ids."""

@@ -20,7 +20,7 @@ from threading import RLock
 from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import Failed
-from copydesk.notes.folder.blocks import HASH_DIGITS, Fingerprint, Tombstone
+from copydesk.notes.folder.blocks import HASH_DIGITS, Fingerprint, Tombstone, differing, with_past
 from copydesk.notes.protocol import InvalidBlockId, are_ids, is_id, valid
 from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import Stamp
@@ -125,8 +125,22 @@ class Sidecars:
             return fresh
 
     def load(self, path: str) -> Sidecar | None:
-        """The sidecar of a document; None if it is missing or unreadable."""
-        return self.load_file(f"{name_of(path)}.json")
+        """The newest rows that are certainly those of a text; None if none can be read.
+
+        They are those of the sidecar, taken along the steps to where the last one begins: it began
+        at a text that was in the file, but that it was ever made is not known.
+        """
+        sidecar = self.load_file(f"{name_of(path)}.json")
+        last = _STEP.findall(_text(self._file(path, "steps")))[-1:]
+        if sidecar is None or not last or sidecar.digest in last[0][:2]:
+            return sidecar
+        for step in self.way(path, sidecar.digest, last[0][0]):
+            rows = step.take(sidecar.rows)
+            if rows is None:
+                break
+            past = with_past(sidecar.past, sidecar.rows, rows)
+            sidecar = Sidecar(path, step.after, rows, past)
+        return sidecar
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
@@ -192,42 +206,53 @@ class Sidecars:
         with suppress(FileNotFoundError):
             os.replace(self._file(old, "steps"), self._file(new, "steps"))
 
-    def add(self, path: str, step: SidecarChange) -> None:
-        """Save a step, under the lock; the oldest ones are dropped."""
+    def add(self, path: str, step: SidecarChange, *, flush: bool = False) -> None:
+        """Save a step, under the lock; the oldest ones are dropped.
+
+        `flush` if the rows that it begins with are only known by earlier steps.
+        """
         line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
         name = self._file(path, "steps")
-        lines = [*_lines(name), line][-_MOST_STEPS:]
+        lines = [*_text(name).splitlines(keepends=True), line][-_MOST_STEPS:]
         size = 0
         for at in range(len(lines) - 1, -1, -1):
             size += len(lines[at])
             if size > _MOST_STEP_BYTES and at < len(lines) - 1:
                 del lines[: at + 1]
                 break
-        _write(name, "".join(lines), flush=False)
+        _write(name, "".join(lines), flush=flush)
 
     def steps(self, path: str) -> Iterator[SidecarChange]:
         """The saved steps of a document, oldest first."""
-        for line in _lines(self._file(path, "steps")):
-            step = _step(line)
-            if step is not None:
-                yield step
+        for saved in _STEP.findall(_text(self._file(path, "steps"))):
+            with suppress(ValueError, TypeError, AttributeError):
+                yield _step(*saved)
 
     def way(self, path: str, before: str, after: str) -> list[SidecarChange]:
         """The steps that lead from the rows of one text to those of another; empty if none do."""
-        ways: dict[str, list[SidecarChange]] = defaultdict(list)
-        for step in self.steps(path):
-            ways[step.before].append(step)
-            ways[step.after].append(step.back())
-        reached: dict[str, list[SidecarChange]] = {before: []}
+        ways: dict[str, list[tuple[str, tuple[str, str, str]]]] = defaultdict(list)
+        for saved in _STEP.findall(_text(self._file(path, "steps"))):
+            ways[saved[0]].append((saved[1], saved))
+            ways[saved[1]].append((saved[0], saved))
+        reached: dict[str, list[tuple[str, str, str]]] = {before: []}
         waiting = [before]
         for digest in waiting:
-            for step in reversed(ways[digest]):
-                if step.after not in reached:
-                    reached[step.after] = [*reached[digest], step]
-                    waiting.append(step.after)
+            for beyond, saved in reversed(ways[digest]):
+                if beyond not in reached:
+                    reached[beyond] = [*reached[digest], saved]
+                    waiting.append(beyond)
             if after in reached:
                 break
-        return reached.get(after, [])
+        made: list[SidecarChange] = []
+        at = before
+        for saved in reached.get(after, ()):  # only these are parsed
+            try:
+                step = _step(*saved)
+            except (ValueError, TypeError, AttributeError):
+                return []
+            made.append(step if step.before == at else step.back())
+            at = made[-1].after
+        return made
 
     def files(self) -> dict[str, SidecarFile]:
         """The existing sidecars and files of steps, by name."""
@@ -251,23 +276,20 @@ def name_of(path: str) -> str:
 
 def splice_of(at: int, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> Splice:
     """The change of rows that begin at `at`, without equal ones at the start and the end."""
-    start, old_stop, new_stop = 0, len(old), len(new)
-    while start < min(old_stop, new_stop) and old[start] == new[start]:
-        start += 1
-    while min(old_stop, new_stop) > start and old[old_stop - 1] == new[new_stop - 1]:
-        old_stop -= 1
-        new_stop -= 1
+    start, old_stop, new_stop = differing(old, new)
     return Splice(at + start, tuple(old[start:old_stop]), tuple(new[start:new_stop]))
 
 
-def _step(line: str) -> SidecarChange | None:
-    try:
-        before, after, splices = json.loads(line)
-        return SidecarChange(
-            before, after, tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices)
-        )
-    except (ValueError, TypeError, AttributeError):
-        return None  # a line cut off by a crash
+_STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
+"""A saved step: the digests of its two texts, and its splices; one cut off by a crash is none."""
+
+
+def _step(before: str, after: str, splices: str) -> SidecarChange:
+    """Parse a saved step; raises ValueError, TypeError or AttributeError if it is damaged."""
+    found = json.loads(splices)
+    return SidecarChange(
+        before, after, tuple([Splice(at, _rows(old), _rows(new)) for at, old, new in found])
+    )
 
 
 _DATE = 14
@@ -302,12 +324,12 @@ def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
     return tuple(made)
 
 
-def _lines(path: str) -> list[str]:
+def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
-            return file.readlines()
+            return file.read()
     except (OSError, UnicodeDecodeError):
-        return []
+        return ""
 
 
 def _json(path: str) -> Any:

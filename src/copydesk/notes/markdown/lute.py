@@ -115,19 +115,6 @@ def trim_left(text: bytes) -> bytes:
     return text.decode("utf-8", "surrogateescape").lstrip(_ALL).encode("utf-8", "surrogateescape")
 
 
-def attributes_node(parent: Node, start: int, stop: int) -> Node:
-    """A node for attributes that have no line of their own."""
-    return Node(ATTRIBUTES, parent, start, 0, start, stop)
-
-
-def add_empty(parent: Node, at: int) -> Node:
-    """Add an empty paragraph as last child, where Lute makes one that has no bytes."""
-    node = Node(PARAGRAPH, parent, at, 0, at, at)
-    node.open = False
-    parent.append(node)
-    return node
-
-
 def _text(parser: Parser, node: Node) -> bytes:
     """The text of a paragraph as Lute stores it."""
     return parser.text_of(node).rstrip(SPACE)
@@ -140,9 +127,9 @@ def finish_paragraph(parser: Parser, node: Node) -> None:
         return
     if parent.kind == ITEM and parent.nodes[0] is node:
         if _begins(parser, node, b"{") and bare_attributes(_text(parser, node)):
-            parent.nodes = ()
-            empty = add_empty(parent, node.stop)
-            empty.marking = attributes_node(empty, node.start, node.stop)
+            parent.nodes = []
+            empty = parent.close_with(PARAGRAPH, node.stop, node.stop)
+            empty.attributes = (node.start, node.stop)
             return
         if parent.subtype == "t" and _finish_task(parser, node):
             return
@@ -159,13 +146,8 @@ def _find_table(parser: Parser, node: Node) -> None:
         node.kind = TABLE
         return
     pieces = parser.pieces_of(node)
-    start = at = pieces[2 * before]
-    while data[start] in b" \t":
-        start += 1
-    table = Node(TABLE, parent, at, 0, start, node.stop)
-    table.open = False
-    parent.append(table)
-    parent.stop = max(parent.stop, table.stop)
+    table = parent.close_with(TABLE, pieces[2 * before], node.stop)
+    table.start = SPACES(data, table.first).end()
     del pieces[2 * before :]
     node.stop = pieces[-1]
 
@@ -185,7 +167,7 @@ def _finish_task(parser: Parser, node: Node) -> bool:
     assert parent is not None
     parent.mark = node.start + mark + 3
     rest = trim(text[mark + 3 :])
-    _drop(parser, node, len(text) - len(trim_left(text[mark + 3 :])) if rest else len(text))
+    parser.drop_text(node, len(text) - len(trim_left(text[mark + 3 :])) if rest else len(text))
     if not rest or parser.depth >= MOST_PARSED:
         return False
     if not parser.rules.table[rest[0]] and b"|" not in rest:
@@ -197,44 +179,32 @@ def _finish_task(parser: Parser, node: Node) -> bool:
     settle(inner)
     if not root.nodes or root.nodes[0].kind == PARAGRAPH:
         return False
+    for each in root.nodes:
+        each.loose = True
     parent.nodes = root.nodes
     parent.stop = max(parent.stop, root.stop)
     return True
-
-
-def _drop(parser: Parser, node: Node, count: int) -> None:
-    """Remove the first `count` bytes of a paragraph's text."""
-    pieces = parser.pieces_of(node)
-    line = 0
-    while line + 2 < len(pieces) and count > pieces[line + 1] - pieces[line]:
-        count -= pieces[line + 1] - pieces[line] + 1
-        line += 2
-    del pieces[:line]
-    node.start = node.first = pieces[0] = min(pieces[0] + count, pieces[1])
-    node.column = 0
-    node.stop = max(node.stop, node.start)
 
 
 def finish_list(parser: Parser, node: Node) -> None:
     """Put a paragraph into empty items, and give items the attributes before their text."""
     for item in node.nodes:
         if not item.nodes:
-            add_empty(item, item.stop)
+            item.close_with(PARAGRAPH, item.stop, item.stop)
             continue
         first = item.nodes[0]
         if not item.mark and first.kind == PARAGRAPH and _begins(parser, first, b"{"):
             text = _text(parser, first)
             if len(text) > 7 and leading_attributes(text):
                 end = text.index(b"}") + 1
-                item.marking = attributes_node(item, first.start, first.start + end)
-                rest = text[end:].lstrip(SPACE)
-                _drop(parser, first, len(text) - len(rest))
+                item.attributes = (first.start, first.start + end)
+                parser.drop_text(first, len(text) - len(text[end:].lstrip(SPACE)))
 
 
 def finish_quote(parser: Parser, node: Node) -> None:
     """A quote that begins with `[!NAME]` is a callout; an empty one gets a paragraph."""
     if not node.nodes:
-        add_empty(node, node.stop)
+        node.close_with(PARAGRAPH, node.stop, node.stop)
     elif node.nodes[0].kind == PARAGRAPH:
         title, _, rest = _text(parser, node.nodes[0]).partition(b"\n")
         if rest and title.startswith(b"[!") and b"]" in title:
@@ -258,10 +228,7 @@ def finish_callout(parser: Parser, node: Node) -> None:
     if not pieces:
         node.nodes = node.nodes[1:]
         return
-    at = pieces[0]
-    while parser.data[at] in b" \t":
-        at += 1
-    first.first, first.column, first.start = pieces[0], 0, at
+    first.first, first.column, first.start = pieces[0], 0, SPACES(parser.data, pieces[0]).end()
 
 
 def finish_super(parser: Parser, node: Node) -> None:
@@ -294,16 +261,13 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
         if child.kind == ATTRIBUTES:
             if after_attributes:
                 kept.append(Node(PARAGRAPH, node, child.start, 0, child.start, child.start))
-            if kept:
-                kept[-1].marking = child
             after_attributes = True
+        elif not (kept or marked) or not _is_lost(parser, child):
+            kept.append(child)
+            after_attributes = child.attributes is not None and child.kind != ITEM
             continue
-        if (kept or marked) and _is_lost(parser, child):
-            if kept:
-                kept[-1].marking = attributes_node(kept[-1], child.start, child.stop)
-            continue
-        kept.append(child)
-        after_attributes = child.marking is not None and child.kind != ITEM
+        if kept:
+            kept[-1].attributes = (child.start, child.stop)
     bare = marked and node.kind != SUPER and not kept
     if bare and all(child.kind != ATTRIBUTES for child in node.nodes):
         kept.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
@@ -404,10 +368,7 @@ def conflict_resume(parser: Parser, node: Node) -> int:
     """A conflict continues until a line begins with seven `>`."""
     if not parser.line.startswith(b">>>>>>>"):
         return STAYS
-    node.stop = parser.at + len(parser.line)
-    node.closed = True
-    parser.finish(node)
-    return TAKEN
+    return parser.end(node, len(parser.line))
 
 
 def html_start(parser: Parser, container: Node) -> int:
@@ -456,8 +417,7 @@ def html_resume(parser: Parser, node: Node) -> int:
 def html_taken(parser: Parser, node: Node) -> None:
     """HTML of the script kind ends with the line of its end tag."""
     if node.sort == SCRIPT and SCRIPT_END(parser.line, parser.offset):
-        node.closed = True
-        parser.finish(node)
+        parser.end(node, len(parser.line))
 
 
 def _named(text: bytes) -> bool:
@@ -487,8 +447,7 @@ def math_taken(parser: Parser, node: Node) -> None:
         return
     last = text.rfind(b"$$")
     if (node.sort or last != first) and trim(text[last:]) == b"$$":
-        node.closed = True
-        parser.finish(node)
+        parser.end(node, len(parser.line))
     node.sort = 1
 
 
@@ -499,13 +458,9 @@ def math_resume(parser: Parser, node: Node) -> int:
     rest = parser.line[parser.nonspace :]
     if parser.indent < 4:
         if rest.startswith(b"$$") and not rest.rstrip(SPACE).strip(b"$"):
-            node.stop = parser.at + len(parser.line)
-            node.closed = True
-            parser.finish(node)
-            return TAKEN
+            return parser.end(node, len(parser.line))
         if _named(rest) and line_attributes(rest):
-            at = parser.at
-            node.marking = attributes_node(node, at + parser.nonspace, at + len(parser.line))
+            node.attributes = (parser.at + parser.nonspace, parser.at + len(parser.line))
             parser.finish(node)
             return TAKEN
     return STAYS
@@ -550,13 +505,13 @@ def list_start(parser: Parser, container: Node) -> int:
     empty = parser.tip if parser.tip.kind == ITEM else None
     parser.close_unmatched()
     if empty is not None and not empty.nodes:
-        add_empty(empty, empty.stop)
+        empty.close_with(PARAGRAPH, empty.stop, empty.stop)
     item = add_item(parser, container, marker)
     item.subtype = "t" if marker.task else "u" if marker.number < 0 else "o"
     if item.holder is not None and not item.holder.subtype:
         item.holder.subtype = item.subtype
     if pairs:
-        item.marking = attributes_node(item, parser.at + parser.offset, parser.at + at)
+        item.attributes = (parser.at + parser.offset, parser.at + at)
         parser.skip(min(len(spelled(pairs)), len(line) - parser.offset))
     return INTO
 
@@ -586,7 +541,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
     if (b"type", b"doc") in pairs:
         if parser.tip.kind == PARAGRAPH:
             parser.pieces_of(parser.tip)  # it continues after this line, which is not part of it
-        parser.root.marking = attributes_node(parser.root, start, stop)
+        parser.root.attributes = (start, stop)
         return LEAF
     if parser.matched.kind in (DOCUMENT, AGAIN_PARSED, ITEM, QUOTE, CALLOUT, SUPER):
         tip = parser.tip
@@ -594,7 +549,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
         if last is None or (
             last.kind == ATTRIBUTES and not parser.data.startswith(spelled(pairs), last.start)
         ):
-            add_empty(tip, start)
+            tip.close_with(PARAGRAPH, start, start)
     node = parser.add(ATTRIBUTES)
     node.stop = stop
     return LEAF
@@ -624,11 +579,7 @@ def super_resume(parser: Parser, node: Node) -> int:
         return STAYS
     while parser.tip.kind != SUPER:
         parser.finish(parser.tip)
-    inner = parser.tip
-    inner.stop = parser.at + len(parser.line)
-    inner.closed = True
-    parser.finish(inner)
-    return TAKEN
+    return parser.end(parser.tip, len(parser.line))
 
 
 STARTS = {

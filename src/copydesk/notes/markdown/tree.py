@@ -18,7 +18,6 @@ from functools import lru_cache
 
 from copydesk.notes.markdown import lute
 from copydesk.notes.markdown.block import (
-    AGAIN_PARSED,
     ATTRIBUTES,
     BLANK,
     BOM,
@@ -38,7 +37,6 @@ from copydesk.notes.markdown.block import (
     TAB,
     TABLE,
     Block,
-    Fence,
     LineCursor,
     Node,
     Profile,
@@ -107,20 +105,14 @@ def split_definitions(parser: Parser, node: Node) -> bool:
     if not found or holder is None:
         return True
     pieces = parser.pieces_of(node)
-    holder.drop_last()
-    line = 0
+    holder.nodes.pop()
+    first, column = node.first, node.column
     for count in found:
-        start, stop = pieces[2 * line], pieces[2 * (line + count) - 1]
-        whole = Node(DEFINITION, holder, start, 0, start, stop)
-        if not line:
-            whole.first, whole.column = node.first, node.column
-        whole.open = False
-        holder.append(whole)
-        holder.stop = max(holder.stop, stop)
-        line += count
-    del pieces[: 2 * line]
-    node.start = node.first = pieces[0] if pieces else -1
-    node.column = 0
+        whole = holder.close_with(DEFINITION, pieces[0], pieces[2 * count - 1])
+        whole.first, whole.column = first, column
+        del pieces[: 2 * count]
+        first, column = pieces[0] if pieces else -1, 0
+    node.start, node.first, node.column = first, first, column
     if not pieces:
         node.stop = -1
     holder.append(node)
@@ -130,7 +122,7 @@ def split_definitions(parser: Parser, node: Node) -> bool:
 def finish_paragraph(parser: Parser, node: Node) -> None:
     """Make blocks of the definitions; drop the paragraph if it has nothing else."""
     if not split_definitions(parser, node) and node.holder is not None:
-        node.holder.drop_last()
+        node.holder.nodes.pop()
 
 
 def table_start(parser: Parser, container: Node) -> int:
@@ -187,8 +179,7 @@ def html_resume(parser: Parser, node: Node) -> int:
 def html_taken(parser: Parser, node: Node) -> None:
     """HTML ends with the line that contains its end marker."""
     if html_ends(node.sort, parser.line, parser.offset):
-        node.closed = True
-        parser.finish(node)
+        parser.end(node, len(parser.line))
 
 
 def list_start(parser: Parser, container: Node) -> int:
@@ -199,8 +190,8 @@ def list_start(parser: Parser, container: Node) -> int:
     item = add_item(parser, container, marker)
     pairs, stop = at_start(parser.line, parser.offset)
     if value_of(pairs, b"id"):
-        at, item.stop = parser.at + parser.offset, parser.at + stop
-        item.marking = Node(ATTRIBUTES, item, at, 0, at, item.stop)
+        item.stop = parser.at + stop
+        item.attributes = (parser.at + parser.offset, item.stop)
         parser.skip(stop - parser.offset)
     return INTO
 
@@ -218,19 +209,9 @@ def finish_list(parser: Parser, node: Node) -> None:
             if mark is not None:
                 item.subtype = "t"
                 item.mark = first.start + 3
-                _drop(parser, first, mark.end())
+                parser.drop_text(first, mark.end())
         if item.subtype != "t":
             node.subtype = plain
-
-
-def _drop(parser: Parser, node: Node, count: int) -> None:
-    """Remove the checkbox from a task's text, and its line if nothing else is on it."""
-    pieces = parser.pieces_of(node)
-    if count > pieces[1] - pieces[0]:
-        del pieces[:2]
-        count = 0
-    node.start = node.first = pieces[0] = pieces[0] + count
-    node.column = 0
 
 
 def code_start(parser: Parser, container: Node) -> int:
@@ -245,7 +226,7 @@ def code_start(parser: Parser, container: Node) -> int:
 
 def code_resume(parser: Parser, node: Node) -> int:
     """A fence continues until its end; indented code over blank and indented lines."""
-    if node.fence is not None:
+    if node.fence:
         return fence_resume(parser, node)
     if parser.indent >= INDENTED:
         parser.skip_columns(INDENTED)
@@ -262,7 +243,7 @@ def math_start(parser: Parser, container: Node) -> int:
     if found is None:
         return NO
     node = parser.add(MATH)
-    node.fence, node.closed = Fence(36, found[0].count(b"$"), parser.indent), False
+    node.fence, node.closed = found[0].rstrip(BLANK), False
     return LEAF
 
 
@@ -315,8 +296,8 @@ def settle_gfm(parser: Parser) -> None:
             mark = child.kind == ATTRIBUTES or (
                 child.kind == PARAGRAPH and _LONE_MARK(parser.data[child.start : child.stop])
             )
-            if mark and kept and kept[-1].marking is None:
-                kept[-1].marking = child
+            if mark and kept and kept[-1].attributes is None:
+                kept[-1].attributes = (child.start, child.stop)
                 continue
             kept.append(child)
             if child.nodes:
@@ -715,18 +696,16 @@ def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None])
 def _settle(data: bytes, root: Node) -> None:
     """Turn the nodes into blocks: set their columns, anchors and children."""
     marks = b"^" in data
-    if root.marking is not None and root.anchor is None:
-        _name(data, root, root.marking)
+    if root.anchor is None:
+        _name(data, root)
     waiting = [root]
     while waiting:
         node = waiting.pop()
         children = node.nodes
         for index, child in enumerate(children):
-            child.loose = child.holder is not None and child.holder.kind == AGAIN_PARSED
             child.parent, child.index = node, index
             _place(data, child)
-            if child.marking is not None:
-                _name(data, child, child.marking)
+            _name(data, child)
             if marks and child.kind in (PARAGRAPH, HEADING):
                 owner = node if not index and node.kind == ITEM else child
                 owner.anchor = owner.anchor or marked_id(data, child.start, child.stop)
@@ -738,9 +717,10 @@ def _settle(data: bytes, root: Node) -> None:
         node.settled()
 
 
-def _name(data: bytes, node: Node, marking: Node) -> None:
-    node.attributes = (marking.start, marking.stop)
-    node.anchor = attributes_id(data[marking.start : marking.stop])
+def _name(data: bytes, node: Node) -> None:
+    if node.attributes is not None:
+        start, stop = node.attributes
+        node.anchor = attributes_id(data[start:stop])
 
 
 def _place(data: bytes, node: Node) -> None:
