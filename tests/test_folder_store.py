@@ -16,7 +16,7 @@ import pytest
 
 from copydesk.errors import Cancelled, ContentChanged, InvalidArgs, cancelled_by
 from copydesk.notes.folder import blocks as folder_blocks
-from copydesk.notes.folder import cache as folder_cache
+from copydesk.notes.folder import documents as folder_documents
 from copydesk.notes.folder import store as folder_module
 from copydesk.notes.folder.store import FolderStore
 from copydesk.notes.markdown import Profile, Tree
@@ -756,9 +756,9 @@ def test_a_list_and_a_search_are_answered_before_all_is_indexed(
         place.put(f"n{number:03}.md", PART.format(number) + "word " * (number == 90))
     monkeypatch.setattr(folder_module, "_BYTES_AT_ONCE", 1_000)
     parsed: list[str] = []
-    real = folder_cache.read
+    real = folder_documents.read
     monkeypatch.setattr(
-        folder_cache, "read", lambda *given, **more: parsed.append("") or real(*given, **more)
+        folder_documents, "read", lambda *given, **more: parsed.append("") or real(*given, **more)
     )
     listed = place.store.documents(place.box, 1_000)
     assert (len(listed), parsed) == (100, []), "no block is read to list documents"
@@ -838,7 +838,7 @@ def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
 ) -> None:
     place.put("Note.md", "".join(PART.format(at) for at in range(600)))
     parsed: list[int] = []
-    real = folder_cache.read
+    real = folder_documents.read
 
     def read(data: bytes, profile: Profile, check: Callable[[], None]) -> Tree:
         parsed.append(len(data))
@@ -846,7 +846,7 @@ def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
 
     document = place.document("Note").id
     words = [one for one in place.store.children(document) if one.kind == "p"]
-    monkeypatch.setattr(folder_cache, "read", read)
+    monkeypatch.setattr(folder_documents, "read", read)
     edits: list[Change] = [
         Update(words[500].id, "longer than it was: " + words[500].markdown),
         InsertText("new\n\nnewer", "before", words[20].id),

@@ -23,8 +23,7 @@ from copydesk.notes.folder.blocks import (
     shown_text,
     top,
 )
-from copydesk.notes.folder.cache import DocumentCache
-from copydesk.notes.folder.index import SidecarChange, Splice, splice_of
+from copydesk.notes.folder.documents import DocumentCache, SidecarChange, Splice, splice_of
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
 from copydesk.notes.markdown.block import BLANK, newline_of
 from copydesk.notes.markdown.edit import marker_holder

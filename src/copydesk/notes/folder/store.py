@@ -10,7 +10,7 @@ import posixpath
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from functools import wraps
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -28,24 +28,23 @@ from copydesk.notes.folder.blocks import (
     shown,
     title_of,
 )
-from copydesk.notes.folder.cache import (
+from copydesk.notes.folder.documents import (
     ENDINGS,
     Card,
     DocumentCache,
     Folder,
-    NotRead,
-    path_of,
-    stem,
-)
-from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
-from copydesk.notes.folder.index import (
     IndexedText,
     NotesIndex,
+    NotRead,
     SidecarChange,
     Sidecars,
     Splice,
     name_of,
+    path_of,
+    stamp_key,
+    stem,
 )
+from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
 from copydesk.notes.markdown.inline import plain_text
@@ -280,11 +279,8 @@ class FolderStore:
             if path in stamps:
                 self._may_have(path, stamps[path], ())
         known = self._documents.index.indexed()
-        unread = tuple(
-            UnreadFile(str(path), held.unread)
-            for path in stamps
-            if (held := known.get(str(path))) is not None and held.unread
-        )
+        reasons = {str(path): known.get(str(path), ("", ""))[1] for path in stamps}
+        unread = tuple(UnreadFile(path, reason) for path, reason in reasons.items() if reason)
         waiting = {str(path) for path in self._left} - {one.path for one in unread}
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
@@ -426,7 +422,8 @@ class FolderStore:
         size, count = 0, 0
         while count < len(changed) and size < most:
             part = changed[count : count + _AT_ONCE]
-            index.together(partial(self._take, part, None if whole else check_cancelled))
+            with index.together():
+                self._take(part, None if whole else check_cancelled)
             size += sum(now[path].size for path in part)
             count += len(part)
         self._leave(changed[count:])
@@ -443,7 +440,7 @@ class FolderStore:
         return [
             path
             for path, stamp in now.items()
-            if (held := known.get(str(path))) is None or not held.is_of(stamp)
+            if known.get(str(path), ("",))[0] != stamp_key(stamp)
         ]
 
     def _leave(self, paths: list[RelPath]) -> None:
@@ -455,7 +452,8 @@ class FolderStore:
         with self.lock:
             part, left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
             if part:
-                self._documents.index.together(partial(self._take, part))
+                with self._documents.index.together():
+                    self._take(part)
             self._leave(left)
 
     def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:

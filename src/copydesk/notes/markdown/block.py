@@ -308,6 +308,13 @@ def can_hold(parent: Node, kind: str) -> bool:
     return parent.kind in HOLDS and (parent.kind == LIST) == (kind == ITEM)
 
 
+def column_after(text: bytes, column: int = 0) -> int:
+    """The column after a text that starts at a column; tabs go to the next tab stop."""
+    for byte in text:
+        column += 1 if byte != 9 else TAB - column % TAB
+    return column
+
+
 class LineCursor:
     """A position in a line: `line` without terminator, `offset` in bytes, `column` in columns.
 
@@ -332,13 +339,11 @@ class LineCursor:
         if self.offset > self.nonspace:
             self.nonspace = nonspace = SPACES(self.line, self.offset).end()
             self.blank = nonspace == len(self.line)
-            column = self.column
             if self.tabs:
-                for byte in self.line[self.offset : nonspace]:
-                    column += 1 if byte == 32 else TAB - column % TAB
+                space = self.line[self.offset : nonspace]
+                self.nonspace_column = column_after(space, self.column)
             else:
-                column += nonspace - self.offset
-            self.nonspace_column = column
+                self.nonspace_column = self.column + nonspace - self.offset
         self.indent = self.nonspace_column - self.column
 
     def to_nonspace(self) -> None:

@@ -305,8 +305,16 @@ _BLOCK = re.compile(
 SCRIPT_END = re.compile(rb"</script>|</pre>|</style>|</textarea>").search
 
 _NAME = re.compile(rb"[A-Za-z][A-Za-z0-9-]*\Z").match
-_ATTRIBUTE = re.compile(rb"[A-Za-z_:][A-Za-z0-9_.:-]*\Z").match
-_SPACES = re.compile(rb"[ \t\n\v\f\r]+")
+_TAG = re.compile(
+    rb"""[A-Za-z][A-Za-z0-9-]*+
+    (?:[ \t\n\v\f\r]++ (?: [^ \t\n\v\f\r]?+ (?![^ \t\n\v\f\r])
+        | =[^ \t\n\v\f\r]*+
+        | [A-Za-z_:][A-Za-z0-9_.:-]*+ (?:= (?:'[^ \t\n\v\f\r']*+'
+            | "[^ \t\n\v\f\r"]*+" | [^ \t\n\v\f\r"'=<>`]*+))?+ (?![^ \t\n\v\f\r])
+    ))*+ \Z""",
+    re.VERBOSE,
+).match
+"""The inside of a tag; of an attribute of one character, or that begins with `=`, all is sound."""
 _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
@@ -331,29 +339,9 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
 
 
 def _open_tag(tag: bytes) -> bool:
-    if len(tag) < 3 or not tag.endswith(b">"):
-        return False
+    """Whether this is one tag, whose attributes are words: white space ends even a quoted value."""
     inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
-    if not inner or inner[0] in SPACE:
-        return False
-    name, *attributes = _SPACES.split(inner)
-    return _NAME(name) is not None and all(map(_sound, attributes))
-
-
-def _sound(attribute: bytes) -> bool:
-    if len(attribute) <= 1:
-        return True
-    name, sign, value = attribute.partition(b"=")
-    if not name:
-        return True
-    if _ATTRIBUTE(name) is None:
-        return False
-    if not sign:
-        return True
-    for quote in (b"'", b'"'):
-        if value.startswith(quote) and value.endswith(quote):
-            return len(value) > 1 and quote not in value[1:-1]
-    return not any(byte in value for byte in b"\"'=<>`")
+    return tag.endswith(b">") and _TAG(inner) is not None
 
 
 def conflict_start(parser: Parser, container: Node) -> int:

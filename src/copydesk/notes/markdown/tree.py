@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from copydesk.notes.markdown import lute
 from copydesk.notes.markdown.block import (
@@ -34,13 +34,13 @@ from copydesk.notes.markdown.block import (
     NOTE,
     PARAGRAPH,
     QUOTE,
-    TAB,
     TABLE,
     Block,
     LineCursor,
     Node,
     Profile,
     Tree,
+    column_after,
     cut,
     decode,
     encode,
@@ -344,6 +344,8 @@ _BLANKS = (b" ", b"\t")
 _QUOTED, _ALL = 0, -1
 """How a line is cut, if not by a number of columns: at a `>`, or all its indentation."""
 
+_CUTS = {QUOTE: [_QUOTED], CALLOUT: [_QUOTED], NOTE: [INDENTED]}
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -477,11 +479,7 @@ def filler_at(data: bytes, at: int, column: int) -> int:
     """How many columns of the tab at byte `at` come before `column`; 0 if it is not split."""
     if data[at : at + 1] != b"\t":
         return 0
-    begin = line_start(data, at)
-    here = 0
-    for byte in data[begin:at]:
-        here += TAB - here % TAB if byte == 9 else 1
-    return max(column - here, 0)
+    return max(column - column_after(data[line_start(data, at) : at]), 0)
 
 
 def line_start(data: bytes, at: int) -> int:
@@ -509,22 +507,15 @@ def _spelled(cuts: list[int]) -> bytes:
 
 def _cuts(block: Block) -> list[int]:
     """What the containers of a block cut from its lines, outermost first."""
-    found = [_ALL] if block.loose else []
+    cuts = [_ALL] * block.loose
     for holder in block.ancestors():
-        found += reversed(_cuts_of(holder))
-        if holder.loose:
-            found.append(_ALL)
-    found.reverse()
-    return found
+        cuts += _cuts_of(holder) + [_ALL] * holder.loose
+    return cuts[::-1]
 
 
 def _cuts_of(block: Block) -> list[int]:
-    """What one container cuts from the lines in it."""
-    if block.kind in (QUOTE, CALLOUT):
-        return [_QUOTED]
-    if block.kind == ITEM:
-        return [block.width]
-    return [INDENTED] if block.kind == NOTE else []
+    """What one container cuts from the lines in it; none or one."""
+    return [block.width] if block.kind == ITEM else _CUTS.get(block.kind, [])
 
 
 def _own(tree: Tree, block: Block) -> int:
@@ -650,8 +641,27 @@ def parse(
     it raises ends parsing.
     """
     data = encode(text) if isinstance(text, str) else text
+    start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
+    root = Node(DOCUMENT, None, start, 0, start, len(data))
+    before: Node | None = None
     with undisturbed(len(data)):
-        return _parse(data, profile, part, check)
+        lines, starts = cut(data, start)
+        count = matter_lines(lines) if profile == "gfm" and not part else 0
+        if count:
+            stop = starts[count - 1] + len(lines[count - 1])
+            before = Node(MATTER, root, start, 0, start, stop)
+            del lines[:count], starts[:count]
+        parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
+        parser.run(lines, starts)
+        if profile == "gfm":
+            settle_gfm(parser)
+        else:
+            lute.settle(parser)
+        if before is not None:
+            root.nodes = [before, *root.nodes]
+            root.anchor = matter_id(data[before.start : before.stop])
+        _settle(data, root)
+    return Tree(data, profile, root, newline_of(data))
 
 
 def parse_new(data: bytes, profile: Profile, check: Callable[[], None] = lambda: None) -> Tree:
@@ -661,36 +671,10 @@ def parse_new(data: bytes, profile: Profile, check: Callable[[], None] = lambda:
     """
     if len(data) > _KEPT_BYTES:
         return parse(data, profile, part=True, check=check)
-    return _kept(data, profile)
+    return _parse_part(data, profile)
 
 
-@lru_cache(maxsize=8)
-def _kept(data: bytes, profile: Profile) -> Tree:
-    return parse(data, profile, part=True)
-
-
-def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None]) -> Tree:
-    start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
-    lines, starts = cut(data, start)
-    root = Node(DOCUMENT, None, start, 0, start, len(data))
-    before: Node | None = None
-    if profile == "gfm" and not part:
-        count = matter_lines(lines)
-        if count:
-            stop = starts[count - 1] + len(lines[count - 1])
-            before = Node(MATTER, root, start, 0, start, stop)
-            del lines[:count], starts[:count]
-    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
-    parser.run(lines, starts)
-    if profile == "gfm":
-        settle_gfm(parser)
-    else:
-        lute.settle(parser)
-    if before is not None:
-        root.nodes = [before, *root.nodes]
-        root.anchor = matter_id(data[before.start : before.stop])
-    _settle(data, root)
-    return Tree(data, profile, root, newline_of(data))
+_parse_part = lru_cache(maxsize=8)(partial(parse, part=True))
 
 
 def _settle(data: bytes, root: Node) -> None:
@@ -734,7 +718,4 @@ def _place(data: bytes, node: Node) -> None:
         node.start = node.first = stop = start
     node.stop = stop
     if node.first < start and node.kind != ITEM:
-        column = node.column
-        for byte in data[node.first : start]:
-            column += TAB - column % TAB if byte == 9 else 1
-        node.indent = column - node.column
+        node.indent = column_after(data[node.first : start], node.column) - node.column
