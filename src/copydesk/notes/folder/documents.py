@@ -36,7 +36,6 @@ from copydesk.notes.folder.blocks import (
     block_attributes,
     differing,
     fingerprints,
-    head_of,
     in_time,
     know,
     read,
@@ -44,7 +43,7 @@ from copydesk.notes.folder.blocks import (
     with_past,
 )
 from copydesk.notes.markdown import Profile, Tree, parse
-from copydesk.notes.markdown.tree import undisturbed
+from copydesk.notes.markdown.tree import head_of, undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
     BlockNotFound,
@@ -110,6 +109,10 @@ class SidecarChange(NamedTuple):
         return tuple(made)
 
 
+SavedStep = tuple[str, str, str]
+"""The digests of the text before and after a step, and its splices as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sidecar:
     """The rows of the document text with this digest, and the tombstones."""
@@ -159,16 +162,23 @@ class Sidecars:
         at a text that was in the file, but that it was ever made is not known.
         """
         sidecar = self.load_file(f"{name_of(path)}.json")
-        last = _STEP.findall(_text(self._file(path, "steps")))[-1:]
-        if sidecar is None or not last or sidecar.digest in last[0][:2]:
+        steps = self._steps(path)
+        if sidecar is None or not steps or sidecar.digest in steps[-1][:2]:
             return sidecar
-        for step in self.way(path, sidecar.digest, last[0][0]):
-            rows = step.take(sidecar.rows)
-            if rows is None:
-                break
+        return self.taken_to(steps[-1][0], sidecar) or sidecar
+
+    def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
+        """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
+        for saved in self.way(sidecar.path, sidecar.digest, digest):
+            step = _step(saved)
+            if step is not None and step.before != sidecar.digest:
+                step = step.back()
+            rows = step.take(sidecar.rows) if step is not None else None
+            if step is None or rows is None:
+                return None
             past = with_past(sidecar.past, sidecar.rows, rows)
-            sidecar = Sidecar(path, step.after, rows, past)
-        return sidecar
+            sidecar = Sidecar(sidecar.path, step.after, rows, past)
+        return sidecar if sidecar.digest == digest else None
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
@@ -248,37 +258,32 @@ class Sidecars:
             del lines[0]
         _write(name, "".join(lines), flush=flush)
 
-    def steps(self, path: str) -> Iterator[SidecarChange]:
-        """The saved steps of a document, oldest first."""
-        for saved in _STEP.findall(_text(self._file(path, "steps"))):
-            with suppress(ValueError, TypeError, AttributeError):
-                yield _step(*saved)
+    def new_ids(self, path: str) -> list[str]:
+        """The ids in the newer rows of all saved steps of a document."""
+        steps = filter(None, map(_step, self._steps(path)))
+        return [row.id for step in steps for splice in step.splices for row in splice.new]
 
-    def way(self, path: str, before: str, after: str) -> list[SidecarChange]:
-        """The steps that lead from the rows of one text to those of another; empty if none do."""
-        ways: dict[str, list[tuple[str, tuple[str, str, str]]]] = defaultdict(list)
-        for saved in _STEP.findall(_text(self._file(path, "steps"))):
-            ways[saved[0]].append((saved[1], saved))
-            ways[saved[1]].append((saved[0], saved))
-        reached: dict[str, list[tuple[str, str, str]]] = {before: []}
+    def way(self, path: str, before: str, after: str) -> list[SavedStep]:
+        """The steps that lead from one text to another, in either direction; empty if none do."""
+        beside: dict[str, list[SavedStep]] = defaultdict(list)
+        for saved in self._steps(path):
+            beside[saved[0]].append(saved)
+            beside[saved[1]].append(saved)
+        reached: dict[str, list[SavedStep]] = {before: []}
         waiting = [before]
         for digest in waiting:
-            for beyond, saved in reversed(ways[digest]):
+            for saved in reversed(beside[digest]):
+                beyond = saved[1] if saved[0] == digest else saved[0]
                 if beyond not in reached:
                     reached[beyond] = [*reached[digest], saved]
                     waiting.append(beyond)
             if after in reached:
                 break
-        made: list[SidecarChange] = []
-        at = before
-        for saved in reached.get(after, ()):  # only these are parsed
-            try:
-                step = _step(*saved)
-            except (ValueError, TypeError, AttributeError):
-                return []
-            made.append(step if step.before == at else step.back())
-            at = made[-1].after
-        return made
+        return reached.get(after, [])
+
+    def _steps(self, path: str) -> list[SavedStep]:
+        """The saved steps of a document, oldest first."""
+        return _STEP.findall(_text(self._file(path, "steps")))
 
     def files(self) -> dict[str, str]:
         """The current size and time of each sidecar and file of steps, by name."""
@@ -310,15 +315,17 @@ def splice_of(at: int, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -
 
 
 _STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
-"""A saved step: the digests of its two texts, and its splices; one cut off by a crash is none."""
+"""A saved step, in one line; one cut off by a crash has no end."""
 
 
-def _step(before: str, after: str, splices: str) -> SidecarChange:
-    """Parse a saved step; raises ValueError, TypeError or AttributeError if it is damaged."""
-    found = json.loads(splices)
-    return SidecarChange(
-        before, after, tuple([Splice(at, _rows(old), _rows(new)) for at, old, new in found])
-    )
+def _step(saved: SavedStep) -> SidecarChange | None:
+    """Parse a saved step; None if it is damaged."""
+    before, after, splices = saved
+    try:
+        found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return SidecarChange(before, after, tuple(found))
 
 
 _DATE = 14
@@ -1147,8 +1154,7 @@ class DocumentCache:
             ids = [row.id for row in sidecar.rows] if sidecar is not None else []
         else:
             path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
-            steps = self.sidecars.steps(path) if path else ()
-            ids = [row.id for step in steps for each in step.splices for row in each.new]
+            ids = self.sidecars.new_ids(path) if path else []
         if ids:
             self.index.keep_ids(path, ids)
         return path
@@ -1174,40 +1180,37 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        found = self._fitting(name, self.sidecars.load(name), digest, count)
-        if found is not None:
-            return found
+        rows = self._fitting(name, self.sidecars.load(name), digest, count)
+        if rows is not None:
+            return rows
         new = fingerprints(tree, tree.root)
+        nothing = Sidecar(name, "", ())
         with self.sidecars.held():
-            sidecar = self.sidecars.load(name)
-            found = self._fitting(name, sidecar, digest, count)  # another process saved them
-            if found is not None:
-                return found
-            was = self._origin(name, digest, new, sidecar)
-            listed = was is not None and len(was.rows) == 1  # its blocks were never read
-            first = was is None or (listed and was.digest == digest)
-            if was is not None and was is sidecar and not listed and self._moved_away(was, new):
-                was = sidecar = None
-                first = True
-            rows, past = (was.rows, was.past) if was is not None else ((), ())
-            if was is not None and was.digest == digest and len(was.rows) == count:
-                known = Recognized(was.rows, was.past)
-            else:
+            own = self.sidecars.load(name)
+            rows = self._fitting(name, own, digest, count)  # another process saved them
+            if rows is not None:
+                return rows
+            was = self._origin(name, digest, new, own) or nothing
+            listed = len(was.rows) == 1  # its blocks were never read
+            if was is own and not listed and self._moved_away(was, new):
+                was, own = nothing, None
+            first = not was.rows or (listed and was.digest == digest)
+            known = Recognized(was.rows, was.past)
+            if was.digest != digest or len(was.rows) != count:
                 fresh = self._id_maker(name, digest, stamp if first else None, len(new))
-                known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
-            if sidecar is not None and was is not sidecar:
-                past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
-                known = Recognized(known.rows, past)
-            if was is not None and was.path != name:
+                known = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
+            past = known.past
+            if own is not None and was is not own:
+                past = (*with_past(own.past, own.rows, known.rows), *past)
+            if was.path != name:
                 self.sidecars.rename(was.path, name)
-            self._save(Sidecar(name, digest, known.rows, known.past), first=first)
-            if was is not None:
-                splice = splice_of(0, was.rows, known.rows)
-                if was.digest != digest and len(splice.old) + len(splice.new) <= _STEP_ROWS:
-                    self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
-                if was.path != name:
-                    self.sidecars.drop(was.path)
-                    self._orphans.discard(was.path)
+            self._save(Sidecar(name, digest, known.rows, past), first=first)
+            splice = splice_of(0, was.rows, known.rows)
+            if was.rows and was.digest != digest and len(splice.old + splice.new) <= _STEP_ROWS:
+                self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
+            if was.path != name:
+                self.sidecars.drop(was.path)
+                self._orphans.discard(was.path)
         return known.rows
 
     def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
@@ -1241,15 +1244,9 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
         sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
-        rows: tuple[Fingerprint, ...] | None = sidecar.rows
-        if sidecar.digest != digest:
-            way = self.sidecars.way(name, sidecar.digest, digest)
-            rows = rows if way else None
-            for step in way:
-                rows = step.take(rows) if rows is not None else None
-        if rows is None or len(rows) != count or len({row.id for row in rows}) != count:
-            return None
-        return rows
+        there = self.sidecars.taken_to(digest, sidecar)
+        ids = {row.id for row in there.rows} if there is not None else set[str]()
+        return there.rows if there is not None and len(there.rows) == len(ids) == count else None
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
@@ -1293,16 +1290,14 @@ class DocumentCache:
         best, most = own, shared(own, texts) if own is not None else 0.0
         if most >= MOVED or not (texts or new[0].anchor):
             return own
+        anchor = new[0].anchor
         for other in sorted(self._orphans)[:_CANDIDATES]:
-            if other == name or not self.folder.gone(path_of(other)):
-                continue
-            sidecar = self.sidecars.load(other)
+            is_gone = other != name and self.folder.gone(path_of(other))
+            sidecar = self.sidecars.load(other) if is_gone else None
             if sidecar is None:
                 continue
-            if sidecar.digest == digest:
-                return sidecar
-            anchor = new[0].anchor
-            if anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor):
+            named = anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor)
+            if named or sidecar.digest == digest:
                 return sidecar
             share = shared(sidecar, texts)
             if share >= MOVED and share > most:

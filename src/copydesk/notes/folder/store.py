@@ -10,6 +10,7 @@ import posixpath
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
@@ -175,11 +176,8 @@ class FolderStore:
         places: dict[FolderDocument, list[str]] = {}
         wanted = list(dict.fromkeys(map(valid, ids)))
         for block_id in wanted:
-            try:
-                document = self._documents.find(block_id)
-            except BlockNotFound:
-                continue
-            places.setdefault(document, []).append(block_id)
+            with suppress(BlockNotFound):
+                places.setdefault(self._documents.find(block_id), []).append(block_id)
         made: dict[str, NoteBlock] = {}
         for document, there in places.items():
             made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
@@ -214,14 +212,7 @@ class FolderStore:
     def around(self, block_id: str) -> Around:
         document = self._documents.find(block_id)
         block = document.block(block_id)
-        if block.parent is None:
-            return Around("", "", "")
-        before, after = block.previous, block.next
-        return Around(
-            document.name(block.parent),
-            document.name(before) if before is not None else "",
-            document.name(after) if after is not None else "",
-        )
+        return Around(*map(document.name, (block.parent, block.previous, block.next)))
 
     @locked
     def outline(self, document_id: str) -> tuple[Heading, ...]:
@@ -239,14 +230,10 @@ class FolderStore:
         crumbs += self._above(document.path)
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
-        at = document.block(block_id)
-        while at.parent is not None:
+        at: Node | None = document.block(block_id)
+        while at is not None and at.parent is not None:
             way.append(at)
-            heading = heading_of(at)
-            while heading is not None:
-                way.append(heading)
-                heading = heading_of(heading)
-            at = at.parent
+            at = heading_of(at) or at.parent
         for node in reversed(way):
             name = content(document.tree, node) if node.level else ""
             crumbs.append(Crumb(document.name(node), node.kind, name))
@@ -472,12 +459,8 @@ class FolderStore:
             self._text_bytes += len(found[0])
             while self._text_bytes > _KEPT_BYTES:
                 self._forget_text(next(iter(self._texts)))
-        name, data = stem(path).casefold(), known[1]
-        if any(not word.isascii() and word != word.upper() for word in words):
-            text = data.decode("utf-8", "replace").casefold()
-            return all(word in text or word in name for word in words)
-        lower = data.lower() if words else b""  # these words have cased letters in ASCII only
-        return all(word.encode() in lower or word in name for word in words)
+        text = f"{stem(path)}\n{known[1].decode('utf-8', 'replace')}".casefold()
+        return all(word in text for word in words)
 
     def _forget_text(self, path: RelPath) -> None:
         _, data = self._texts.pop(path, (None, b""))
@@ -573,7 +556,7 @@ class FolderStore:
                 subtype=node.subtype,
                 markdown=source,
                 content=text,
-                parent_id=document.name(node.parent) if node.parent is not None else "",
+                parent_id=document.name(node.parent),
                 root_id=document.id,
                 box=self._box,
                 path=path,
@@ -675,11 +658,8 @@ def _folded(text: str, source: str) -> str:
 def _text(path: RelPath, title: str, markdown: str) -> bytes:
     """The text of a new file; it has front matter if the title differs from the file name."""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    while lines and not lines[0].strip():
-        del lines[0]
-    while lines and not lines[-1].strip():
-        del lines[-1]
-    body = "\n".join(lines) + "\n" if lines else ""
+    inked = [number for number, line in enumerate(lines) if line.strip()]
+    body = "\n".join(lines[inked[0] : inked[-1] + 1]) + "\n" if inked else ""
     if path.name != f"{title}.md":
         front = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n"
         return (front + ("\n" + body if body else "")).encode()

@@ -238,8 +238,6 @@ class Marker:
     """The columns of the marker itself, equal to its bytes."""
     sign: int
     """The bullet, or the delimiter after the number."""
-    number: int
-    """-1 for a bullet."""
     task: bool = False
 
 

@@ -97,6 +97,9 @@ def _split(line: bytes) -> list[bytes]:
     return cells
 
 
+_TASK = re.compile(rb"\[[^\[\]]\](?:[ \t\n\v\f\r]|\Z)").match
+_TASK_TEXT = re.compile(rb"\[[^\[\]]\](?:[ \t\n\v\f\r\xe2]|\Z)").match
+
 MOST_PARSED = 16
 """Nested tasks are parsed this deep; below that their text is a paragraph."""
 
@@ -158,10 +161,7 @@ def _finish_task(parser: Parser, node: Node) -> bool:
     mark = 0
     if leading_attributes(text):
         mark = text.index(b"}") + 1
-    after = text[mark + 2 : mark + 4]
-    if text[mark : mark + 1] != b"[" or after[:1] != b"]" or text[mark + 1] in b"[]":
-        return False
-    if after[1:] and after[1] not in SPACE and after[1] != 0xE2:
+    if _TASK_TEXT(text, mark) is None:
         return False
     parent = node.holder
     assert parent is not None
@@ -359,6 +359,20 @@ def conflict_resume(parser: Parser, node: Node) -> int:
     return parser.end(node, len(parser.line))
 
 
+_HTML_BLOCKS = tuple(
+    (re.compile(pattern, re.DOTALL).match, block)
+    for pattern, block in (
+        (rb'<iframe(?=.*data-subtype="widget").*>\Z', WIDGET),
+        (rb"<iframe.*>\Z", IFRAME),
+        (rb"<video.*>\Z", VIDEO),
+        (rb"<audio.*>\Z", AUDIO),
+        (rb'<div(?=.*data-type="NodeAttributeView")(?=.*data-av-type=").*</div>\Z', VIEW),
+        (rb"<div", HTML),
+    )
+)
+"""The blocks that HTML becomes; the first whose pattern matches the line."""
+
+
 def html_start(parser: Parser, container: Node) -> int:
     """A frame, a player, a view, or HTML that begins with `<div`; other HTML only closes blocks."""
     if b"<span " in parser.line:
@@ -369,23 +383,12 @@ def html_start(parser: Parser, container: Node) -> int:
         return NO
     parser.close_unmatched()
     text = trim(text)
-    if text.endswith(b">"):
-        for tag, block in ((b"<iframe", IFRAME), (b"<video", VIDEO), (b"<audio", AUDIO)):
-            if text.startswith(tag):
-                widget = block == IFRAME and b'data-subtype="widget"' in text
-                parser.add(WIDGET if widget else block)
-                return LEAF
-    if not text.startswith(b"<div"):
+    block = next((block for begins, block in _HTML_BLOCKS if begins(text)), None)
+    if block is None:
         return NO
-    if (
-        b'data-type="NodeAttributeView"' in text
-        and b'data-av-type="' in text
-        and text.endswith(b"</div>")
-    ):
-        parser.add(VIEW)
-        return LEAF
-    node = parser.add(HTML)
-    node.sort, node.closed = kind, kind != SCRIPT
+    node = parser.add(block)
+    if block == HTML:
+        node.sort, node.closed = kind, kind != SCRIPT
     return LEAF
 
 
@@ -468,17 +471,14 @@ _SUPER = re.compile(rb"\{\{\{[ \t\v\f]*(row|col|)[ \t\v\f]*\Z", re.IGNORECASE).m
 
 def callout_start(parser: Parser, container: Node) -> int:
     """`> [!NAME]`."""
-    line, at = parser.line, parser.nonspace + 1
-    start = SPACES(line, at).end()
-    if not line.startswith(b"[!", start):
-        if start < len(line) and line[start] < 128:
-            return NO
-        start = len(line) - len(trim_left(line[start:]))
-    if not line.startswith(b"[!", start) or line.find(b"]", start) < 0:
+    rest = parser.line[SPACES(parser.line, parser.nonspace + 1).end() :]
+    if rest >= b"\x80":
+        rest = trim_left(rest)
+    if not rest.startswith(b"[!") or b"]" not in rest:
         return NO
     parser.to_nonspace()
     parser.skip(1)
-    parser.add(CALLOUT).stop = parser.at + len(line)
+    parser.add(CALLOUT).stop = parser.at + len(parser.line)
     return INTO
 
 
@@ -489,29 +489,19 @@ def list_start(parser: Parser, container: Node) -> int:
         return NO
     line = parser.line
     pairs, at = at_start(line, parser.offset)
-    marker.task = _is_task(line[at : at + 4])
+    marker.task = _TASK(line, at) is not None
     empty = parser.tip if parser.tip.kind == ITEM else None
     parser.close_unmatched()
     if empty is not None and not empty.nodes:
         empty.close_with(PARAGRAPH, empty.stop, empty.stop)
     item = add_item(parser, container, marker)
-    item.subtype = "t" if marker.task else "u" if marker.number < 0 else "o"
+    item.subtype = "t" if marker.task else "o" if marker.sign in b".)" else "u"
     if item.holder is not None and not item.holder.subtype:
         item.holder.subtype = item.subtype
     if pairs:
         item.attributes = (parser.at + parser.offset, parser.at + at)
         parser.skip(min(len(spelled(pairs)), len(line) - parser.offset))
     return INTO
-
-
-def _is_task(rest: bytes) -> bool:
-    return (
-        len(rest) >= 3
-        and rest[0] == 91
-        and rest[1] not in b"[]"
-        and rest[2] == 93
-        and (len(rest) == 3 or rest[3] in SPACE)
-    )
 
 
 def attributes_start(parser: Parser, container: Node) -> int:

@@ -332,9 +332,8 @@ class Parser(LineCursor):
             self.tip = parent
 
 
-_NUMBER = re.compile(rb"([0-9]{1,9})([.)])").match
-
-_LUTE_SPACES = b" \t\v\f"
+_MARKER = re.compile(rb"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t]|\Z)").match
+_LUTE_MARKER = re.compile(rb"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t\v\f]|\Z)").match
 
 _MOST_SPACES = 5
 """From this many columns after a marker, the item starts with indented code."""
@@ -381,18 +380,14 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
     numbers, only `1.` (not `01.`) interrupts a paragraph; so does a bullet followed only by spaces.
     """
     line, at = parser.line, parser.nonspace
-    sign, number, after = line[at], -1, at + 1
-    if sign not in b"-+*":
-        found = _NUMBER(line, at)
-        if found is None:
-            return None
-        number, sign, after = int(found[1]), found[2][0], found.end()
-        if container.kind == PARAGRAPH and (number != 1 if strict else found[1] != b"1"):
-            return None
-    if after < len(line) and line[after] not in (BLANK if strict else _LUTE_SPACES):
+    found = (_MARKER if strict else _LUTE_MARKER)(line, at)
+    if found is None:
         return None
-    if container.kind == PARAGRAPH and after == len(line.rstrip(BLANK) if strict else line):
-        return None
+    number, after = found[1], found.end()
+    if container.kind == PARAGRAPH:
+        is_first = number is None or (int(number) == 1 if strict else number == b"1")
+        if not is_first or after == len(line.rstrip(BLANK) if strict else line):
+            return None
     offset, length = parser.indent, after - at
     parser.to_nonspace()
     parser.skip(length)
@@ -411,26 +406,19 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
     else:
         padding = length + gap
         parser.to_nonspace()
-    return Marker(offset, padding, length, sign, number)
+    return Marker(offset, padding, length, found[0][-1])
 
 
 def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
     """Add an item with this marker, to the open list if the marker fits that."""
     parser.close_unmatched()
-    if parser.tip.kind != LIST or container.kind != LIST or not same_list(container, marker):
+    first = container.marker if parser.tip.kind == container.kind == LIST else None
+    if first is None or (first.sign, first.task) != (marker.sign, marker.task):
         parser.add(LIST).marker = marker
     item = parser.add(ITEM)
     item.indent, item.width = marker.offset, marker.offset + marker.padding
     item.stop = item.start + marker.length
     return item
-
-
-def same_list(node: Node, marker: Marker) -> bool:
-    """Whether an item belongs to this list: it has the same sign, and both or neither are tasks."""
-    first = node.marker
-    if first is None or first.task != marker.task:
-        return False
-    return first.sign == marker.sign and (first.number < 0) == (marker.number < 0)
 
 
 _FENCE = re.compile(rb"`{3,}|~{3,}").match

@@ -199,7 +199,7 @@ def list_start(parser: Parser, container: Node) -> int:
 def finish_list(parser: Parser, node: Node) -> None:
     """Make an item that begins with a checkbox a task; a list of tasks alone is a task list."""
     data = parser.data
-    plain = "o" if node.marker is not None and node.marker.number >= 0 else "u"
+    plain = "o" if node.marker is not None and node.marker.sign in b".)" else "u"
     node.subtype = "t"
     for item in node.nodes:
         item.subtype = plain
@@ -490,10 +490,8 @@ def line_start(data: bytes, at: int) -> int:
 
 def line_stop(data: bytes, at: int) -> int:
     """The byte where the line that contains byte `at` ends, before its terminator."""
-    found = data.find(b"\n", at)
-    stop = len(data) if found < 0 else found
-    returned = data.find(b"\r", at, stop)
-    return stop if returned < 0 else returned
+    found = _LINE_END(data, at)
+    return found.start() if found is not None else len(data)
 
 
 def line_after(data: bytes, at: int) -> int:
@@ -567,20 +565,24 @@ _ID = re.compile(
     rb"""[ \t]*+(?:(?<=[ \t])#.*+)?\r?$""",
     re.MULTILINE,
 )
+_LINE_END = re.compile(rb"[\r\n]").search
 _MARK_AT_END = re.compile(rb"(?:\A|[ \t\n])\^([A-Za-z0-9-]+)[ \t]*\Z").search
 
 _LONGEST = 100
 """A mark is searched for in this many bytes at the end of its line."""
 
 
-def matter_lines(lines: Sequence[bytes]) -> int:
-    """Count the lines of front matter at the start of a text, fences included; 0 for none."""
-    if not lines or lines[0].rstrip(b" \t") != b"---":
-        return 0
-    for count, line in enumerate(lines[1:], 2):
-        if line.rstrip(b" \t") in (b"---", b"..."):
-            return count
-    return 0
+_HEAD = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)"
+    rb"(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)",
+    re.DOTALL,
+).match
+
+
+def head_of(data: bytes) -> bytes:
+    """The front matter at the start of a text, with its fences and a byte order mark; or empty."""
+    found = _HEAD(data)
+    return found[0] if found is not None else b""
 
 
 def matter_id(matter: bytes) -> str | None:
@@ -645,12 +647,11 @@ def parse(
     root = Node(DOCUMENT, None, start, 0, start, len(data))
     before: Node | None = None
     with undisturbed(len(data)):
+        head = head_of(data) if profile == "gfm" and not part else b""
+        if head:
+            before = Node(MATTER, root, start, 0, start, len(head))
+            start = line_after(data, len(head))
         lines, starts = cut(data, start)
-        count = matter_lines(lines) if profile == "gfm" and not part else 0
-        if count:
-            stop = starts[count - 1] + len(lines[count - 1])
-            before = Node(MATTER, root, start, 0, start, stop)
-            del lines[:count], starts[:count]
         parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
         parser.run(lines, starts)
         if profile == "gfm":
