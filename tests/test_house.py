@@ -43,8 +43,8 @@ PACKAGES = {
     "notes": (),
     "notes.markdown": ("text", "errors"),
     "notes.protocol": ("notes.markdown", "text", "errors"),
-    "notes.grammar": ("notes.markdown", "text", "errors"),
-    "notes.plan": ("notes.grammar", "edit", "text", "errors"),
+    "notes.grammar": ("notes.protocol", "notes.markdown", "text", "errors"),
+    "notes.plan": ("notes.grammar", "notes.protocol", "edit", "text", "errors"),
     "notes.folder": ("notes.protocol", "notes.markdown", "store", "text", "errors"),
     "notes.kernel": ("notes.folder.blocks", "notes.protocol", "notes.markdown", "text", "errors"),
     "notes.notebook_access": (

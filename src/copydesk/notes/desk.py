@@ -30,11 +30,8 @@ from copydesk.notes.notebook_access import BlockContent, Info, Infos, Notes, Not
 from copydesk.notes.plan import (
     BlockDiff,
     BlockDraft,
-    BlockOperation,
     BlockPlan,
     BlockTree,
-    InsertBlocks,
-    UpdateBlock,
     as_item,
     block_draft,
     digest_of_texts,
@@ -48,13 +45,11 @@ from copydesk.notes.protocol import (
     Change,
     ChangesDone,
     Coverage,
-    Delete,
     InsertText,
     NoteBlock,
     Notebook,
     NoteStore,
     Prepared,
-    Update,
     WrongBlockKind,
     named,
     one_look,
@@ -104,17 +99,9 @@ def tree_of(
     return BlockTree(blocks, children) if inside else None
 
 
-def _change(operation: BlockOperation) -> Change:
-    if isinstance(operation, UpdateBlock):
-        return Update(operation.before.id, operation.after.markdown)
-    if isinstance(operation, InsertBlocks):
-        return InsertText(operation.markdown, operation.place.side, operation.place.anchor)
-    return Delete(operation.images[0].id)
-
-
 def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
     """Prepare the changes; if the store refuses a text, find its hunk by bisection."""
-    changes = [_change(operation) for operation in made.operations]
+    changes = [operation.change for operation in made.operations]
     try:
         return store.prepare(changes)
     except InvalidArgs as refusal:
@@ -726,7 +713,7 @@ def _draft_of(ready: Ready) -> BlockDraft:
 
 
 def _done(made: BlocksWritten) -> BlockDraft:
-    return _draft_of(made.ready).done(made.done.ids, made.edit_ids)
+    return replace(_draft_of(made.ready), ids=made.done.ids, edit_ids=made.edit_ids)
 
 
 def _written(

@@ -8,13 +8,13 @@ from threading import Lock
 
 from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.errors import AccessDenied
-from copydesk.notes.grammar import SplitText
 from copydesk.notes.protocol import (
     Coverage,
     Crumb,
     Heading,
     NoteBlock,
     NoteStore,
+    SplitBlocks,
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
@@ -35,7 +35,7 @@ class OpenNotes:
     """
 
     store: NoteStore
-    split: SplitText
+    split: SplitBlocks
     valid: Callable[[str], bool]
     path_of: Callable[[str, str], RelPath]
     in_files: bool

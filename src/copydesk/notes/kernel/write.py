@@ -331,7 +331,7 @@ class KernelWriter:
             return _Wanted(source, stood, "", change.image, before, frozenset(), keep, change)
         (piece,) = self._pieces(change.markdown, in_list=in_list)
         kind = "i" if stood.kind == "i" else piece.kind
-        signed = self._kernel.signed(change.id) if stood.kind in CONTAINERS else before
+        signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
         new = addressed(change.id, change.markdown, before, signed)
         keep = to_keep(had, same_kind=kind == stood.kind)
         if new.kept:
