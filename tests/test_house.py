@@ -47,17 +47,13 @@ PACKAGES = {
     "notes.plan": ("notes.grammar", "notes.protocol", "edit", "text", "errors"),
     "notes.folder": ("notes.protocol", "notes.markdown", "store", "text", "errors"),
     "notes.kernel": ("notes.folder.blocks", "notes.protocol", "notes.markdown", "text", "errors"),
-    "notes.notebook_access": (
-        *("notes.grammar", "notes.protocol", "desk", "text", "errors"),
-        *("store.files", "store.locks"),
-    ),
     "notes.desk": (
-        *("notes.notebook_access", "notes.plan", "notes.grammar", "notes.protocol"),
+        *("notes.plan", "notes.grammar", "notes.protocol", "store.files", "store.locks"),
         *("desk", "edit", "text", "errors", "store.protocol"),
     ),
-    "notes.lazy": ("notes.desk", "notes.notebook_access", "desk", "store.locks"),
+    "notes.lazy": ("notes.desk", "desk", "store.locks"),
     "notes.tools": (
-        *("notes.lazy", "notes.desk", "notes.notebook_access", "notes.plan", "notes.protocol"),
+        *("notes.lazy", "notes.desk", "notes.plan", "notes.protocol"),
         *("tools", "desk", "edit", "text", "errors"),
     ),
     "tools": (
@@ -90,7 +86,6 @@ FORBIDDEN = {
     "notes.plan": PURE,
     "notes.folder": ("asyncio",),
     "notes.kernel": ("asyncio",),
-    "notes.notebook_access": (*CLOCK, *DISK, "json", "asyncio"),
     "notes.desk": (*CLOCK, *DISK, "json", "asyncio"),
     "notes.lazy": (*CLOCK, *DISK, "json", "asyncio"),
     "notes.tools": (*DISK, "asyncio", "sqlite3", "apsw"),

@@ -59,7 +59,7 @@ from copydesk.tools.report import Answer, Lang, Value
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from copydesk.notes.notebook_access import OpenNotes
+    from copydesk.notes.desk import OpenNotes
     from copydesk.store.access import Rules
     from copydesk.store.files import Files
 
@@ -86,9 +86,9 @@ class NotesOpener:
             self._own.cleanup()
 
     def _folders(self, rules: Rules) -> OpenNotes:
+        from copydesk.notes.desk import OpenNotes
         from copydesk.notes.folder.store import FolderStore
         from copydesk.notes.grammar import is_address, split_as
-        from copydesk.notes.notebook_access import OpenNotes
         from copydesk.notes.protocol import is_id, several
         from copydesk.store.threads import Soon
 
@@ -137,9 +137,9 @@ class NotesOpener:
 
 def kernel_home(config: Config) -> OpenNotes:
     """The notes in the configured kernel. Sends nothing yet."""
+    from copydesk.notes.desk import OpenNotes
     from copydesk.notes.grammar import split_as
     from copydesk.notes.kernel.store import KernelStore
-    from copydesk.notes.notebook_access import OpenNotes
     from copydesk.notes.protocol import is_id
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)

@@ -654,7 +654,11 @@ class BlockDraft(Draft):
 
 
 def block_draft(
-    request: BlockDiff, plan: BlockPlan, documents: Sequence[FileEdit], path: RelPath
+    request: BlockDiff,
+    plan: BlockPlan,
+    documents: Sequence[FileEdit],
+    path: RelPath,
+    notices: tuple[tuple[str, str, str], ...] = (),
 ) -> BlockDraft:
     """The draft of a plan and its documents; `path` is that of the first one named."""
     order = tuple(sorted(documents, key=lambda each: each.path != path))
@@ -671,6 +675,7 @@ def block_draft(
         created=whole.created,
         plan=plan,
         documents=order,
+        notices=notices,
     )
 
 
