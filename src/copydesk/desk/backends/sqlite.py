@@ -120,6 +120,15 @@ _ROW_BYTES = 512
 _LOOKS = 16
 """The size is checked after writing one part in this many of the limit."""
 
+_OLDEST = (
+    "SELECT max(edit_id), count(*) FROM ("
+    " SELECT edit_id, sum(size) OVER (ORDER BY edit_id) - size AS before FROM ("
+    "  SELECT edit_id, ?1 + length(inverse) + length(diff) + coalesce(length(whole), 0)"
+    "  + coalesce(length(undo), 0) AS size FROM edits WHERE state <> 'open'"
+    "  ORDER BY edit_id LIMIT ?2)) WHERE before < ?3"
+)
+"""The last of the oldest entries, at most so many, that take so many bytes together; how many."""
+
 _MOST_SINGLE = 2_000
 """The most entries of a damaged file that are read one by one, and looked for as missing."""
 
@@ -541,18 +550,8 @@ class SqliteRecords(Records):
             if (excess := _size(db) - self._most_bytes) <= 0:
                 return 0
         with self._db.writing() as db:
-            last = number = 0
-            oldest = db.execute(
-                "SELECT edit_id, length(inverse) + length(diff) + coalesce(length(whole), 0)"
-                " + coalesce(length(undo), 0) FROM edits WHERE state <> 'open'"
-                " ORDER BY edit_id LIMIT ?",
-                (share(_count(db)),),
-            )
-            while excess > 0 and (row := oldest.fetchone()) is not None:
-                last, number = row[0], number + 1
-                excess -= row[1] + _ROW_BYTES
-            oldest.close()
-            return _drop(db, last, number)
+            last, number = db.execute(_OLDEST, (_ROW_BYTES, share(_count(db)), excess)).get
+            return _drop(db, last or 0, number)
 
     def _measure(self, last: int) -> tuple[int, int, int, int, Sequence[Day]]:
         self._late.now()
