@@ -58,7 +58,7 @@ VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
 _LONG = 4_096
-"""The span of a line is cached if more bytes than this were scanned to find its ends."""
+"""The span of a line of more bytes is remembered."""
 
 _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
 """Encodings in which lines decode alone as they do together: no error spans a line feed."""
@@ -326,25 +326,20 @@ class Snapshot(Text):
         return tuple(lines) if text[-1:] == "\n" else (*lines, last)
 
     def line_begin(self, byte: int) -> int:
-        if self.encoding.unit > 1:
-            return super().line_begin(byte)
+        return super().line_begin(byte) if self.encoding.unit > 1 else self._line(byte)[0]
+
+    def line_end(self, byte: int) -> int:
+        return super().line_end(byte) if self.encoding.unit > 1 else self._line(byte)[1]
+
+    def _line(self, byte: int) -> tuple[int, int]:
+        """Where the line of a byte begins and ends; the last long one is remembered."""
         begin, end = self._long_line
         if not begin <= byte < end:
             begin = self.data.rfind(b"\n", 0, byte) + 1 or len(self.encoding.bom)
-            if byte - begin > _LONG:
-                vars(self)["_long_line"] = begin, self.data.find(b"\n", byte) + 1 or self.size
-        return begin
-
-    def line_end(self, byte: int) -> int:
-        if self.encoding.unit > 1:
-            return super().line_end(byte)
-        begin, end = self._long_line
-        if not begin <= byte < end:
             end = self.data.find(b"\n", byte) + 1 or self.size
-            if end - byte > _LONG:
-                begin = self.data.rfind(b"\n", 0, byte) + 1 or len(self.encoding.bom)
+            if end - begin > _LONG:
                 vars(self)["_long_line"] = begin, end
-        return end
+        return begin, end
 
     def slice(self, start: int, stop: int) -> bytes:
         return self.data[start:stop]
