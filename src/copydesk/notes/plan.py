@@ -508,13 +508,12 @@ def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
     for parent in working.grown:
         left: str | None = None
         gap: list[NewBlock] = []
-        for name in working.order.all(parent):
+        for name in (*working.order.all(parent), None):
             if name in working.made:
                 gap.append(working.made[name])
-                continue
-            yield from _gap(parent, left, gap, name)
-            left, gap = name, []
-        yield from _gap(parent, left, gap, None)
+            else:
+                yield from _gap(parent, left, gap, name)
+                left, gap = name, []
 
 
 def _gap(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
@@ -81,19 +81,19 @@ class _State(NamedTuple):
 class _Wanted:
     """The state to which a change has to bring a block.
 
-    `source` is what to send, None if the block has that state already; `text` has the words; `kept`
-    are the ids that stay in the block; `keep` are its attributes. `exact` is the change whose block
-    it has to become again.
+    `source` is what to send, None if the block has that state already; `text` has the words; `back`
+    restores it as it was where it `stood`; `kept` are the ids that stay in the block; `keep` are
+    its attributes. `exact` is the change whose block it has to become again.
     """
 
     source: BlockData | None
-    stood: TreeInfo
-    kind: str
     text: str
-    before: str
-    kept: frozenset[str]
+    back: Restore
+    stood: TreeInfo
     keep: dict[str, str]
-    exact: Restore | None
+    kind: str = ""
+    kept: frozenset[str] = frozenset()
+    exact: Restore | None = None
 
     def fault(self, now: _State) -> str:
         """The fault in the current state, or empty."""
@@ -104,7 +104,7 @@ class _Wanted:
             return "the block stands elsewhere"
         if self.exact:
             return "" if _is_again(image, self.exact, same_blocks) else "became another block"
-        if plain(image) == plain(self.before):
+        if plain(image) == plain(self.back.image):
             return "the block is as it was"
         if fault := differing(self.text, image):
             return fault
@@ -141,7 +141,7 @@ class KernelWriter:
         self._kernel, self._split, self._pause = kernel, split, pause
         self._keep, self._held = keep, held
         self.late: tuple[str, ...] = ()
-        self.undo: list[Change] = []
+        self.undo: list[Delete | Restore] = []
         self.marks: dict[str, str] = {}
         self.astray: set[str] = set()
         self.begun = False
@@ -210,7 +210,10 @@ class KernelWriter:
                 self.marks[standing.id] = mark_of(image)
             else:
                 self.astray.add(standing.id)
-        elsewhere = self._elsewhere(named, gap, ids)
+        others = self._kernel.standings(
+            sorted(named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids)))
+        )
+        elsewhere = {one.id for one in others.values() if one.parent_id not in (*named, *ids)}
         self.astray |= elsewhere
         if there:
             self.late = ()
@@ -220,16 +223,6 @@ class KernelWriter:
         if count != 1:
             raise StepFailed(f"{ids[0]} is there {count} times")
         return ids[0]
-
-    def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
-        """The blocks that the answer names as written but that are outside the gap."""
-        around = {gap.parent_id, gap.previous_id, gap.next_id, *found}
-        others = self._kernel.standings(sorted(named - around))
-        return {
-            block_id
-            for block_id, standing in others.items()
-            if standing.parent_id not in named and standing.parent_id not in found
-        }
 
     def _between(self, gap: Around) -> list[TreeInfo]:
         """The blocks that are now in the gap, in order."""
@@ -259,42 +252,34 @@ class KernelWriter:
         parents = {state.standing.parent_id for state in before.values() if state.standing}
         above = self._kernel.standings(sorted(parents))
         lists = {one.id for one in above.values() if one.kind == "l"}
-        wanted = [
-            self._wanted(at, change, before[change.id], lists) for at, change in enumerate(changes)
-        ]
-        sources = {each.stood.id: each.source for each in wanted if each.source}
-        backs = {one: Restore(one, before[one].image, dom=doms.get(one, "")) for one in ids}
+        wanted = {
+            change.id: self._wanted(at, change, before[change.id], lists, doms)
+            for at, change in enumerate(changes)
+        }
+        sources = {one: each.source for one, each in wanted.items() if each.source}
         problem = ""
         if sources:
-            inverses = [
-                replace(backs[each.stood.id], over=SENT + each.text)
-                for each in wanted
-                if each.source
-            ]
+            inverses = [replace(wanted[one].back, over=SENT + wanted[one].text) for one in sources]
             _, problem = self._write(lambda: self._kernel.update(sources), *inverses)
         seen = self._look(
             lambda: self._states(ids),
-            lambda now: not any(each.fault(now[each.stood.id]) for each in wanted),
+            lambda now: not any(each.fault(now[one]) for one, each in wanted.items()),
         )
-        failed: StepFailed | None = None
-        for at, each in enumerate(wanted):
-            block_id, state = each.stood.id, seen[each.stood.id]
-            is_changed = plain(state.image) != plain(each.before)
-            if not state.image:
-                self.undo.append(_beside(backs[block_id], each.stood))
-            elif is_changed:
-                self.undo.append(backs[block_id])
-            self.marks[block_id] = mark_of(state.image)
-            fault = each.fault(state)
+        faults = [each.fault(seen[one]) for one, each in wanted.items()]
+        for (block_id, each), fault in zip(wanted.items(), faults, strict=True):
+            image = seen[block_id].image
+            is_changed = plain(image) != plain(each.back.image)
+            if is_changed:
+                self.undo.append(each.back if image else _beside(each.back, each.stood))
+            self.marks[block_id] = mark_of(image)
             if is_changed or not fault:
                 self.late = ()
-            if fault and failed is None:
-                failed = StepFailed(problem or fault, at)
-        if failed is not None:
-            raise failed
-        for at, each in enumerate(wanted):
+        for at, fault in enumerate(faults):
+            if fault:
+                raise StepFailed(problem or fault, at)
+        for at, (block_id, each) in enumerate(wanted.items()):
             try:
-                self._keep_attributes(each, seen[each.stood.id].image)
+                self._keep_attributes(each, seen[block_id].image)
             except StepFailed as failed:
                 raise StepFailed(str(failed), at) from None
         return [(one,) for one in ids]
@@ -305,28 +290,30 @@ class KernelWriter:
         return {one: _State(there.get(one), images.get(one, "")) for one in ids}
 
     def _wanted(
-        self, at: int, change: Update | Restore, now: _State, lists: Collection[str]
+        self,
+        at: int,
+        change: Update | Restore,
+        now: _State,
+        lists: Collection[str],
+        doms: Mapping[str, str],
     ) -> _Wanted:
         """The state to which a change has to bring a block."""
         stood, before = now
         if stood is None or not before:
             raise StepFailed(f"{change.id} is not there", at)
-        had = attributes_of(before).get(change.id, {})
+        back = Restore(change.id, before, dom=doms.get(change.id, ""))
         if isinstance(change, Restore):
-            then = attributes_of(change.image)[change.id]
             source = None if plain(before) == plain(change.image) else _source_of(change)
-            keep = to_keep(then, same_kind=True)
-            return _Wanted(source, stood, "", change.image, before, frozenset(), keep, change)
+            keep = to_keep(attributes_of(change.image)[change.id], same_kind=True)
+            return _Wanted(source, change.image, back, stood, keep, exact=change)
         (piece,) = self._pieces(change.markdown, in_list=stood.parent_id in lists)
         kind = "i" if stood.kind == "i" else piece.kind
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
         new = addressed(change.id, change.markdown, before, signed)
-        keep = to_keep(had, same_kind=kind == stood.kind)
-        if new.kept:
-            keep = to_keep(attributes_of(new.kramdown)[change.id], same_kind=True)
-        return _Wanted(
-            BlockData(new.kramdown), stood, kind, change.markdown, before, new.kept, keep, None
-        )
+        had = attributes_of(new.kramdown if new.kept else before).get(change.id, {})
+        keep = to_keep(had, same_kind=bool(new.kept) or kind == stood.kind)
+        source = BlockData(new.kramdown)
+        return _Wanted(source, change.markdown, back, stood, keep, kind, new.kept)
 
     def _keep_attributes(self, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring; an exact block gets no others."""
@@ -338,13 +325,12 @@ class KernelWriter:
             more = {name: "" for name in there if name not in keep} if wanted.exact else {}
             return change | more
 
-        def left() -> dict[str, str]:
-            return lacking(self._kernel.attributes(block_id))
-
         missing = lacking(attributes_of(image).get(block_id, {}))
         if missing:
             _, problem = self._write(lambda: self._kernel.set_attributes(block_id, missing))
-            lost = self._look(left, lambda names: not names)
+            lost = self._look(
+                lambda: lacking(self._kernel.attributes(block_id)), lambda names: not names
+            )
             image = self._image(block_id)
             self.marks[block_id] = mark_of(image)
             if lost:
@@ -420,12 +406,9 @@ class KernelWriter:
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
         if side in ("first_in", "last_in"):
-            held = self._kernel.children(anchor_id)
-            if not held:
-                return Around(anchor_id, "", "")
-            if side == "first_in":
-                return Around(anchor_id, "", held[0].id)
-            return Around(anchor_id, held[-1].id, "")
+            ids = ["", *(child.id for child in self._kernel.children(anchor_id)), ""]
+            ends = ("", ids[1]) if side == "first_in" else (ids[-2], "")
+            return Around(anchor_id, *ends)
         anchor = self._standing(anchor_id)
         if side == "before":
             return Around(anchor.parent_id, anchor.previous_id, anchor_id)
@@ -463,7 +446,7 @@ class KernelWriter:
             for block_id in self._kernel.standings(sorted(made)):  # created more than once
                 with suppress(StepFailed):
                     back.make(Delete(block_id))
-        ours = self.astray | back.astray | {named(change)[0] for change in self.undo}
+        ours = self.astray | back.astray | {change.id for change in self.undo}
         try:
             self._kernel.flush()
             left = set(self._kernel.standings(sorted(ours - before.images.keys())))
@@ -474,7 +457,7 @@ class KernelWriter:
                     left.add(container)
         except NotesUnavailable:
             left = ours | before.images.keys() | before.orders.keys()
-        return tuple(sorted(left))
+        return tuple(dict.fromkeys((*self.late, *sorted(left))))
 
     def is_back(self, block_id: str, image: str) -> bool:
         """Whether a block has its former text, after one more attempt to restore it."""
@@ -495,17 +478,17 @@ class KernelWriter:
         marked: set[str] = set()
         changes: list[Change] = []
         for change in reversed(self.undo):
-            if _expects(change):
-                if change.id not in marked:
-                    change = replace(change, over=marks.get(change.id, ""))
+            over = ""
+            if _expects(change) and change.id not in marked:
+                over = marks.get(change.id, "")
                 marked.add(change.id)
-            changes.append(change)
+            changes.append(replace(change, over=over))
         return tuple(changes)
 
 
-def _expects(change: Change) -> TypeGuard[Update | Delete | Restore]:
+def _expects(change: Delete | Restore) -> bool:
     """Whether the change expects the block in a certain state."""
-    return not isinstance(change, InsertText) and getattr(change, "side", None) is None
+    return isinstance(change, Delete) or change.side is None
 
 
 def _wrong(wanted: BlockText | Restore, standing: TreeInfo, image: str) -> str:
@@ -529,11 +512,13 @@ def _source_of(change: Restore) -> BlockData:
 
 def _beside(change: Restore, stood: TreeInfo) -> Restore:
     """The same change for a block that has gone from its place."""
-    if stood.previous_id:
-        return replace(change, side="after", anchor_id=stood.previous_id)
-    if stood.next_id:
-        return replace(change, side="before", anchor_id=stood.next_id)
-    return replace(change, side="first_in", anchor_id=stood.parent_id)
+    anchors: tuple[tuple[str, Side], ...] = (
+        (stood.previous_id, "after"),
+        (stood.next_id, "before"),
+        (stood.parent_id, "first_in"),
+    )
+    anchor_id, side = next(pair for pair in anchors if pair[0])
+    return replace(change, side=side, anchor_id=anchor_id)
 
 
 def execute(
@@ -566,10 +551,7 @@ def execute(
             if not writing.begun:
                 raise
             detail, blind = lost.detail, True
-        late = writing.late
         left = writing.take_back(before, blind=blind)
-        if late:
-            left = tuple(dict.fromkeys((*late, *left)))
         if left:
             raise NotesTorn(index, detail, left)
         raise NotesRolledBack(index, named(prepared.changes[index])[0], detail)
@@ -588,8 +570,8 @@ def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[in
         if index in idle:
             continue
         first, group = groups[-1] if groups else (0, [])
-        joins = group and first + len(group) == index and all(map(_rewrites, (change, *group)))
-        if joins and named(change) not in {named(one) for one in group}:
+        joins = first + len(group) == index and all(map(_rewrites, (change, *group)))
+        if group and joins and named(change) not in {named(one) for one in group}:
             group.append(change)
         else:
             groups.append((index, [change]))
