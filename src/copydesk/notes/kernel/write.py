@@ -24,6 +24,7 @@ from copydesk.notes.kernel.api import (
 from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
+    Child,
     HeldBlocks,
     addressed,
     attributes_of,
@@ -57,9 +58,6 @@ from copydesk.notes.protocol import (
     named,
     new_id,
 )
-
-_FOLLOWED = 64
-"""The most blocks to follow between two neighbours."""
 
 
 class StepFailed(Exception):
@@ -198,18 +196,22 @@ class KernelWriter:
         self, gap: Around, named: frozenset[str], problem: str, wanted: BlockText | Restore
     ) -> str:
         """The id of the one block that was inserted in a gap."""
-        there = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
-        ids = [standing.id for standing in there]
+        inside = self._look(
+            lambda: self._kernel.children(gap.parent_id),
+            lambda children: len(_between(gap, children)) == 1,
+        )
+        there = _between(gap, inside)
+        ids = [child.id for child in there]
         faults: list[str] = []
-        for standing in there:
-            image = self._kernel.kramdown(standing.id)
-            fault = _wrong(wanted, standing, image)
+        for child in there:
+            image = self._kernel.kramdown(child.id)
+            fault = _wrong(wanted, child.kind, image)
             faults += filter(None, (fault,))
-            if standing.id in named or not fault:
-                self.undo.append(Delete(standing.id))
-                self.marks[standing.id] = mark_of(image)
+            if child.id in named or not fault:
+                self.undo.append(Delete(child.id))
+                self.marks[child.id] = mark_of(image)
             else:
-                self.astray.add(standing.id)
+                self.astray.add(child.id)
         others = self._kernel.standings(
             sorted(named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids)))
         )
@@ -219,28 +221,10 @@ class KernelWriter:
             self.late = ()
         if len(there) != 1 or faults or elsewhere:
             raise StepFailed(problem or (*faults, f"{len(there)} blocks where one should be")[0])
-        count = [child.id for child in self._kernel.children(gap.parent_id)].count(ids[0])
+        count = [child.id for child in inside].count(ids[0])
         if count != 1:
             raise StepFailed(f"{ids[0]} is there {count} times")
         return ids[0]
-
-    def _between(self, gap: Around) -> list[TreeInfo]:
-        """The blocks that are now in the gap, in order."""
-        if not gap.previous_id and not gap.next_id:
-            ids = [child.id for child in self._kernel.children(gap.parent_id)]
-            there = self._kernel.standings(ids)
-            return [there[block_id] for block_id in ids if block_id in there]
-        end = gap.next_id if gap.previous_id else ""
-        edge = self._standing(gap.previous_id or gap.next_id)
-        found: list[TreeInfo] = []
-        while (at := edge.next_id if gap.previous_id else edge.previous_id) and at != end:
-            edge = self._standing(at)
-            found.append(edge)
-            if len(found) > _FOLLOWED:
-                raise StepFailed(f"more than {_FOLLOWED} blocks after {gap.previous_id}")
-        if at != end:
-            raise StepFailed(f"{gap.previous_id} and {gap.next_id} are no neighbours")
-        return found if gap.previous_id else found[::-1]
 
     # Existing blocks
 
@@ -359,15 +343,16 @@ class KernelWriter:
         self.late = ()
         self.marks.pop(block_id, None)
         alone = not stood.previous_id and not stood.next_id
-        filler = self._kernel.children(parent.id) if alone and parent.kind in ("d", "i") else []
-        if len(filler) == 1 and not filler[0].markdown.strip():
+        inside = self._kernel.children(parent.id)
+        is_filled = alone and parent.kind in ("d", "i") and len(inside) == 1
+        if is_filled and not inside[0].markdown.strip():
             # the kernel leaves no document and no item empty
-            self.undo.append(Delete(filler[0].id))
-            self.undo.append(replace(before, side="before", anchor_id=filler[0].id))
+            self.undo.append(Delete(inside[0].id))
+            self.undo.append(replace(before, side="before", anchor_id=inside[0].id))
         else:
             self.undo.append(inverse)
         gap = Around(parent.id, stood.previous_id, stood.next_id)
-        if not alone and self._between(gap):
+        if not alone and _between(gap, inside):
             raise StepFailed(f"something stands where {block_id} was")
         return ()
 
@@ -491,12 +476,25 @@ def _expects(change: Delete | Restore) -> bool:
     return isinstance(change, Delete) or change.side is None
 
 
-def _wrong(wanted: BlockText | Restore, standing: TreeInfo, image: str) -> str:
+def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
+    """The children of a container that are in a gap. Raises StepFailed if there is no such gap."""
+    ids = [child.id for child in children]
+    for edge in filter(None, (gap.previous_id, gap.next_id)):
+        if edge not in ids:
+            raise StepFailed(f"{edge} is not there")
+    start = ids.index(gap.previous_id) + 1 if gap.previous_id else 0
+    stop = ids.index(gap.next_id) if gap.next_id else len(ids)
+    if stop < start:
+        raise StepFailed(f"{gap.previous_id} and {gap.next_id} are no neighbours")
+    return children[start:stop]
+
+
+def _wrong(wanted: BlockText | Restore, kind: str, image: str) -> str:
     """The fault of a block that was inserted, or empty."""
     if isinstance(wanted, Restore):
         return "" if _is_again(image, wanted, same) else "came back as another block"
-    if standing.kind != wanted.kind:
-        return f"a block is {standing.kind or 'of no kind'}, not {wanted.kind}"
+    if kind != wanted.kind:
+        return f"a block is {kind or 'of no kind'}, not {wanted.kind}"
     return differing(wanted.markdown, image)
 
 
