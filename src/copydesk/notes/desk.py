@@ -64,9 +64,7 @@ from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import TargetMoved
 from copydesk.text.change import ChangeSet
-from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
 
 
@@ -161,8 +159,7 @@ class Ready:
     @property
     def whole(self) -> FileEdit:
         """All documents as one text."""
-        nothing = FileEdit(self.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
-        return joined(self.documents) if self.documents else nothing
+        return joined(self.documents, self.path)
 
     @property
     def diff(self) -> bytes:
@@ -332,16 +329,23 @@ class NoteReader:
         self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
     ) -> BlockContent:
         """The block, or its parts (a heading before its section); BlockNotFound, InvalidSlice."""
-        found = self.block(member, block_id)
-        if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
-            return page
-        blocks = self._shown(member, found, parts=parts)
-        total = len(blocks)
+        block = self.block(member, block_id)
         if slice_text is None:
-            return BlockContent(found, blocks, total)
-        chosen = select(slice_text, [block.id for block in blocks])
-        after = blocks[chosen.stop].id if chosen.stop < total else ""
-        return BlockContent(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
+            blocks = self._shown(member, block, parts=parts)
+            return BlockContent(block, blocks, len(blocks))
+        home, has_parts = self.home(member), block.kind in (*CONTAINERS, "h")
+        with one_look():
+            inside = home.store.child_ids(block.id) if has_parts else ()
+            ids = inside if has_parts and block.kind != "h" else (block.id, *inside)
+            chosen = select(slice_text, ids)
+            wanted = ids[chosen.start : chosen.stop]
+            # Files are read block by block; a kernel gives all blocks of a container at once.
+            there = home.store.blocks(wanted) if home.in_files else {}
+            if len(there) < len(wanted):  # in files, while another program changes one
+                there = {one.id: one for one in self._shown(member, block, parts=True)}
+        blocks = tuple(there[one] for one in wanted if one in there)
+        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
+        return BlockContent(block, blocks, len(ids), chosen.start, after)
 
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
         """The notebooks in which the member may read something."""
@@ -387,21 +391,6 @@ class NoteReader:
         has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
         inside = self.store(member).children(block.id) if has_parts else ()
         return inside if has_parts and block.kind != "h" else (block, *inside)
-
-    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> BlockContent | None:
-        """A slice of a container in files, without reading other texts; None if all are needed."""
-        home = self.home(member)
-        if not home.in_files or block.kind not in (*CONTAINERS, "h"):
-            return None
-        inside = home.store.child_ids(block.id)
-        ids = (block.id, *inside) if block.kind == "h" else inside
-        chosen = select(slice_text, ids)
-        wanted = ids[chosen.start : chosen.stop]
-        there = home.store.blocks(wanted)
-        if len(there) < len(wanted):
-            return None  # the file is just being changed
-        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
-        return BlockContent(block, tuple(there.values()), len(ids), chosen.start, after)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)

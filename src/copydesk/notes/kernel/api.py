@@ -228,14 +228,11 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TreeInfo:
+class TreeInfo(Around):
     """A block's position in its tree: container and neighbours; empty ids if there are none."""
 
     id: str
     kind: str
-    parent_id: str
-    previous_id: str
-    next_id: str
 
     @property
     def around(self) -> Around:
@@ -491,7 +488,7 @@ class Kernel:
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
             kind = KINDS.get(node, "")
             if node and own_id == block_id:
-                found[block_id] = TreeInfo(block_id, kind, *([""] * 3 if kind == "d" else around))
+                found[block_id] = TreeInfo(*([""] * 3 if kind == "d" else around), block_id, kind)
         return found
 
     def _inside(self, parent_id: str) -> dict[str, TreeInfo]:
@@ -499,7 +496,7 @@ class Kernel:
         children = self._children(parent_id)
         ids = ["", *(child.id for child in children), ""]
         return {
-            child.id: TreeInfo(child.id, child.kind, parent_id, previous_id, next_id)
+            child.id: TreeInfo(parent_id, previous_id, next_id, child.id, child.kind)
             for child, previous_id, next_id in zip(children, ids, ids[2:], strict=False)
         }
 
