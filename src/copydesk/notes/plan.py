@@ -9,8 +9,7 @@ from itertools import chain, groupby, pairwise, repeat
 from typing import Literal, cast
 
 from copydesk.edit.draft import BlockReads, Draft
-from copydesk.edit.kinds.base import Normalized, Place
-from copydesk.edit.kinds.content import OfContent
+from copydesk.edit.kinds.base import Normalized, OfContent, Place
 from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
