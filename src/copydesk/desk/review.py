@@ -124,8 +124,8 @@ class Standing:
         try:
             if self._digest(plan) == plan.base_digest:
                 return "exact"
-            draft = self._drafting.on_file(
-                plan.request, lambda now: self._applying.draft(plan, real, now)
+            draft = self._drafting.at_hand(
+                None, plan.request, lambda now: self._applying.draft(plan, real, now)
             )
         except Refusal:
             return "conflict"
@@ -147,7 +147,7 @@ class Standing:
         with self._lock:
             known = self._digests.get((real, stamp)) if stamp.settled else None
         if known is None:
-            known = self._drafting.on_file(plan.request, lambda now: now.digest)
+            known = self._drafting.at_hand(None, plan.request, lambda now: now.digest)
             if stamp.settled:
                 _keep(self._digests, (real, stamp), known, self._lock)
         return known
@@ -215,7 +215,7 @@ class Amending:
             raise InvalidArgs("hunk_id", "is not of lines of a file")
         with self._applying.lock(plan):
             self._applying.check_waits(plan)
-            base = self._drafting.on_file(edit, lambda now: now.whole())
+            base = self._drafting.at_hand(None, edit, lambda now: now.whole())
             if base.digest != digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
             draft = made_at(edit, base)
@@ -265,8 +265,8 @@ class Amending:
         real = self._set.files.resolve(plan.request.path)
         if plan.base_digest is None:
             return self._drafting.of_new(plan.request)
-        return self._drafting.on_file(
-            plan.request, lambda now: self._applying.draft(plan, real, now)
+        return self._drafting.at_hand(
+            None, plan.request, lambda now: self._applying.draft(plan, real, now)
         )
 
     def _planned(self, plan: Plan, hunk_id: str, request: Request, draft: Draft, by: str) -> Plan:

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from copydesk.errors import AccessDenied, InvalidArgs
-from copydesk.store.staging import GLOB
+from copydesk.store.contents import GLOB
 from copydesk.text.relpath import RelPath
 
 MOST_ALTERNATIVES = 1_000
