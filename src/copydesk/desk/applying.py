@@ -71,6 +71,7 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
+from copydesk.store.locks import Ticket
 from copydesk.store.protocol import EXECUTABLE, OpenText
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
@@ -92,23 +93,27 @@ R = TypeVar("R", bound=Revision)
 
 
 @dataclass(slots=True)
-class Item:
+class _Item:
     """An edit to be written, and how far it is: refused, made, or written.
 
-    A direct write is one of a plan that was never stored, with a neutral `request`. `is_new`: it
-    makes a file, so that none is opened. `made` is the edit on the current file, which `is_kept` if
-    that changes nothing.
+    A direct write is one of a plan that was never stored, with a neutral `request`; it has no
+    `plan`, `draft` and `context`. `is_new`: it makes a file, so that none is opened. `made` is the
+    edit on the current file, or on the result of the plans before it; `is_kept`: it changes
+    nothing. `context` is the plan's status in the file as it was read, without the others.
     """
 
     job: WriteRequest
     request: Request
     is_new: bool = False
+    context: ContextMatch = "rejected"
     passed: Passed = _NOT_ASKED
     refusal: Refusal | None = None
     entry: Entry | None = None
     is_kept: bool = True
-    made: Revision = field(init=False)
     target: RelPath | None = field(init=False)
+    plan: Plan = field(init=False)
+    made: Revision = field(init=False)
+    draft: Draft = field(init=False)
 
     def __post_init__(self) -> None:
         self.target = self.request.target
@@ -123,58 +128,29 @@ class Item:
         """What is written of it."""
         return Part(self.job, self.made, self.passed.approval, self.passed.decided_ms)
 
-
-@dataclass(slots=True)
-class _Planned(Item):
-    """A plan to be written.
-
-    The `draft` is on the result of the plans before it; `context` is its status in the file as it
-    was read, without them. One that is not stored is not pending either, if it is refused.
-    """
-
-    plan: Plan = field(kw_only=True)
-    context: ContextMatch = "rejected"
-    draft: Draft = field(init=False)
-
-    @staticmethod
-    def of(plan: Plan, member: Member, *, is_stored: bool) -> _Planned:
-        """A plan that a member writes."""
-        member, request, age = member.because(plan.why), plan.request, (plan.created_ms, plan.id)
-        job = WriteRequest(member, plan.tool, request.path, age, plan.id, 0, 0, plan.edited_by)
-        job = job if is_stored else replace(job, is_stored=False)
-        return _Planned(job, request, plan=plan)
-
-    @property
-    def verdict(self) -> Verdict:
-        """What would have happened to it."""
-        return Verdict(self.plan, "rejected" if self.refusal else self.context, self.refusal)
-
     @property
     def applied(self) -> Applied:
-        """How it was written."""
+        """How the plan was written."""
         draft, entry = self.draft, self.entry
         if entry is not None and self.changes_text and not isinstance(draft.after, Snapshot):
             draft = replace(draft, after_digest=entry.after)
         return Applied(self.plan, draft, self.context, entry.edit_id if entry else 0)
 
 
-AnItem = TypeVar("AnItem", bound=Item)
-
-
 @dataclass(slots=True)
-class _File(Generic[AnItem]):
+class _File:
     """One file of a transaction and the edits of it: texts oldest first, then mode, then name.
 
     `opened` is None if there is no file; `to` is where it is moved.
     """
 
     real: RelPath
-    items: list[AnItem]
+    items: list[_Item]
     opened: OpenText | None = None
     to: RelPath | None = None
 
     @property
-    def operation(self) -> AnItem | None:
+    def operation(self) -> _Item | None:
         """The plan that removes or moves the file, which is its last."""
         last = self.items[-1]
         return last if last.request.deletes or last.target is not None else None
@@ -225,14 +201,14 @@ class _File(Generic[AnItem]):
 
 
 @dataclass(slots=True)
-class _Outcome(Generic[AnItem]):
+class _Outcome:
     """What became of some edits: all were written, or some were refused.
 
     `stopped`: the system refused. `current` is the text at the place of a plan that was refused.
     """
 
-    items: list[AnItem]
-    files: list[_File[AnItem]] = field(default_factory=list[_File[AnItem]])
+    items: list[_Item]
+    files: list[_File] = field(default_factory=list[_File])
     group: str = ""
     stopped: Refusal | None = None
     current: Text | None = None
@@ -246,7 +222,7 @@ class _Outcome(Generic[AnItem]):
         return self.stopped
 
 
-def _transacted(outcome: _Outcome[_Planned]) -> Transacted:
+def _transacted(outcome: _Outcome) -> Transacted:
     """How all plans were written."""
     applied = {item.plan.id: item.applied for item in outcome.items}
     versions: dict[str, str] = {}
@@ -264,12 +240,11 @@ def _transacted(outcome: _Outcome[_Planned]) -> Transacted:
 
 @dataclass(frozen=True, slots=True)
 class Written(Generic[R]):
-    """A finished write at `real`, with its SHA-256 in hex; `edit_id` 0 if nothing changed."""
+    """A finished write, with the new SHA-256 in hex; `edit_id` 0 if nothing changed."""
 
     made: R
     edit_id: int
     digest: str
-    real: RelPath
 
 
 class Applying:
@@ -332,7 +307,10 @@ class Applying:
         outcome = self._run(plans, owner, is_group=True)
         if outcome.refusal is None:
             return _transacted(outcome)
-        verdicts = tuple(one.verdict for one in outcome.items)
+        verdicts = tuple(
+            Verdict(one.plan, "rejected" if one.refusal else one.context, one.refusal)
+            for one in outcome.items
+        )
         withheld = Withheld.of(verdicts, outcome.stopped)
         ids = "".join(sorted(plan.id for plan in plans))
         transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
@@ -342,17 +320,20 @@ class Applying:
             self.await_person(verdict.plan, withheld.refusal, transaction)
         return withheld
 
-    def create(self, job: WriteRequest, made: R) -> Written[R]:
+    def create(self, member: Member, tool: str, path: RelPath, made: R) -> Written[R]:
         """Write a new file; raises FileExists, NotAFile, and as `edit`."""
 
         def make(_: OpenText | None) -> R:
-            self._set.files.check_new(job.path)
+            self._set.files.check_new(path)
             return made
 
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
         over = partial(directory_moves, "create")
         return attempted(lambda: self._write_at_once(job, make, is_new=True), over)
 
-    def edit(self, job: WriteRequest, revise: Callable[[Source], R]) -> Written[R]:
+    def edit(
+        self, member: Member, tool: str, path: RelPath, revise: Callable[[Source], R]
+    ) -> Written[R]:
         """Write what `revise` makes of the current file; raises its refusals, Failed, Unsettled."""
 
         def make(opened: OpenText | None) -> R:
@@ -360,25 +341,25 @@ class Applying:
                 raise FileNotFound
             return revise(opened.source)
 
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
         return attempted(lambda: self._write_at_once(job, make, is_new=False))
 
     def _write_at_once(
         self, job: WriteRequest, make: Callable[[OpenText | None], R], *, is_new: bool
     ) -> Written[R]:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
-        item = Item(job, _AT_ONCE, is_new)
+        item = _Item(job, _AT_ONCE, is_new)
         with self._locked([item]) as outcome:
             if item.refusal is not None:  # every answer reveals content, or that some exists
                 raise item.refusal
-            (file,) = outcome.files
-            made = make(file.opened)
-            item.made, item.is_kept = made, not is_new and made.base.unchanged_by(made.change)
+            made = item.made = make(outcome.files[0].opened)
+            item.is_kept = not is_new and made.base.unchanged_by(made.change)
             self._pass_and_write(outcome)
         if (refusal := outcome.refusal) is not None:
             raise refusal
         if item.entry is None:
-            return Written(made, 0, made.base.digest, file.real)
-        return Written(made, item.entry.edit_id, item.entry.after, file.real)
+            return Written(made, 0, made.base.digest)
+        return Written(made, item.entry.edit_id, item.entry.after)
 
     def end(self, plan: Plan) -> None:
         """Mark a plan as applied that had nothing to write."""
@@ -472,7 +453,7 @@ class Applying:
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )
 
-    def _ended(self, item: _Planned) -> Refusal | None:
+    def _ended(self, item: _Item) -> Refusal | None:
         """Why the plan is not pending any more, which explains why it does not fit."""
         try:
             if item.job.is_stored:
@@ -498,7 +479,7 @@ class Applying:
         *,
         is_stored: bool = True,
         is_group: bool = False,
-    ) -> _Outcome[_Planned]:
+    ) -> _Outcome:
         """Write the plans, all or none; `base` is the base text of the only one, if loaded.
 
         `is_group`: they get the id of a transaction even if there is only one.
@@ -506,10 +487,10 @@ class Applying:
 
         is_first = True
 
-        def attempt() -> _Outcome[_Planned]:
+        def attempt() -> _Outcome:
             nonlocal is_first
             was_first, is_first = is_first, False
-            items = [_Planned.of(plan, owner(plan), is_stored=is_stored) for plan in plans]
+            items = [self._item(plan, owner(plan), is_stored=is_stored) for plan in plans]
             with self._locked(items) as outcome:
                 for file in outcome.files:
                     self._draft(file, outcome, base)
@@ -530,28 +511,41 @@ class Applying:
                     self.note(item.plan, "fuzz")
         return outcome
 
+    def _item(self, plan: Plan, member: Member, *, is_stored: bool) -> _Item:
+        """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""
+        member, age = member.because(plan.why), (plan.created_ms, plan.id)
+        job = WriteRequest(
+            *(member, plan.tool, plan.request.path, age, plan.id),
+            edited_by=plan.edited_by,
+            is_stored=is_stored,
+        )
+        item = _Item(job, plan.request)
+        item.plan = plan
+        return item
+
     @contextmanager
-    def _locked(self, items: list[AnItem]) -> Generator[_Outcome[AnItem]]:
+    def _locked(self, items: list[_Item]) -> Generator[_Outcome]:
         """Authorize the edits, lock their files, and open those; what refuses is in the items.
 
         Raises TargetMoved if another program moves a file meanwhile.
         """
         outcome, job = _Outcome(items), items[0].job
         files = self._resolved(items)
-        # That of a target, or of a member's own lock, is as old as the first.
-        tickets = dict.fromkeys(self._targets(files), job.ticket)
+        tickets: dict[RelPath, Ticket] = {}
         for item in items:
             for key in item.job.member.own_lock:
                 tickets[key] = job.ticket
         for real, file in files.items():
+            if file.to is not None:
+                tickets[file.to] = job.ticket
             tickets[real] = file.items[0].job.ticket
         with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
             outcome.files = self._opened(files, job, held)
             yield outcome
 
-    def _resolved(self, items: Sequence[AnItem]) -> dict[RelPath, _File[AnItem]]:
+    def _resolved(self, items: Sequence[_Item]) -> dict[RelPath, _File]:
         """The files that the members may write, by their real paths."""
-        files: dict[RelPath, _File[AnItem]] = {}
+        files: dict[RelPath, _File] = {}
         for item in sorted(items, key=_created) if len(items) > 1 else items:
             job = item.job
             try:
@@ -565,38 +559,31 @@ class Applying:
         for file in files.values():
             if len(file.items) > 1:
                 file.put_in_order()
+            if (to := file.items[-1].target) is not None:
+                self._aim(file, to, files)
         return files
 
-    def _targets(self, files: Mapping[RelPath, _File[AnItem]]) -> list[RelPath]:
-        """The real paths that files are moved to, each free of other writes and moves."""
-        found: list[RelPath] = []
-        for file in files.values():
-            item = file.items[-1]
-            if (to := item.target) is None:
-                continue
-            try:
-                to = authorized(self._set.files, item.job.member, to, "write", "read")
-                if to in found or to in files:
-                    raise FileExists(to=str(to))
-            except Refusal as refusal:
-                item.refusal = refusal
-            else:
-                file.to = to
-                found.append(to)
-        return found
+    def _aim(self, file: _File, to: RelPath, files: Mapping[RelPath, _File]) -> None:
+        """Say where a file is moved, by a real path that is free of other writes and moves."""
+        item = file.items[-1]
+        try:
+            to = authorized(self._set.files, item.job.member, to, "write", "read")
+            if to in files or to in [other.to for other in files.values()]:
+                raise FileExists(to=str(to))
+            file.to = to
+        except Refusal as refusal:
+            item.refusal = refusal
 
     def _opened(
-        self, files: Mapping[RelPath, _File[AnItem]], job: WriteRequest, held: ExitStack
-    ) -> list[_File[AnItem]]:
+        self, files: Mapping[RelPath, _File], job: WriteRequest, held: ExitStack
+    ) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
         wanted: dict[RelPath, Opener] = {}
         for real in sorted(files, key=str) if len(files) > 1 else files:
             first = files[real].items[0]  # not a move or change of mode, if there is another plan
             if not first.is_new:
                 wanted[real] = partial(self._drafting.opened, real, first.request, ())
-        found: dict[object, _File[AnItem]] = {
-            real: files[real] for real in files if real not in wanted
-        }
+        found: dict[object, _File] = {real: files[real] for real in files if real not in wanted}
         for real, one in self._writer.opened(wanted, job.ticket, job.caller, held).items():
             file = files[real]
             if isinstance(one, FileNotFound):
@@ -623,9 +610,7 @@ class Applying:
             same.items = sorted([*same.items, *file.items], key=_created)
         return [*found.values()]
 
-    def _draft(
-        self, file: _File[_Planned], outcome: _Outcome[_Planned], planned_on: Text | None
-    ) -> None:
+    def _draft(self, file: _File, outcome: _Outcome, planned_on: Text | None) -> None:
         """Draft all plans for the file, each on the previous result."""
         now = file.opened.source if file.opened else None
         is_one = len(file.items) == 1
@@ -668,14 +653,14 @@ class Applying:
                     now = draft.after
 
     def _pass_and_write(
-        self, outcome: _Outcome[AnItem], *, is_group: bool = False, is_first: bool = False
+        self, outcome: _Outcome, *, is_group: bool = False, is_first: bool = False
     ) -> None:
         """Write the edits that were made, if they pass the gates of people and of checks."""
         self._approve(outcome.files, is_first=is_first)
         if outcome.refusal is None and self._check(outcome.files):
             self._write(outcome, is_group=is_group)
 
-    def _approve(self, files: Sequence[_File[AnItem]], *, is_first: bool) -> None:
+    def _approve(self, files: Sequence[_File], *, is_first: bool) -> None:
         """Refuse those edits that need a person's approval and have none.
 
         A person is shown each plan alone, on the current file; so a plan that is made on the result
@@ -708,7 +693,7 @@ class Applying:
                     item.refusal = refusal
                 ahead = change if ahead is None else ahead.then(change)
 
-    def _check(self, files: Sequence[_File[AnItem]]) -> bool:
+    def _check(self, files: Sequence[_File]) -> bool:
         """Whether checks find nothing new in the resulting texts; else refuse the edits there."""
         concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
         if not concerned:
@@ -727,12 +712,12 @@ class Applying:
                     item.refusal, passed = refusal, False
         return passed
 
-    def _is_approved(self, file: _File[AnItem], item: AnItem) -> bool:
+    def _is_approved(self, file: _File, item: _Item) -> bool:
         """Whether a person was shown the text as the plan makes it, and approved it."""
         bound = item.job.plan, file.real, item.made
         return self._set.approving.is_approved(*bound, created=file.opened is None)
 
-    def _write(self, outcome: _Outcome[AnItem], *, is_group: bool) -> None:
+    def _write(self, outcome: _Outcome, *, is_group: bool) -> None:
         """Do the steps of all files, all or none."""
         steps = [step for file in outcome.files for step in file.steps()]
         if not steps:
@@ -751,7 +736,7 @@ class Applying:
         for item in outcome.items:
             item.entry = written.get(item.job.hunk_id)
 
-    def _explain(self, outcome: _Outcome[_Planned]) -> None:
+    def _explain(self, outcome: _Outcome) -> None:
         """Refuse the plans as ended, if the system refused them since they were."""
         ended = [(item, self._ended(item)) for item in outcome.items]
         if isinstance(outcome.stopped, HunkNotFound) and any(why for _, why in ended):
@@ -759,7 +744,7 @@ class Applying:
             for item, why in ended:
                 item.refusal = why
 
-    def _note_written(self, outcome: _Outcome[_Planned]) -> None:
+    def _note_written(self, outcome: _Outcome) -> None:
         """End the plans that changed nothing, and record what their members know by the others."""
         for item in outcome.items:
             if item.entry is None and item.job.is_stored:
@@ -767,16 +752,13 @@ class Applying:
         for file in outcome.files:
             self._note_changes(file)
 
-    def _alone(self, file: _File[AnItem], item: AnItem) -> Revision:
+    def _alone(self, file: _File, item: _Item) -> Revision:
         """The plan on the file as it was read, without the others."""
-        assert isinstance(item, _Planned), "a direct write is alone"
         if file.opened is None:
             return self._drafting.of_new(item.plan.request)
         return self.draft(item.plan, file.real, file.opened.source.whole())
 
-    def _context(
-        self, item: _Planned, file: _File[_Planned], base: Snapshot | None
-    ) -> ContextMatch:
+    def _context(self, item: _Item, file: _File, base: Snapshot | None) -> ContextMatch:
         """The plan's status in the file as read, which is `base` if loaded."""
         plan, draft = item.plan, item.draft
         is_new = file.opened is None and plan.base_digest is None
@@ -794,19 +776,18 @@ class Applying:
             return "fuzz"
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
 
-    def _note_changes(self, file: _File[_Planned]) -> None:
+    def _note_changes(self, file: _File) -> None:
         """Record the lines known to the plans' owners."""
         moved = file.operation
         edits = [item for item in file.items if item.entry is not None and item is not moved]
         if edits:
-            base, after = edits[0].draft.base, edits[-1].draft.after
-            entry = edits[-1].entry
-            for name in {item.plan.owner for item in edits}:
+            base, after, entry = edits[0].draft.base, edits[-1].draft.after, edits[-1].entry
+            digest = entry.after if entry else ""
+            for name in dict.fromkeys([item.plan.owner for item in edits]):
                 changes = [
                     change_of(item.draft, own=item.plan.owner == name and not item.plan.edited_by)
                     for item in edits
                 ]
-                digest = entry.after if entry else ""
                 note = note_of_change(name, file.real, base, after, digest, *changes)
                 self._drafting.remember(after, file.real, [note])
         if moved is not None and moved.entry is not None:
@@ -822,5 +803,5 @@ _AT_ONCE: Final = Request(RelPath(()))
 """Of a direct write: it changes a text, and what it makes of that is made by its caller."""
 
 
-def _created(item: Item) -> int:
+def _created(item: _Item) -> int:
     return item.job.ticket[0]

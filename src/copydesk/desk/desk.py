@@ -39,7 +39,6 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.kinds.base import Fixed
@@ -138,23 +137,20 @@ class FileDesk:
         if terms.auto:
             declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
             declined = declined or _uncorrected(member, fixed)
-            if declined is None and existing is None:
-                while self._is_taken(plan.id):
-                    plan = replace(plan, id=self._set.ids())
-                outcome = self.applying.write(member, plan, draft.base, is_stored=False)
-                if isinstance(outcome, Applied):
-                    return as_corrected(outcome, fixed)
-                refusal = outcome.refusal
-                if isinstance(refusal, Unsettled):
-                    raise refusal
-        plan = self._reserved(plan, existing)
-        if terms.auto and declined is None and existing is not None:
-            outcome = self.applying.write(member, plan, draft.base)
+        is_written, is_stored = terms.auto and declined is None, existing is not None
+        if not is_written or is_stored:
+            plan = self._reserved(plan, existing)
+        if is_written:
+            while not is_stored and self._is_taken(plan.id):
+                plan = replace(plan, id=self._set.ids())
+            outcome = self.applying.write(member, plan, draft.base, is_stored=is_stored)
             if isinstance(outcome, Applied):
                 return as_corrected(outcome, fixed)
-            refusal = outcome.refusal
-        if refusal is not None:
-            declined = refusal.code
+            refusal, declined = outcome.refusal, outcome.refusal.code
+            if not is_stored:
+                if isinstance(refusal, Unsettled):
+                    raise refusal
+                plan = self._reserved(plan, None)
             plan = self.applying.await_person(plan, refusal)
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
@@ -342,7 +338,7 @@ class FileDesk:
         change = ChangeSet.of(0, [Edit(0, 0, new)])
         made = FileEdit(path, nothing, change, created=True)
         self._check_signs(member, tool, made)
-        written = self.applying.create(self._job(member, tool, path), made)
+        written = self.applying.create(member, tool, path, made)
         note_whole(self._set.bases, member, self._drafting.real(path), made.after)
         return Created(path, made.after, added, written.edit_id, made.diff)
 
@@ -382,7 +378,7 @@ class FileDesk:
             return made
 
         try:
-            written = self.applying.edit(self._job(member, tool, path), revise)
+            written = self.applying.edit(member, tool, path, revise)
         except SuspiciousText:
             self._check_signs(member, tool, doubted[-1])
             raise
@@ -398,16 +394,15 @@ class FileDesk:
         """Make this change in the unchanged file; the edit id. ContentChanged, FileExists."""
         old = base if base is not None else Snapshot.of(b"")
         made = FileEdit(path, old, change, created=base is None)
-        job = self._job(member, tool, path)
         if base is None:
-            return self.applying.create(job, made).edit_id
+            return self.applying.create(member, tool, path, made).edit_id
 
         def same(now: Source) -> FileEdit:
             if now.digest != old.digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
             return made
 
-        return self.applying.edit(job, same).edit_id
+        return self.applying.edit(member, tool, path, same).edit_id
 
     def _check_signs(self, member: Member, tool: str, made: FileEdit) -> None:
         """Raise SuspiciousText, with the id of a plan, for a whole file with faults in its text."""
@@ -417,9 +412,6 @@ class FileDesk:
             planned = self.prepare(member, tool, request)
             assert isinstance(planned, Planned), "it was not to be written"
             raise SuspiciousText(signs, planned.plan.id)
-
-    def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
-        return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
         """New findings of checks in the text that the plan would write."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import zip_longest
@@ -150,13 +150,9 @@ class Step(ABC):
         assert self.opened is not None, "it is not a new one"
         return self.opened.stamp
 
+    @abstractmethod
     def stage(self, at: Bench) -> None:
         """Prepare the change, until the end of the transaction."""
-        self.staged = at.held.enter_context(self._staged(at))
-
-    @abstractmethod
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
-        """The prepared change."""
 
     @abstractmethod
     def make_entries(self, at: Bench) -> Iterable[Entry]:
@@ -254,35 +250,34 @@ class Edit(Step):
         elif len(parts) == 1:
             self.is_digested = base.size >= self.beside
 
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
-        last = self.parts[-1].made
-        return at.files.stage(
+    def stage(self, at: Bench) -> None:
+        staged = at.files.stage(
             self.path,
             self.stamp,
             self.parts[0].made.base.digest,
-            self._pieces,
+            self._pieces(),
             before_in_place=lambda old: at.journal.keep_whole(self.entries[0].edit_id, old),
             digested=self.is_digested,
             expected_real=self.real,
-            digest="" if self.is_digested else last.after.digest,
+            digest="" if self.is_digested else self.parts[-1].made.after.digest,
             revocable=at.is_several,
         )
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         made = [self._entry(part, at, "edit") for part in self.parts]
         at.digests[self.real] = made[-1].after
         return made
 
-    @property
     def _pieces(self) -> Iterable[Piece]:
         """The new content; the store copies unchanged parts that are not loaded."""
-        change = reduce(ChangeSet.then, (part.made.change for part in self.parts))
         base = self.parts[0].made.base
-        if not isinstance(base, Snapshot):
-            return kept_and_new(change)
-        if base.size <= sizes.JOINED:
+        if isinstance(base, Snapshot) and base.size <= sizes.JOINED:
             return (self.parts[-1].made.after.whole().data,)
-        return change.pieces(memoryview(base.data))
+        change = reduce(ChangeSet.then, (part.made.change for part in self.parts))
+        if isinstance(base, Snapshot):
+            return change.pieces(memoryview(base.data))
+        return kept_and_new(change)
 
     @classmethod
     def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
@@ -335,9 +330,12 @@ class Create(Step):
         super().__init__(real, parts, None)
         self._restores = restores
 
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         data = self.parts[-1].made.after.whole().data
-        return at.files.stage_new(self.path, data, expected_real=self.real, removed=self._restores)
+        staged = at.files.stage_new(
+            self.path, data, expected_real=self.real, removed=self._restores
+        )
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         first, *rest = self.parts
@@ -358,9 +356,10 @@ class Remove(Step):
 
     operation = "remove"
 
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         digest = self.parts[0].made.base.digest
-        return at.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
+        staged = at.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "remove")
@@ -383,9 +382,10 @@ class Chmod(Step):
         super().__init__(real, (part,), opened)
         self._mode = mode
 
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         known = self._mode, at.stamps.get(self.real, self.stamp), self.entries[-1].after
-        return at.files.stage_chmod(self.real, *known, expected_real=self.real)
+        staged = at.files.stage_chmod(self.real, *known, expected_real=self.real)
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "edit")
@@ -424,12 +424,13 @@ class Move(Step):
         super().__init__(real, (part,), opened)
         self.to = self._to = to
 
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         stamp, digest = at.stamps.get(self.real, self.stamp), self.entries[-1].after
         ends = self.real, self._to
-        return at.files.stage_move(
+        staged = at.files.stage_move(
             *ends, stamp, digest, expected_real=self.real, expected_to=self._to
         )
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "edit")
@@ -500,9 +501,6 @@ class InStore(Step):
 
     def stage(self, at: Bench) -> None:
         """Do nothing: the store has prepared it."""
-
-    def _staged(self, at: Bench) -> AbstractContextManager[StagedWrite]:
-        raise NotImplementedError
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         return (replace(self._made, approval=self.parts[0].approval),)

@@ -127,14 +127,14 @@ class Locks:
         recovered, or Busy.
         """
         keys = {str(real): ticket for real, ticket in tickets.items()}
-        found = self._found
-        due, found.due, found.until = found.due, (), self._queues.deadline()
+        found, until = self._found, Deadline(self._queues.seconds)
+        due, found.due, found.until = found.due, (), until
         while True:
             for entry in due:
                 self._settle(entry)
             with ExitStack() as held:
                 for key in sorted(keys):
-                    held.enter_context(self._queues.lock(key, keys[key], caller, found.until))
+                    held.enter_context(self._queues.lock(key, keys[key], caller, until))
                 left = self._journal.open_at(tickets)
                 if not left:
                     yield
