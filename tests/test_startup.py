@@ -74,7 +74,6 @@ def test_a_start_without_notes_fetches_none_of_theirs(
     theirs = (
         *("copydesk.notes.protocol", "copydesk.notes.markdown", "copydesk.notes.desk"),
         *("copydesk.notes.plan", "copydesk.notes.grammar"),
-        "copydesk.notes.notebook_access",
     )
     assert imported(code, theirs) == []
 

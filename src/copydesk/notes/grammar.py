@@ -20,12 +20,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from copydesk.errors import Refusal
 from copydesk.notes.markdown import Block, Profile, is_phantom
 from copydesk.notes.markdown.block import BLANK, LIST, cut, decode, encode
 from copydesk.notes.markdown.tree import parse_new
+from copydesk.notes.protocol import BlockText, SplitBlocks, is_id
 
 Kind = Literal[
     "NESTED_SEARCH_REPLACE",
@@ -142,7 +143,6 @@ Action = Literal["EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APP
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ADDRESS = re.compile(r"(?:[^\[\]|#^@\n]+#)?\^[A-Za-z0-9-]+")
-_SIYUAN_ID = re.compile(r"[0-9]{14}-[a-z0-9]{7}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +192,6 @@ def is_block_id(text: str) -> bool:
 def is_address(text: str) -> bool:
     """Whether this names a block of a file by its anchor: `^name`, or `note#^name`."""
     return _ADDRESS.fullmatch(text) is not None
-
-
-def is_siyuan_id(text: str) -> bool:
-    """Whether this is an id as SiYuan makes them: 14 digits, `-`, 7 of a-z and 0-9."""
-    return _SIYUAN_ID.fullmatch(text) is not None
 
 
 def lines_of_hunk(text: str) -> list[str]:
@@ -287,7 +282,7 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
     known = command in _COMMANDS
     action = cast(Action, command) if known else "EDIT"
     plain = known or (bool(closed) and len(inner.split()) == 1)
-    plain = plain or is_siyuan_id(block_id[:_SIYUAN_SIZE])
+    plain = plain or is_id(block_id[:_SIYUAN_SIZE])
     if not closed:
         return Header(action, block_id, "INVALID_BLOCK_ID.unclosed", plain)
     if colon and not known:
@@ -647,25 +642,13 @@ class _Slice:
         return InvalidSlice(shown(self._text), reason, self._total, told)
 
 
-class NewText(NamedTuple):
-    """One block of a new text; the `children` of a list are its items."""
+def split_as(profile: Profile) -> SplitBlocks:
+    """How a profile splits texts, with LF: `siyuan` as a kernel does, `gfm` for a folder.
 
-    kind: str
-    markdown: str
-    children: tuple[NewText, ...] = ()
+    Law: every line that is not blank is in exactly one piece, as it is written.
+    """
 
-
-SplitText = Callable[[str], Sequence[NewText]]
-"""How a text splits into blocks at its top level.
-
-Law: every line that is not blank is in exactly one piece, as it is written.
-"""
-
-
-def split_as(profile: Profile) -> SplitText:
-    """How a profile splits texts, with LF: `siyuan` as a kernel does, `gfm` for a folder."""
-
-    def split(text: str) -> tuple[NewText, ...]:
+    def split(text: str) -> tuple[BlockText, ...]:
         lines, _ = cut(encode(text))
         data = b"\n".join(lines)
         tops = parse_new(data, profile).root.children
@@ -675,17 +658,17 @@ def split_as(profile: Profile) -> SplitText:
     return split
 
 
-def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Iterator[NewText]:
+def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Iterator[BlockText]:
     starts = _first_lines(data, blocks)
     starts[0] = 0  # leading text that belongs to no block goes to the first
     for block, start, stop in zip(blocks, starts, [*starts[1:], len(lines)], strict=True):
         items = block.children if block.kind == LIST else ()
         within = [start, *_first_lines(data, items)[1:], stop]
         below = tuple(
-            NewText(item.kind, _joined(lines[one:other]))
+            BlockText(item.kind, item.subtype, _joined(lines[one:other]))
             for item, (one, other) in zip(items, pairwise(within), strict=False)
         )
-        yield NewText(block.kind, _joined(lines[start:stop]), below)
+        yield BlockText(block.kind, block.subtype, _joined(lines[start:stop]), below)
 
 
 def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:

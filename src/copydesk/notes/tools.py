@@ -30,16 +30,9 @@ from copydesk.tools.report_fields import (
 from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
-    from copydesk.notes.notebook_access import (
-        BlockContent,
-        Coverage,
-        Crumb,
-        Heading,
-        Info,
-        Infos,
-        NoteBlock,
-    )
+    from copydesk.notes.desk import BlockContent, Info, Infos
     from copydesk.notes.plan import BlockDiff, BlockDraft
+    from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock
 
 _PREVIEW = 10
 _LONGEST = 200

@@ -88,10 +88,9 @@ from copydesk.store.writes import (
 from copydesk.store.writes import StagedWrite as StagedWrite  # for the layers above
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.lines import Sought
 from copydesk.text.relpath import PATH_BYTES, RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot
 
 T = TypeVar("T")
 

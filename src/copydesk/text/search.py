@@ -187,14 +187,12 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
     plain = NormalizedText.of(base)
     needles = [plain.needle(text) for text in wanted]
     found = occurrences(plain.data, needles)
-    spans = plain.original(
-        [
-            (at, at + len(needle or b""))
-            for (_, starts), needle in zip(found, needles, strict=True)
-            for at in starts
-        ]
-    )
-    rest = iter(spans)
+    spans = [
+        (at, at + len(needle or b""))
+        for (_, starts), needle in zip(found, needles, strict=True)
+        for at in starts
+    ]
+    rest = iter(plain.original(spans))
     return tuple([Matches(count, tuple(islice(rest, len(starts)))) for count, starts in found])
 
 
@@ -202,11 +200,9 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
     """Return the non-overlapping matches of one text, searching from the start of the file."""
     plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
-    if not needle:
-        return []
     spans: list[Span] = []
-    at = plain.data.find(needle)
-    while at >= 0:
+    at = plain.data.find(needle) if needle else -1
+    while needle and at >= 0:
         spans.append((at, at + len(needle)))
         at = plain.data.find(needle, at + len(needle))
     return plain.original(spans)
@@ -239,9 +235,7 @@ class _Places(NamedTuple):
 def occurrences(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
     """Return the matches of each needle, the first `SHOWN` of them; equal ones share a search."""
     distinct = list(dict.fromkeys(needle for needle in needles if needle))
-    found: dict[bytes, _Places] = {}
-    if len(distinct) > FEW and _installed():
-        found = _at_once(data, distinct)
+    found = _at_once(data, distinct) if len(distinct) > FEW and _installed() else {}
     for needle in distinct:
         if needle not in found:
             found[needle] = _one(data, needle)
@@ -278,14 +272,13 @@ def _count(data: bytes, needle: bytes, at: int) -> int:
 
 def _period(needle: bytes) -> int:
     """Return the least distance, at most its length, at which the needle may follow itself."""
-    borders = [0] * len(needle)
-    border = 0
-    for at in range(1, len(needle)):
-        while border and needle[at] != needle[border]:
+    borders = [0]
+    for byte in needle[1:]:
+        border = borders[-1]
+        while border and needle[border] != byte:
             border = borders[border - 1]
-        border += needle[at] == needle[border]
-        borders[at] = border
-    return len(needle) - border
+        borders.append(border + (needle[border] == byte))
+    return len(needle) - borders[-1]
 
 
 def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
@@ -302,21 +295,18 @@ def _by_keys(
     data: bytes, needles: list[bytes], most: int
 ) -> tuple[dict[bytes, _Places], list[bytes]]:
     """Search by keys of at most `most` bytes; return the matches, and needles with popular keys."""
-    groups: dict[bytes, list[tuple[bytes, int]]] = {}
-    for needle, offset, size in _keyed(needles, most):
-        groups.setdefault(needle[offset : offset + size], []).append((needle, offset))
-    seen = places(data, list(groups), _POPULAR)
+    keyed = list(_keyed(needles, most))
+    keys = [needle[offset : offset + size] for needle, offset, size in keyed]
+    seen = places(data, list(dict.fromkeys(keys)), _POPULAR)
     found: dict[bytes, _Places] = {}
     left: list[bytes] = []
-    for key, members in groups.items():
+    for key, (needle, offset, _) in zip(keys, keyed, strict=True):
         if len(seen[key]) > _POPULAR:
-            left += [needle for needle, _ in members]
+            left.append(needle)
             continue
-        for needle, offset in members:
-            starts = [  # a negative start counts from the end, where too little is left to match
-                at - offset for at in seen[key] if data.startswith(needle, at - offset)
-            ]
-            found[needle] = _Places(len(starts), starts[:SHOWN])
+        # a negative start counts from the end, where too little is left to match
+        starts = [at - offset for at in seen[key] if data.startswith(needle, at - offset)]
+        found[needle] = _Places(len(starts), starts[:SHOWN])
     return found, left
 
 
@@ -329,14 +319,13 @@ def _size(length: int, most: int) -> int:
 
 def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
     """Yield each needle with the offset and size of its key: a piece that few others have."""
-    first: list[tuple[bytes, int, int, bytes]] = []
-    for needle in needles:
-        size = _size(len(needle), most)
-        at = (len(needle) - size) // 3
-        first.append((needle, at, size, needle[at : at + size]))
-    shared = Counter(piece for _, _, _, piece in first)
+    sizes = [_size(len(needle), most) for needle in needles]
+    offsets = [(len(needle) - size) // 3 for needle, size in zip(needles, sizes, strict=True)]
+    first = [*zip(needles, offsets, sizes, strict=True)]
+    pieces = [needle[at : at + size] for needle, at, size in first]
+    shared = Counter(pieces)
     rest: list[tuple[bytes, int]] = []
-    for needle, at, size, piece in first:
+    for (needle, at, size), piece in zip(first, pieces, strict=True):
         if shared[piece] == 1 and len(set(piece)) >= _DISTINCT:
             yield needle, at, size
         else:
@@ -345,26 +334,24 @@ def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _weighed(needles: list[tuple[bytes, int]]) -> Iterator[tuple[bytes, int, int]]:
-    """Yield keys of the given sizes for needles with much in common: the pieces fewest share."""
-    offsets = [
-        list(dict.fromkeys((len(needle) - size) * part // 3 for part in (1, 2, 0, 3)))
+    """Yield keys of the given sizes for needles with much in common: the pieces fewest share.
+
+    Of those the one with the most different bytes.
+    """
+    tried = [
+        {at: needle[at : at + size] for at in ((len(needle) - size) * part // 3 for part in _PARTS)}
         for needle, size in needles
     ]
-    shared = Counter(
-        needle[at : at + size]
-        for (needle, size), tried in zip(needles, offsets, strict=True)
-        for at in tried
-    )
-    for (needle, size), tried in zip(needles, offsets, strict=True):
-        best, least = tried[0], (len(needles) + 1, 0)
-        for at in tried:
-            piece = needle[at : at + size]
-            variety = min(len(set(piece)), _DISTINCT)
-            if (shared[piece], -variety) < least:
-                best, least = at, (shared[piece], -variety)
-            if least == (1, -min(size, _DISTINCT)):
-                break
-        yield needle, best, size
+    shared = Counter(piece for pieces in tried for piece in pieces.values())
+    for (needle, size), pieces in zip(needles, tried, strict=True):
+        ranks = {
+            at: (shared[piece], -min(len(set(piece)), _DISTINCT)) for at, piece in pieces.items()
+        }
+        yield needle, min(ranks, key=ranks.__getitem__), size
+
+
+_PARTS = (1, 2, 0, 3)
+"""Where pieces of a needle are tried, in thirds of it; the first is preferred."""
 
 
 def _installed() -> bool:
@@ -377,7 +364,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     found: dict[bytes, list[int]] = {key: [] for key in keys}
-    live: list[bytes] = list(keys)
+    live = list(keys)
     start, view = 0, memoryview(data)
     chunk = _CHUNK if max(map(len, live)) <= _KEY else max(_CHUNK >> 3, 1)  # more sizes, more ends
     while live and start < len(data):
@@ -385,7 +372,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
         dense = table <= _TABLE and table * _WORTH <= len(data)
         kind = Implementation.DFA if dense else Implementation.ContiguousNFA
         automaton = BytesAhoCorasick(live, implementation=kind)
-        lists: list[list[int]] = [found[key] for key in live]
+        lists = [found[key] for key in live]
         reach = max(map(len, live)) - 1
         waste = 0
         while start < len(data) and waste < _WASTE + 50 * len(live):

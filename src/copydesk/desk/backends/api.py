@@ -397,6 +397,11 @@ class Entry:
         return next((one for one in self.file if isinstance(one, Moved)), None)
 
     @property
+    def is_source(self) -> bool:
+        """Whether it is the old end of a move."""
+        return self.moved is not None and self.moved.is_source
+
+    @property
     def mode_changed(self) -> ModeChanged | None:
         """The permission bits before and after, if the edit changed those."""
         return next((one for one in self.file if isinstance(one, ModeChanged)), None)
@@ -572,9 +577,9 @@ class Records(ABC):
     def take(self, decision: Decision) -> Decision:
         """Store the decision unless there is one; return the stored one."""
 
-    @abstractmethod
     def of(self, plan: Version) -> Decision | None:
         """The decision on a plan, if there is one."""
+        return self.of_all((plan,)).get(plan)
 
     @abstractmethod
     def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
@@ -629,9 +634,9 @@ class Records(ABC):
         TargetMoved if it was decided on in another way meanwhile.
         """
 
-    @abstractmethod
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record again entries that the journal lost, without checking leases."""
+        return self.open_all(entries)
 
     @abstractmethod
     def keep_whole(self, edit_id: int, old: bytes) -> None:
@@ -725,9 +730,18 @@ class Records(ABC):
         `now_ms` is recorded as a day of use; this module's head says how days count.
         """
 
-    @abstractmethod
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
         """The journal's size, and the share that `prune` will drop."""
+        days = self._measure(0)[-1]
+        old = due(days, keep_days)
+        count, size, oldest, aged, _ = self._measure(old.newest if old else 0)
+        beyond = count * (size - most_bytes) // size if size > most_bytes else 0
+        left = days_left(days, keep_days, oldest) if oldest else None
+        return Outlook(count, size, max(aged, beyond), share(count), left)
+
+    @abstractmethod
+    def _measure(self, last: int) -> tuple[int, int, int, int, Sequence[Day]]:
+        """How many entries, their bytes, the oldest one or 0, how many up to `last`; the days."""
 
     @abstractmethod
     def why_missing(self, edit_id: int) -> Missing:

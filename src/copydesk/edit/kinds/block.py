@@ -13,8 +13,7 @@ from copydesk.edit.kinds.anchors import (
     seek,
     sought_by,
 )
-from copydesk.edit.kinds.base import Fixed, Place, check_text
-from copydesk.edit.kinds.content import Replacing
+from copydesk.edit.kinds.base import Fixed, Place, Replacing, check_text
 from copydesk.errors import AnchorNotFound, Refusal
 from copydesk.text.lines import Sought
 from copydesk.text.snapshot import Source

@@ -9,17 +9,18 @@ from copydesk.edit.kinds.base import (
     Action,
     Composed,
     Place,
+    Replacing,
     Request,
     Span,
     Terms,
     check_text,
+    compose_lines,
     content_lines,
     count_lines,
     end_of,
     line_count_of,
     of_parts,
 )
-from copydesk.edit.kinds.content import Replacing, compose_lines
 from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
 from copydesk.text.diff import changed_part
 from copydesk.text.relpath import RelPath

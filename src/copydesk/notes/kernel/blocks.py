@@ -8,7 +8,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import NamedTuple, cast
 from urllib.parse import unquote
@@ -431,18 +431,16 @@ class Child:
     markdown: str
 
 
+@dataclass(eq=False, slots=True)
 class KernelNode:
     """A block; `children` is None until it is opened. A new block has no id."""
 
-    __slots__ = ("children", "id", "kind", "markdown", "parent", "subtype")
-
-    def __init__(self, block_id: str, kind: str, subtype: str, markdown: str) -> None:
-        self.id = block_id
-        self.kind = kind
-        self.subtype = subtype
-        self.markdown = markdown
-        self.parent: KernelNode | None = None
-        self.children: list[KernelNode] | None = None
+    id: str
+    kind: str
+    subtype: str
+    markdown: str
+    parent: KernelNode | None = None
+    children: list[KernelNode] | None = None
 
     def open(self, children: Sequence[Child]) -> list[KernelNode]:
         """Set the children to these blocks; return their nodes."""
@@ -624,17 +622,17 @@ def split_blocks(markdown: str) -> tuple[BlockText, ...]:
     return split_tree(parse(markdown, "siyuan"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HeldBlocks:
     """The data that `execute` needs from the dry run.
 
-    `marks` are those of the blocks to write or delete, `doms` what an editor gets of them;
-    `containers` are those whose contents change; `idle` are the indices of updates to a text that
-    the block already has.
+    `doms` is what an editor gets of the blocks to write or delete, and `marks` are their marks;
+    `containers` are those whose contents change, in order; `idle` are the indices of updates to a
+    text that the block already has.
     """
 
-    marks: Mapping[str, str]
-    containers: tuple[str, ...]
     documents: tuple[str, ...]
-    idle: frozenset[int]
-    doms: Mapping[str, str]
+    doms: dict[str, str]
+    marks: dict[str, str] = field(default_factory=dict[str, str])
+    containers: dict[str, None] = field(default_factory=dict[str, None])
+    idle: set[int] = field(default_factory=set[int])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
@@ -70,6 +70,13 @@ class StepFailed(Exception):
         self.at = at
 
 
+class _State(NamedTuple):
+    """Where a block is, and its image; None and empty if it is missing."""
+
+    standing: TreeInfo | None
+    image: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """The state to which a change has to bring a block.
@@ -88,8 +95,9 @@ class _Wanted:
     keep: dict[str, str]
     exact: Restore | None
 
-    def fault(self, standing: TreeInfo | None, image: str) -> str:
+    def fault(self, now: _State) -> str:
         """The fault in the current state, or empty."""
+        standing, image = now
         if standing is None or not image:
             return f"{self.stood.id} is not there"
         if standing.around != self.stood.around:
@@ -106,14 +114,7 @@ class _Wanted:
         return f"ids are lost: {', '.join(lost)}" if lost else ""
 
 
-def _seen(
-    seen: tuple[dict[str, TreeInfo], dict[str, str]], block_id: str
-) -> tuple[TreeInfo | None, str]:
-    return seen[0].get(block_id), seen[1].get(block_id, "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Before:
+class _Before(NamedTuple):
     """The images of the blocks that will change, and the order of blocks in their containers."""
 
     images: Mapping[str, str]
@@ -137,33 +138,27 @@ class KernelWriter:
         keep: KeepUndo = kept_nowhere,
         held: HeldBlocks | None = None,
     ) -> None:
-        self._kernel = kernel
-        self._keep = keep
-        self._held = held
+        self._kernel, self._split, self._pause = kernel, split, pause
+        self._keep, self._held = keep, held
         self.late: tuple[str, ...] = ()
-        self._split = split
-        self._pause = pause
         self.undo: list[Change] = []
         self.marks: dict[str, str] = {}
         self.astray: set[str] = set()
         self.begun = False
 
-    def make(self, change: Change) -> tuple[str, ...]:
-        """Make one change and return the ids it left. Raises StepFailed, NotesUnavailable."""
-        match change:
-            case InsertText():
-                return self._insert(change)
-            case Delete():
-                return self._delete(change.id)
-            case Restore(side=str(side)):
-                return self._bring_back(change, side)
-            case Update() | Restore():
-                return self._rewrite([change])[0]
+    def make(self, *changes: Change) -> list[tuple[str, ...]]:
+        """Make one change, or rewrite several different blocks together; return the ids left.
 
-    def make_all(self, changes: Sequence[Change]) -> list[tuple[str, ...]]:
-        """Make one change, or rewrite several different blocks together; raises as `make` does."""
-        rewrites = [one for one in changes if isinstance(one, Update | Restore)]
-        return self._rewrite(rewrites) if len(changes) > 1 else [self.make(changes[0])]
+        Raises StepFailed, NotesUnavailable.
+        """
+        match changes[0]:
+            case InsertText() as change:
+                return [self._insert(change)]
+            case Delete() as change:
+                return [self._delete(change.id)]
+            case Restore(side=str(side)) as change:
+                return [self._bring_back(change, side)]
+        return self._rewrite([one for one in changes if isinstance(one, Update | Restore)])
 
     # New blocks
 
@@ -176,26 +171,23 @@ class KernelWriter:
             block_id = new_id()
             text = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
             sent = Delete(block_id, SENT + piece.markdown)
-            made.append(self._put(BlockData(text.kramdown), gap, _wants(piece), sent))
+            made.append(self._put(BlockData(text.kramdown), gap, piece, sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
     def _bring_back(self, change: Restore, side: Side) -> tuple[str, ...]:
-        def wrong(standing: TreeInfo, image: str) -> str:
-            return "" if _is_again(image, change, same) else "came back as another block"
-
         if self._kernel.standings([change.id]):
             raise StepFailed(f"{change.id} is there already")
         gap = self._gap(side, change.anchor_id)
-        return (self._put(_source_of(change), gap, wrong, Delete(change.id)),)
+        return (self._put(_source_of(change), gap, change, Delete(change.id)),)
 
     def _put(
-        self, source: BlockData, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
+        self, source: BlockData, gap: Around, wanted: BlockText | Restore, inverse: Delete
     ) -> str:
-        """Insert one block and return its id. `wrong` returns the fault of a block, or empty."""
+        """Insert one block and return its id."""
         named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
         try:
-            return self._found(gap, named, problem, wrong)
+            return self._found(gap, named, problem, wanted)
         except StepFailed:
             back = Delete(inverse.id)
             if back not in self.undo and self._kernel.standings([inverse.id]):
@@ -203,35 +195,31 @@ class KernelWriter:
             raise
 
     def _found(
-        self,
-        gap: Around,
-        named: frozenset[str],
-        problem: str,
-        wrong: Callable[[TreeInfo, str], str],
+        self, gap: Around, named: frozenset[str], problem: str, wanted: BlockText | Restore
     ) -> str:
         """The id of the one block that was inserted in a gap."""
-        found = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
+        there = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
+        ids = [standing.id for standing in there]
         faults: list[str] = []
-        for standing in found:
+        for standing in there:
             image = self._kernel.kramdown(standing.id)
-            fault = wrong(standing, image)
-            if fault:
-                faults.append(fault)
+            fault = _wrong(wanted, standing, image)
+            faults += filter(None, (fault,))
             if standing.id in named or not fault:
                 self.undo.append(Delete(standing.id))
                 self.marks[standing.id] = mark_of(image)
             else:
                 self.astray.add(standing.id)
-        elsewhere = self._elsewhere(named, gap, [standing.id for standing in found])
+        elsewhere = self._elsewhere(named, gap, ids)
         self.astray |= elsewhere
-        if found:
+        if there:
             self.late = ()
-        if len(found) != 1 or faults or elsewhere:
-            raise StepFailed(problem or (faults or [f"{len(found)} blocks where one should be"])[0])
-        held = [child.id for child in self._kernel.children(gap.parent_id)]
-        if held.count(found[0].id) != 1:
-            raise StepFailed(f"{found[0].id} is there {held.count(found[0].id)} times")
-        return found[0].id
+        if len(there) != 1 or faults or elsewhere:
+            raise StepFailed(problem or (*faults, f"{len(there)} blocks where one should be")[0])
+        count = [child.id for child in self._kernel.children(gap.parent_id)].count(ids[0])
+        if count != 1:
+            raise StepFailed(f"{ids[0]} is there {count} times")
+        return ids[0]
 
     def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
         """The blocks that the answer names as written but that are outside the gap."""
@@ -266,72 +254,72 @@ class KernelWriter:
     def _rewrite(self, changes: Sequence[Update | Restore]) -> list[tuple[str, ...]]:
         """Rewrite blocks, in one request if possible; record all of them before raising."""
         ids = [change.id for change in changes]
-        stood = self._kernel.standings(ids)
-        before = self._kernel.images(ids, stood)
-        doms = self._doms(before)
-        if gone := [one for one in ids if one not in stood or not before.get(one)]:
-            raise StepFailed(f"{gone[0]} is not there", ids.index(gone[0]))
-        parents = self._kernel.standings(sorted({one.parent_id for one in stood.values()}))
-        lists = {one.id for one in parents.values() if one.kind == "l"}
-        wanted = {
-            change.id: self._wanted(
-                change,
-                stood[change.id],
-                before[change.id],
-                in_list=stood[change.id].parent_id in lists,
-            )
-            for change in changes
-        }
-        sources = {one: each.source for one, each in wanted.items() if each.source}
-        backs = {one: Restore(one, before[one], dom=doms.get(one, "")) for one in ids}
+        before = self._states(ids)
+        doms = self._doms({one: state.image for one, state in before.items() if state.image})
+        parents = {state.standing.parent_id for state in before.values() if state.standing}
+        above = self._kernel.standings(sorted(parents))
+        lists = {one.id for one in above.values() if one.kind == "l"}
+        wanted = [
+            self._wanted(at, change, before[change.id], lists) for at, change in enumerate(changes)
+        ]
+        sources = {each.stood.id: each.source for each in wanted if each.source}
+        backs = {one: Restore(one, before[one].image, dom=doms.get(one, "")) for one in ids}
         problem = ""
         if sources:
-            inverses = [replace(backs[one], over=SENT + wanted[one].text) for one in sources]
+            inverses = [
+                replace(backs[each.stood.id], over=SENT + each.text)
+                for each in wanted
+                if each.source
+            ]
             _, problem = self._write(lambda: self._kernel.update(sources), *inverses)
-
-        def good(seen: tuple[dict[str, TreeInfo], dict[str, str]]) -> bool:
-            return not any(each.fault(*_seen(seen, one)) for one, each in wanted.items())
-
-        def look() -> tuple[dict[str, TreeInfo], dict[str, str]]:
-            there = self._kernel.standings(ids)
-            return there, self._kernel.images(ids, there)
-
-        seen = self._look(look, good)
-        faults: list[tuple[int, str]] = []
-        for at, (block_id, each) in enumerate(wanted.items()):
-            standing, image = _seen(seen, block_id)
-            if not image:
-                self.undo.append(_beside(backs[block_id], stood[block_id]))
-            elif plain(image) != plain(before[block_id]):
+        seen = self._look(
+            lambda: self._states(ids),
+            lambda now: not any(each.fault(now[each.stood.id]) for each in wanted),
+        )
+        failed: StepFailed | None = None
+        for at, each in enumerate(wanted):
+            block_id, state = each.stood.id, seen[each.stood.id]
+            is_changed = plain(state.image) != plain(each.before)
+            if not state.image:
+                self.undo.append(_beside(backs[block_id], each.stood))
+            elif is_changed:
                 self.undo.append(backs[block_id])
-            self.marks[block_id] = mark_of(image)
-            fault = each.fault(standing, image)
-            if not fault or plain(image) != plain(before[block_id]):
+            self.marks[block_id] = mark_of(state.image)
+            fault = each.fault(state)
+            if is_changed or not fault:
                 self.late = ()
-            if fault:
-                faults.append((at, problem or fault))
-        if faults:
-            raise StepFailed(faults[0][1], faults[0][0])
-        for at, (block_id, each) in enumerate(wanted.items()):
+            if fault and failed is None:
+                failed = StepFailed(problem or fault, at)
+        if failed is not None:
+            raise failed
+        for at, each in enumerate(wanted):
             try:
-                self._keep_attributes(block_id, each, _seen(seen, block_id)[1])
+                self._keep_attributes(each, seen[each.stood.id].image)
             except StepFailed as failed:
                 raise StepFailed(str(failed), at) from None
         return [(one,) for one in ids]
 
+    def _states(self, ids: Sequence[str]) -> dict[str, _State]:
+        there = self._kernel.standings(ids)
+        images = self._kernel.images(ids, there)
+        return {one: _State(there.get(one), images.get(one, "")) for one in ids}
+
     def _wanted(
-        self, change: Update | Restore, stood: TreeInfo, before: str, *, in_list: bool
+        self, at: int, change: Update | Restore, now: _State, lists: Collection[str]
     ) -> _Wanted:
         """The state to which a change has to bring a block."""
+        stood, before = now
+        if stood is None or not before:
+            raise StepFailed(f"{change.id} is not there", at)
         had = attributes_of(before).get(change.id, {})
         if isinstance(change, Restore):
             then = attributes_of(change.image)[change.id]
             source = None if plain(before) == plain(change.image) else _source_of(change)
             keep = to_keep(then, same_kind=True)
             return _Wanted(source, stood, "", change.image, before, frozenset(), keep, change)
-        (piece,) = self._pieces(change.markdown, in_list=in_list)
+        (piece,) = self._pieces(change.markdown, in_list=stood.parent_id in lists)
         kind = "i" if stood.kind == "i" else piece.kind
-        signed = self._kernel.signed(change.id) if stood.kind in CONTAINERS else before
+        signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
         new = addressed(change.id, change.markdown, before, signed)
         keep = to_keep(had, same_kind=kind == stood.kind)
         if new.kept:
@@ -340,8 +328,9 @@ class KernelWriter:
             BlockData(new.kramdown), stood, kind, change.markdown, before, new.kept, keep, None
         )
 
-    def _keep_attributes(self, block_id: str, wanted: _Wanted, image: str) -> None:
+    def _keep_attributes(self, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring; an exact block gets no others."""
+        block_id = wanted.stood.id
 
         def lacking(attributes: dict[str, str]) -> dict[str, str]:
             there, keep = to_keep(attributes, same_kind=True), wanted.keep
@@ -519,15 +508,13 @@ def _expects(change: Change) -> TypeGuard[Update | Delete | Restore]:
     return not isinstance(change, InsertText) and getattr(change, "side", None) is None
 
 
-def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
-    """A check of a new block against the expected piece."""
-
-    def wrong(standing: TreeInfo, image: str) -> str:
-        if standing.kind != piece.kind:
-            return f"a block is {standing.kind or 'of no kind'}, not {piece.kind}"
-        return differing(piece.markdown, image)
-
-    return wrong
+def _wrong(wanted: BlockText | Restore, standing: TreeInfo, image: str) -> str:
+    """The fault of a block that was inserted, or empty."""
+    if isinstance(wanted, Restore):
+        return "" if _is_again(image, wanted, same) else "came back as another block"
+    if standing.kind != wanted.kind:
+        return f"a block is {standing.kind or 'of no kind'}, not {wanted.kind}"
+    return differing(wanted.markdown, image)
 
 
 def _is_again(image: str, change: Restore, alike: Callable[[str, str], bool]) -> bool:
@@ -570,7 +557,7 @@ def execute(
     for index, group in _together(prepared.changes, held.idle):
         blind = False
         try:
-            made += writing.make_all(group)
+            made += writing.make(*group)
             continue
         except StepFailed as failed:
             index += failed.at
