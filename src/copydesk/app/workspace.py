@@ -25,12 +25,11 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
-from copydesk.desk.file_locks import Locks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.transaction import Writer
+from copydesk.desk.transaction import Locks, Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
@@ -293,14 +292,11 @@ class OpenWorkspace(Closing):
             ttl_ms=config.ttl_seconds * 1000,
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
-        writer = Writer(
-            *(self.files, locks, self.journal, self.recovery, clock),
-            *(setting.named, approving, checks, self._notify),
-        )
+        writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
         self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = LazyNotes(setting, writer, home or self._opener.open)
         self.desk = FileDesk(setting, writer, self._notes)
-        self.batches = Batching(setting, writer)
+        self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
 
     def _begin(self, *, recover: bool) -> None:

@@ -14,8 +14,7 @@ from itertools import islice
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State, linked
-from copydesk.desk.blocks import Blocks
-from copydesk.desk.drafts import Drafting, Setting
+from copydesk.desk.drafts import Blocks, Drafting, Setting
 from copydesk.desk.member import (
     Member,
     authorized,
