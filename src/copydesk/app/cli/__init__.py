@@ -6,15 +6,17 @@ status: 0 done, 1 refused, 2 unusable command line, configuration or workspace.
 
 from __future__ import annotations
 
+import argparse
+import gc
 import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from copydesk import __version__
-from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
 
 
@@ -76,6 +78,20 @@ def _run(words: Sequence[str]) -> int:
     if options.command is None:
         sys.stderr.write(FIRST_STEPS)
         return 2
+    if options.command != "mcp" or options.json:
+        return _command(options, words)
+    from copydesk.app.mcp.early import begun
+
+    root = options.root or os.environ.get("COPYDESK_ROOT") or os.curdir
+    with begun(root, repr(sorted(vars(options).items())), _fetch_server) as wire:
+        if wire.is_done:
+            return 0
+        options.wire = wire
+        return _command(options, words)
+
+
+def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
+    """Import what the command needs, and run it; report what fails."""
     with importing(to_serve=options.command in ("mcp", "serve")):
         from copydesk.app.cli.commands import run
         from copydesk.app.cli.errors import KNOWN, report
@@ -87,6 +103,30 @@ def _run(words: Sequence[str]) -> int:
     except KNOWN as error:
         as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
         return report(error, as_json=as_json, lang=options.lang or "en")
+
+
+def _fetch_server() -> None:
+    """Import what `copydesk mcp` needs; who imports it again reports what is wrong."""
+    with suppress(ImportError), importing(to_serve=True):
+        import copydesk.app.cli.commands
+        import copydesk.app.mcp.server  # noqa: F401
+
+
+@contextmanager
+def importing(*, to_serve: bool = False) -> Generator[None]:
+    """Pause the garbage collector, which would scan the new objects of imports repeatedly.
+
+    `to_serve`: it will skip the objects that are there afterwards for good.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if to_serve:
+            gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 _EXTRAS = {"redis": "copydesk[redis]"}

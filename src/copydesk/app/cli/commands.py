@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from copydesk.app import reference, terminal
-from copydesk.app.cli import errors
-from copydesk.app.cli.imports import importing
+from copydesk.app.cli import errors, importing
 from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
@@ -649,7 +648,8 @@ def _mcp(options: argparse.Namespace) -> int:
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
         config = opened.config
-        run_stdio(opened, config.member, config.toolsets, config.lang, config.structured)
+        served = config.toolsets, config.lang, config.structured
+        run_stdio(opened, config.member, *served, wire=getattr(options, "wire", None))
     return 0
 
 
