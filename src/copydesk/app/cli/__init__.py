@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TextIO
 
 from copydesk import __version__
@@ -92,9 +93,9 @@ def _run(words: Sequence[str]) -> int:
 
 def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
     """Import what the command needs, and run it; report what fails."""
-    with importing(to_serve=options.command in ("mcp", "serve")):
-        from copydesk.app.cli.commands import run
-        from copydesk.app.cli.errors import KNOWN, report
+    _fetch(options.command)
+    from copydesk.app.cli.commands import run
+    from copydesk.app.cli.errors import KNOWN, report
 
     try:
         return run(options)
@@ -105,11 +106,19 @@ def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
         return report(error, as_json=as_json, lang=options.lang or "en")
 
 
+_SERVERS = {"mcp": "copydesk.app.mcp.server", "serve": "copydesk.app.mcp.http"}
+
+
+def _fetch(command: str) -> None:
+    """Import the commands, and the server if the command is one."""
+    with importing(to_serve=command in _SERVERS):
+        for name in ("copydesk.app.cli.commands", *filter(None, [_SERVERS.get(command)])):
+            import_module(name)
+
+
 def _fetch_server() -> None:
-    """Import what `copydesk mcp` needs; who imports it again reports what is wrong."""
-    with suppress(ImportError), importing(to_serve=True):
-        import copydesk.app.cli.commands
-        import copydesk.app.mcp.server  # noqa: F401
+    with suppress(ImportError):  # who imports it again reports what is wrong
+        _fetch("mcp")
 
 
 @contextmanager
