@@ -274,7 +274,7 @@ def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
         return None
     old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
     new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
-    places = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
+    places: list[int] = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
     for first in places:
         lines = range(first, first + size)
         if 0 <= first <= old.line_count - size and [*map(old.key, lines)] == new:

@@ -111,7 +111,6 @@ _IN_CLASS = re.compile(
 )
 """What is within a class: a named one, or a character and the last of a range that it begins."""
 
-_BRACE_SIGN = re.compile(r"\\.?|[{},]", re.DOTALL)
 _RANGE = re.compile(
     r"(-?\d{1,15})\.\.(-?\d{1,15})(?:\.\.(-?\d{1,15}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?"
 )
@@ -248,21 +247,38 @@ def _alternatives(glob: str) -> list[str]:
 
 def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
     """Return the span of the first braces that have alternatives, and those alternatives."""
-    opened: list[list[int]] = []
-    for found in _BRACE_SIGN.finditer(glob):
-        at = found.start()
-        if found[0] == "{":
-            opened.append([at])
-        elif found[0] == "," and opened:
-            opened[-1].append(at)
-        elif found[0] == "}" and opened:
-            ends = [*opened.pop(), at]
-            if len(ends) > 2:
-                return ends[0], at + 1, [glob[a + 1 : b] for a, b in pairwise(ends)]
-            counted = _RANGE.fullmatch(glob, ends[0] + 1, at)
-            if counted:
-                return ends[0], at + 1, _counted(counted)
+    for marks in braces(glob):
+        start, stop = marks[0], marks[-1] + 1
+        if len(marks) > 2:
+            return start, stop, [glob[a + 1 : b] for a, b in pairwise(marks)]
+        counted = _RANGE.fullmatch(glob, start + 1, stop - 1)
+        if counted:
+            return start, stop, _counted(counted)
     return None
+
+
+def braces(glob: str, *, classes: bool = False) -> list[list[int]]:
+    """The start, commas and end of each pair of braces, in the order in which they close.
+
+    With `classes`, what is in brackets is not looked at.
+    """
+    found: list[list[int]] = []
+    opened: list[list[int]] = []
+    at = 0
+    while at < len(glob):
+        char = glob[at]
+        if char == "\\":
+            at += 1
+        elif char == "[" and classes:
+            at = max(at, glob.find("]", at + 2))
+        elif char == "{":
+            opened.append([at])
+        elif char in ",}" and opened:
+            opened[-1].append(at)
+            if char == "}":
+                found.append(opened.pop())
+        at += 1
+    return found
 
 
 def _counted(found: re.Match[str]) -> list[str]:
@@ -364,3 +380,31 @@ def class_pattern(inside: str) -> str:
         return "[^/]" if negated else "(?!)"
     any_of = f"(?:{'|'.join(either)})"
     return rf"(?!{any_of})[^/]" if negated else rf"(?!/){any_of}"
+
+
+def name_pattern(glob: str) -> str:
+    """The regular expression for a name; text between two `*` matches at its first place only.
+
+    Every other symbol is one character, so no later place could do better.
+    """
+    runs = [""]
+    at = 0
+    while at < len(glob):
+        char = glob[at]
+        end = class_end(glob, at) if char == "[" else 0
+        if end:
+            runs[-1] += class_pattern(glob[at + 1 : end])
+            at = end
+        elif char == "*":
+            runs.append("")
+        elif char == "?":
+            runs[-1] += "[^/]"
+        else:
+            at += char == "\\" and at + 1 < len(glob)
+            runs[-1] += re.escape(glob[at])
+        at += 1
+    first, *others = runs
+    if not others:
+        return first
+    between = "".join(f"(?>[^/]*?{run})" for run in others[:-1] if run)
+    return f"{first}{between}[^/]*{others[-1]}"
