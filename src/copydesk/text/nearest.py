@@ -360,9 +360,8 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
     head = _beside(lead, above.split("\n")[::-1], at_end=at_start, ends_line=True)
     ends_line = trail.endswith("\n")
     tail = _beside(trail, below.split("\n"), at_end=at_end, ends_line=ends_line)
-    if head is None or tail is None:
-        return None
-    if not is_first and "\n" not in lead and len(lead) >= _INDENTATION:
+    is_parted = not is_first and "\n" not in lead and len(lead) >= _INDENTATION
+    if head is None or tail is None or is_parted:
         return None
     start = first - len(_coded("\n".join(head[::-1])))
     stop = last + len(_coded("\n".join(tail)))

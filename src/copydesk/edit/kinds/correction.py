@@ -2,6 +2,8 @@
 
 A correction is offered where one cause explains the difference and leaves all words as they are.
 It is certain where the cause is one indentation of all lines; any other is planned and looked at.
+Lines are sought here by their words (`shifted`), whole ones exactly (`occurrences`), and lines that
+stand for others are known (`is_elided`).
 """
 
 from __future__ import annotations
@@ -145,9 +147,8 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
         if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
             for at, now in zip(range(*gap[:2]), range(*gap[2:]), strict=True):
                 made[now] = _alike(mine[at], theirs[at], news[now]) or made[now]
-    for run in alignment.runs:
-        for at in range(run.length):
-            made[run.now_start + at] = theirs[run.base_start + at]
+    for start, now, length in alignment.runs:
+        made[now : now + length] = theirs[start : start + length]
     lines = [line for line in made if line is not None]
     return "\n".join(lines) if len(lines) == len(made) else None
 
