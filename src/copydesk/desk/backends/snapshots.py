@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TypeVar, cast
 
@@ -363,6 +363,7 @@ class SnapshotStore(ABC):
         self._put_record(reader, "\n".join([row for row in last if row not in over]).encode())
 
 
+@lru_cache
 def _reader(member: str, at: RelPath) -> str:
     name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(name).hexdigest()[:32]
@@ -381,6 +382,7 @@ def _shown(row: str) -> ShownLines | None:
     return None
 
 
+@lru_cache
 def place_of(at: RelPath) -> str:
     """What stands for a path where it is recorded that a text was seen there."""
     return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -168,7 +168,6 @@ class SqliteRecords(Records):
         super().__init__()
         self._db, self._decided = db, decided
         self._no_news: dict[str, tuple[int, int]] = {}
-        self._changes: tuple[object, object] = None, None
         self._forgot_ms = self._lowest = self._highest = self._written = 0
         self._is_lost, self._day, self._most_bytes = False, -1, most_bytes
         self._unreadable: set[int] = set()
@@ -182,16 +181,11 @@ class SqliteRecords(Records):
             self._decided.set()
 
     def changes(self) -> object:
-        version, known = self._changes
-        now = self._db.version()
-        if now is None or now != version:
-            known = self._db.rows(
-                "SELECT count(*), total(created_ms) FROM plans UNION ALL"
-                " SELECT count(*), total(ended_ms) FROM ended UNION ALL"
-                " SELECT count(*), total(time_ms) FROM decisions"
-            )
-            self._changes = now, known
-        return known
+        return self._db.rows(
+            "SELECT count(*), total(created_ms) FROM plans UNION ALL"
+            " SELECT count(*), total(ended_ms) FROM ended UNION ALL"
+            " SELECT count(*), total(time_ms) FROM decisions"
+        )
 
     def add(self, plan: Plan) -> bool:
         if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
