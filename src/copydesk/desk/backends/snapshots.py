@@ -74,9 +74,7 @@ class ShownLines:
             return self
         runs = join((*self.runs, *other.runs))
         if len(runs) > MOST_RUNS:
-            mine = [run for run in runs if not self._leaves_out(run)]
-            rest = [run for run in runs if self._leaves_out(run)]
-            runs = tuple(sorted([*mine, *rest][:MOST_RUNS]))
+            runs = tuple(sorted(sorted(runs, key=self._leaves_out)[:MOST_RUNS]))
         total = max(self.total, other.total)  # 0 if it was unknown when recorded
         return ShownLines(self.version, total, runs, self.read or other.read)
 
