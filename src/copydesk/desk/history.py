@@ -17,8 +17,7 @@ from itertools import islice
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Decision, Entry, Records, State, linked
-from copydesk.desk.blocks import Blocks
-from copydesk.desk.drafts import Drafting, Setting
+from copydesk.desk.drafts import Blocks, Drafting, Setting
 from copydesk.desk.member import (
     Member,
     authorized,
@@ -47,9 +46,8 @@ from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source, Text
+from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50

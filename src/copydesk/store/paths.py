@@ -19,8 +19,8 @@ from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
+from copydesk.store.contents import flush_dir, is_temp
 from copydesk.store.protocol import Closing, DirEntry, FileInfo, failed, kind_of
-from copydesk.store.staging import flush_dir, is_temp
 from copydesk.text.relpath import RelPath
 
 
