@@ -31,7 +31,7 @@ from copydesk.app.config import (
     perhaps,
 )
 from copydesk.desk.backends.api import Outlook
-from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import Database
 from copydesk.errors import (
     CheckFinding,
     Failed,
