@@ -20,7 +20,7 @@ PACKAGES = {
     "errors": (),
     "text": ("errors",),
     "edit": ("text", "errors"),
-    "edit.kinds": ("edit.batch", "edit.draft", "text", "errors"),
+    "edit.kinds": ("edit.draft", "text", "errors"),
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
