@@ -19,8 +19,8 @@ from copydesk.notes.folder.blocks import (
     know,
     read,
 )
+from copydesk.notes.folder.documents import SidecarChange
 from copydesk.notes.folder.edit import ReparseWindow, WorkingDocument, same_blocks
-from copydesk.notes.folder.index import SidecarChange
 from copydesk.notes.markdown import Block, Profile, parse
 from copydesk.notes.protocol import BlockNotFound
 from copydesk.store.protocol import Stamp

@@ -16,7 +16,7 @@ import pytest
 
 from copydesk.errors import Cancelled, ContentChanged, InvalidArgs, cancelled_by
 from copydesk.notes.folder import blocks as folder_blocks
-from copydesk.notes.folder import cache as folder_cache
+from copydesk.notes.folder import documents as folder_documents
 from copydesk.notes.folder import store as folder_module
 from copydesk.notes.folder.store import FolderStore
 from copydesk.notes.markdown import Profile, Tree
@@ -756,9 +756,9 @@ def test_a_list_and_a_search_are_answered_before_all_is_indexed(
         place.put(f"n{number:03}.md", PART.format(number) + "word " * (number == 90))
     monkeypatch.setattr(folder_module, "_BYTES_AT_ONCE", 1_000)
     parsed: list[str] = []
-    real = folder_cache.read
+    real = folder_documents.read
     monkeypatch.setattr(
-        folder_cache, "read", lambda *given, **more: parsed.append("") or real(*given, **more)
+        folder_documents, "read", lambda *given, **more: parsed.append("") or real(*given, **more)
     )
     listed = place.store.documents(place.box, 1_000)
     assert (len(listed), parsed) == (100, []), "no block is read to list documents"
@@ -838,7 +838,7 @@ def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
 ) -> None:
     place.put("Note.md", "".join(PART.format(at) for at in range(600)))
     parsed: list[int] = []
-    real = folder_cache.read
+    real = folder_documents.read
 
     def read(data: bytes, profile: Profile, check: Callable[[], None]) -> Tree:
         parsed.append(len(data))
@@ -846,7 +846,7 @@ def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
 
     document = place.document("Note").id
     words = [one for one in place.store.children(document) if one.kind == "p"]
-    monkeypatch.setattr(folder_cache, "read", read)
+    monkeypatch.setattr(folder_documents, "read", read)
     edits: list[Change] = [
         Update(words[500].id, "longer than it was: " + words[500].markdown),
         InsertText("new\n\nnewer", "before", words[20].id),
@@ -897,3 +897,27 @@ def test_a_daily_note_is_where_it_should_be(tmp_path: Path) -> None:
         assert [block.id for block in store.children(note)] == [a, b]
         assert (root / "log" / "2026-02-03.md").read_bytes() == b"a\n\nb\n"
         store.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_ids_of_many_edits_stay_when_somebody_else_writes(place: Place, restarted: bool) -> None:
+    """A sidecar is saved every few edits; the steps since then lead to the newest rows."""
+    place.put("Many.md", "first words of all\n\nlast words of all\n")
+    document = place.document("Many")
+    at = place.store.children(document.id)[0].id
+    ids: list[str] = []
+    for number in range(20):
+        place.apply([InsertText(f"paragraph of number {number}", "after", at)])
+        at = place.store.around(at).next_id
+        ids.append(at)
+    place.apply([Delete(ids[-2])])
+    if restarted:
+        place.again()
+    text = place.get("Many.md").decode()
+    place.put("Many.md", text.replace("last words", "other words") + "\nand one more\n")
+    now = [block.id for block in place.store.children(document.id)]
+    assert now[1:-2] == [*ids[:-2], ids[-1]]
+    with pytest.raises(BlockNotFound) as refused:
+        place.store.around(ids[-2])
+    assert refused.value.lost
+    assert refused.value.nearest == ids[-3]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import NotesConfig
-from copydesk.notes.folder.cache import Folder
-from copydesk.notes.folder.index import NotesIndex
+from copydesk.notes.folder.documents import Folder, NotesIndex
 from support.note_workspaces import Stage, edit, stage_at
 
 FILES = {

@@ -7,10 +7,9 @@ import json
 import re
 import time
 import zlib
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -169,24 +168,9 @@ def title_of(tree: Tree) -> str:
     return " ".join(title.split())
 
 
-_HEAD = re.compile(
-    rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)"
-    rb"(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)",
-    re.DOTALL,
-).match
-
-
-def head_of(data: bytes) -> bytes:
-    """The front matter at the start of a text, or empty."""
-    found = _HEAD(data)
-    return found[0] if found is not None else b""
-
-
 def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
     """The attributes to show, and `updated`; an anchor that is not an id counts as an alias."""
     found: dict[str, str] = {}
-    if node.attributes is None and not node.anchor:
-        return found
     if node.attributes is not None:
         source = tree.data[node.attributes[0] : node.attributes[1]].strip()
         for name, value in leading_attributes(source) or line_attributes(source):
@@ -207,17 +191,15 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
     for depth, block in reversed(order):
         children = below.pop(depth + 1, [])
         anchor = block.anchor or ""
-        if block.kind == DOCUMENT:
-            made.append(Fingerprint(depth, "", block.kind, "", "", anchor))
-        elif block.holds_blocks:
+        hash_, sketch = "", ""  # of a document
+        if not block.holds_blocks:
+            text = raw_markdown(tree, block)
+            hash_, sketch = _hash(text.encode("utf-8", "surrogateescape")), sketch_of(text)
+        elif block.kind != DOCUMENT:
             inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
             words = {word for child in children for word in _words(child.sketch)}
-            sketch = "".join(sorted(words)[:_KEPT])
-            made.append(Fingerprint(depth, "", block.kind, _hash(inside.encode()), sketch, anchor))
-        else:
-            text = raw_markdown(tree, block)
-            data = text.encode("utf-8", "surrogateescape")
-            made.append(Fingerprint(depth, "", block.kind, _hash(data), sketch_of(text), anchor))
+            hash_, sketch = _hash(inside.encode()), "".join(sorted(words)[:_KEPT])
+        made.append(Fingerprint(depth, "", block.kind, hash_, sketch, anchor))
         below.setdefault(depth, []).append(made[-1])
     made.reverse()
     return made
@@ -239,7 +221,7 @@ def sketch_of(text: str) -> str:
         words = [whole[at : at + 3] for at in range(len(whole) - 2)]
     data = "\n".join(words).encode("utf-8", "surrogatepass")
     numbers = {zlib.crc32(word) & 0xFFFF for word in data.split(b"\n")} if words else set[int]()
-    return "".join(f"{number:04x}" for number in sorted(numbers)[:_KEPT])
+    return "".join([f"{number:04x}" for number in sorted(numbers)[:_KEPT]])
 
 
 def _words(sketch: str) -> list[str]:
@@ -271,7 +253,7 @@ class FolderDocument:
     spent: bool = False
     """Whether the next version has taken over the blocks of this one."""
 
-    @property
+    @computed_once
     def weight(self) -> int:
         """Its approximate size in memory, in bytes."""
         return len(self.data) + _BLOCK_BYTES * len(self.rows)
@@ -299,9 +281,9 @@ class FolderDocument:
     def block(self, block_id: str) -> Block:
         return self.order[self.index[block_id]]
 
-    def name(self, block: Block) -> str:
-        """The id of a block; empty for front matter, which has none."""
-        at = self.number.get(block)
+    def name(self, block: Block | None) -> str:
+        """The id of a block; empty for none, and for front matter, which has no id."""
+        at = self.number.get(block) if block is not None else None
         return "" if at is None else self.rows[at].id
 
     @property
@@ -414,17 +396,19 @@ def with_past(
     past: Sequence[Tombstone], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
 ) -> tuple[Tombstone, ...]:
     """The tombstones, and one for each old row that is gone or changed; MOST_PAST at most."""
-    now = {row.id: row for row in new}
+    start, old_stop, new_stop = differing(old, new)
+    now = {row.id: row for row in new[start:new_stop]}
     gone: list[Tombstone] = []
-    parents: list[str] = []
-    before: list[str] = []  # by depth, the last sibling that still exists
-    for row in old:
+    parents = _way_to(old, start)
+    existing = set(parents)
+    before = [*parents, ""]  # by depth, the last sibling that still exists
+    for row in old[start:old_stop]:
         del parents[row.depth :], before[row.depth + 1 :]
-        while len(before) <= row.depth:
-            before.append("")
+        before += [""] * (row.depth + 1 - len(before))
         here = now.get(row.id)
         if here is None:
-            near = before[row.depth] or next((one for one in reversed(parents) if one in now), "")
+            above = (one for one in reversed(parents) if one in existing or one in now)
+            near = before[row.depth] or next(above, "")
             gone.append(Tombstone(row.id, row.kind, row.hash, near))
         else:
             before[row.depth] = row.id
@@ -434,32 +418,64 @@ def with_past(
     return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
 
 
-@dataclass(slots=True)
+def differing(old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> tuple[int, int, int]:
+    """Where rows begin to differ, and where they are the same again, in the old and the new."""
+    start, old_stop, new_stop = 0, len(old), len(new)
+    most = min(old_stop, new_stop)
+    while start < most and old[start] == new[start]:
+        start += 1
+    while start < most and old[old_stop - 1] == new[new_stop - 1]:
+        old_stop, new_stop, most = old_stop - 1, new_stop - 1, most - 1
+    return start, old_stop, new_stop
+
+
+def _way_to(rows: Sequence[Fingerprint], at: int) -> list[str]:
+    """The ids of the row before `at` and of all its parents, outermost first."""
+    way: list[Fingerprint] = []
+    for row in reversed(rows[:at]):
+        if not way or row.depth < way[-1].depth:
+            way.append(row)
+    return [row.id for row in reversed(way)]
+
+
+_OUTSIDE = -1
+"""What is before the first child and after the last one, on both sides."""
+
+
 class _Side:
-    """Rows as a tree: by index, the children, the parent, and the end of the subtree."""
+    """Rows as a tree, by index; `twins` are the rows of the other side that are the same blocks.
 
-    rows: Sequence[Fingerprint]
-    children: list[list[int]] = field(default_factory=list[list[int]])
-    parent: list[int] = field(default_factory=list[int])
-    stops: list[int] = field(default_factory=list[int])
+    `children`, the siblings `before` and `after` (`_OUTSIDE`: none), and the `stops` of subtrees.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, rows: Sequence[Fingerprint]) -> None:
+        self.rows = rows
+        self.children: list[list[int]] = [[] for _ in rows]
+        self.before, self.after = [_OUTSIDE] * len(rows), [_OUTSIDE] * len(rows)
+        self.stops = [len(rows)] * len(rows)
+        self.twins = {_OUTSIDE: _OUTSIDE}
         path: list[int] = []
-        for at, row in enumerate(self.rows):
+        for at, row in enumerate(rows):
             while len(path) > row.depth:
                 self.stops[path.pop()] = at
-            self.children.append([])
-            self.parent.append(path[-1] if path else -1)
-            self.stops.append(0)
             if path:
-                self.children[path[-1]].append(at)
+                siblings = self.children[path[-1]]
+                if siblings:
+                    self.before[at], self.after[siblings[-1]] = siblings[-1], at
+                siblings.append(at)
             path.append(at)
-        for at in path:
-            self.stops[at] = len(self.rows)
 
     def key(self, at: int) -> tuple[str, str]:
         row = self.rows[at]
         return row.kind, row.hash
+
+    def free(self, parent: int, *, containers: bool | None = None) -> list[int]:
+        """The children without a twin; `containers`: only those, or only the others."""
+        return [
+            at
+            for at in self.children[parent]
+            if at not in self.twins and containers in (None, self.rows[at].kind in HOLDS)
+        ]
 
     def leaves(self, at: int) -> set[str]:
         """The hashes of the texts inside a block."""
@@ -470,13 +486,10 @@ class _Side:
 class _Matching:
     def __init__(self, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> None:
         self._old, self._new = _Side(old), _Side(new)
-        self._old_rows, self._new_rows = old, new
-        self._old_of: dict[int, int] = {}
-        self._new_of: dict[int, int] = {}
         self._pairs: list[tuple[int, int]] = []
 
     def run(self) -> None:
-        if not self._old_rows or not self._new_rows:
+        if not self._old.rows or not self._new.rows:
             return
         self._anchors()
         self._pair(0, 0)
@@ -484,27 +497,25 @@ class _Matching:
         while waiting:
             old, new = waiting.pop()
             self._pairs.append((old, new))
-            self._equal(self._free_old(old), self._free_new(new))
+            self._equal(self._old.free(old), self._new.free(new))
             self._containers(old, new)
             for child in self._new.children[new]:
-                partner = self._old_of.get(child)
-                if partner is not None and self._new_rows[child].kind in HOLDS:
-                    waiting.append((partner, child))
-        self._moved(range(len(self._old_rows)), range(len(self._new_rows)))
+                twin = self._new.twins.get(child)
+                if twin is not None and self._new.rows[child].kind in HOLDS:
+                    waiting.append((twin, child))
+        self._moved(range(len(self._old.rows)), range(len(self._new.rows)))
 
     def ids(self, past: Sequence[Tombstone], taken: Callable[[str], bool]) -> list[str]:
         """The id of each new block; empty where one has to be generated."""
-        alive = {row.id for at, row in enumerate(self._old_rows) if at in self._new_of}
-        ids = [
-            self._old_rows[self._old_of[at]].id if at in self._old_of else ""
-            for at in range(len(self._new_rows))
-        ]
+        alive = {row.id for at, row in enumerate(self._old.rows) if at in self._old.twins}
+        twins = [self._new.twins.get(at) for at in range(len(self._new.rows))]
+        ids = [self._old.rows[twin].id if twin is not None else "" for twin in twins]
         lost: dict[tuple[str, str], list[str]] = defaultdict(list)
         for each in past:
             if each.id not in alive:
                 lost[each.kind, each.hash].append(each.id)
-        index = {row.id: at for at, row in enumerate(self._old_rows)}
-        for at, sign in enumerate(self._new_rows):
+        index = {row.id: at for at, row in enumerate(self._old.rows)}
+        for at, sign in enumerate(self._new.rows):
             if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
                 ids[at] = sign.anchor  # an anchor in the text wins
                 alive.add(sign.anchor)
@@ -521,8 +532,8 @@ class _Matching:
         return ids
 
     def _pair(self, old: int, new: int) -> None:
-        if old not in self._new_of and new not in self._old_of:
-            self._new_of[old], self._old_of[new] = new, old
+        if old not in self._old.twins and new not in self._new.twins:
+            self._old.twins[old], self._new.twins[new] = new, old
 
     def _whole(self, old: int, new: int) -> None:
         """Pair two equal blocks and their descendants."""
@@ -535,19 +546,13 @@ class _Matching:
 
     def _anchors(self) -> None:
         named: dict[str, int] = {}
-        for at, row in enumerate(self._old_rows):
+        for at, row in enumerate(self._old.rows):
             named.setdefault(row.id, at)
             if row.anchor:
                 named.setdefault(row.anchor, at)
-        for at, sign in enumerate(self._new_rows):
+        for at, sign in enumerate(self._new.rows):
             if sign.anchor in named and (at == 0) == (named[sign.anchor] == 0):
                 self._pair(named[sign.anchor], at)
-
-    def _free_old(self, parent: int) -> list[int]:
-        return [at for at in self._old.children[parent] if at not in self._new_of]
-
-    def _free_new(self, parent: int) -> list[int]:
-        return [at for at in self._new.children[parent] if at not in self._old_of]
 
     def _equal(self, old: list[int], new: list[int]) -> None:
         """Pair equal blocks of one container: first those in order, then those that moved."""
@@ -560,26 +565,26 @@ class _Matching:
         """Pair equal blocks at any place, in order of appearance."""
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         for at in reversed(old):
-            if at not in self._new_of:
+            if at not in self._old.twins:
                 waiting[self._old.key(at)].append(at)
         if not waiting:
             return
         for at in new:
-            if at not in self._old_of and (free := waiting.get(self._new.key(at))):
-                while free and free[-1] in self._new_of:
+            if at not in self._new.twins and (free := waiting.get(self._new.key(at))):
+                while free and free[-1] in self._old.twins:
                     free.pop()
                 if free:
                     self._whole(free.pop(), at)
 
     def _containers(self, old: int, new: int) -> None:
         """Pair containers that share texts or are similar."""
-        mine = [at for at in self._free_old(old) if self._old_rows[at].kind in HOLDS]
-        theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in HOLDS]
+        mine = self._old.free(old, containers=True)
+        theirs = self._new.free(new, containers=True)
         old_texts = {at: self._old.leaves(at) for at in mine}
         new_texts = {at: self._new.leaves(at) for at in theirs}
 
         def score(one: int, other: int) -> float:
-            if self._old_rows[one].kind != self._new_rows[other].kind:
+            if self._old.rows[one].kind != self._new.rows[other].kind:
                 return 0.0
             had, has = old_texts[one], new_texts[other]
             return max(len(had & has) / (min(len(had), len(has)) or 1), self._likeness(one, other))
@@ -600,33 +605,24 @@ class _Matching:
         return ((one, other) for _, one, other in sorted(scores))
 
     def _likeness(self, one: int, other: int) -> float:
-        return likeness(self._old_rows[one].sketch, self._new_rows[other].sketch)
+        return likeness(self._old.rows[one].sketch, self._new.rows[other].sketch)
 
     def _in_place(self, one: int, other: int) -> bool:
         """Whether two blocks have the same previous or the same next block."""
-        mine = self._old.children[self._old.parent[one]]
-        theirs = self._new.children[self._new.parent[other]]
-        at, place = bisect_left(mine, one), bisect_left(theirs, other)
-        if at == 0 or place == 0:
-            before = at == place
-        else:
-            before = self._new_of.get(mine[at - 1]) == theirs[place - 1]
-        if at + 1 == len(mine) or place + 1 == len(theirs):
-            return before or len(mine) - at == len(theirs) - place
-        return before or self._new_of.get(mine[at + 1]) == theirs[place + 1]
+        old, new = self._old, self._new
+        return (
+            old.twins.get(old.before[one]) == new.before[other]
+            or old.twins.get(old.after[one]) == new.after[other]
+        )
 
     def _like(self, ids: list[str], alive: set[str]) -> None:
         """Pair texts with similar ones of the same container."""
         for old, new in self._pairs:
-            mine = [at for at in self._free_old(old) if self._old_rows[at].kind not in HOLDS]
-            theirs = [
-                at
-                for at in self._free_new(new)
-                if not ids[at] and self._new_rows[at].kind not in HOLDS
-            ]
+            mine = self._old.free(old, containers=False)
+            theirs = [at for at in self._new.free(new, containers=False) if not ids[at]]
             for one, other in self._likely(mine, theirs, self._likeness):
-                block_id = self._old_rows[one].id
-                if one not in self._new_of and not ids[other] and block_id not in alive:
+                block_id = self._old.rows[one].id
+                if one not in self._old.twins and not ids[other] and block_id not in alive:
                     self._pair(one, other)
                     ids[other] = block_id
                     alive.add(block_id)

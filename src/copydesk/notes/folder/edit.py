@@ -13,7 +13,6 @@ from copydesk.notes.folder.blocks import (
     Fingerprint,
     FolderDocument,
     fingerprints,
-    head_of,
     in_order,
     know,
     moved,
@@ -23,12 +22,11 @@ from copydesk.notes.folder.blocks import (
     shown_text,
     top,
 )
-from copydesk.notes.folder.cache import DocumentCache
-from copydesk.notes.folder.index import SidecarChange, Splice, splice_of
+from copydesk.notes.folder.documents import DocumentCache, SidecarChange, Splice, splice_of
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
 from copydesk.notes.markdown.block import BLANK, newline_of
 from copydesk.notes.markdown.edit import marker_holder
-from copydesk.notes.markdown.tree import line_after, line_start, line_stop
+from copydesk.notes.markdown.tree import head_of, line_after, line_start, line_stop
 from copydesk.notes.protocol import (
     BlockChanged,
     BlockNotFound,
@@ -36,7 +34,6 @@ from copydesk.notes.protocol import (
     InsertText,
     Prepared,
     Restore,
-    Side,
     Update,
     WrongBlockKind,
     for_place,
@@ -124,13 +121,10 @@ class WorkingDocument:
     def lost_anchors(self) -> list[str]:
         """The names that blocks had in the text and that no block has after the changes."""
         children = self.document.tree.root.children
-        old: list[str] = []
-        new: set[str] = set()
-        for window in self._windows:
-            tops = children[window.low : window.high]
-            old += [name for top in tops for each in top.walk() if (name := each.anchor)]
-            new.update([name for each in window.tree.root.walk() if (name := each.anchor)])
-        return [name for name in dict.fromkeys(old) if name not in new]
+        old = [top for window in self._windows for top in children[window.low : window.high]]
+        new = {each.anchor for window in self._windows for each in window.tree.root.walk()}
+        names = dict.fromkeys(each.anchor for top in old for each in top.walk())
+        return [name for name in names if name and name not in new]
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
@@ -253,15 +247,9 @@ class WorkingDocument:
     def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a window are the same in another tree."""
         old, new = window.tree.root.children, tree.root.children
-        pairs: list[tuple[Block, Block]] = []
-        if window.low:
-            pairs.append((old[0], new[0]))
-        if window.high < self.document.size:
-            pairs.append((old[-1], new[-1]))
-        return all(
-            same_blocks([(one, window.tree, lambda block: "")], [other], tree, {})
-            for one, other in pairs
-        )
+        ends = [0] * (window.low > 0) + [-1] * (window.high < self.document.size)
+        guards = [(old[end], window.tree, lambda block: "") for end in ends]
+        return same_blocks(guards, [new[end] for end in ends], tree, {})
 
     def _of(self, block_id: str) -> ReparseWindow:
         """A window that contains the block; raises BlockNotFound."""
@@ -287,24 +275,23 @@ class WorkingDocument:
 
     def _window(self, low: int, high: int) -> ReparseWindow:
         """The window of these top-level blocks, merged with the windows it overlaps."""
-        size, met = self.document.size, list[ReparseWindow]()
+        size = self.document.size
         if not self.document.parses_in_windows:
             low, high = 0, size
-        for one in self._windows:
-            if one.low < high and low < one.high:
-                met.append(one)
-                low, high = min(low, one.low), max(high, one.high)
+        met = [one for one in self._windows if one.low < high and low < one.high]
+        if met:
+            low, high = min(low, met[0].low), max(high, met[-1].high)
         if len(met) == 1 and (met[0].low, met[0].high) == (low, high):
             return met[0]
-        made = self._joined(low, high, met)
-        if made is None:
+        window = self._joined(low, high, met)
+        if window is None:
             met = self._windows
-            made = self._joined(0, size, met)
-        if made is None:
+            window = self._joined(0, size, met)
+        if window is None:
             raise InvalidArgs("markdown", _RUNS_ON)
         others = [one for one in self._windows if one not in met]
-        self._windows = sorted([*others, made], key=lambda one: one.low)
-        return made
+        self._windows = sorted([*others, window], key=lambda one: one.low)
+        return window
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """Join blocks and the windows among them; None if the result would parse differently."""
@@ -455,47 +442,34 @@ class _FolderDryRun:
             return self._insert(change)
         if isinstance(change, Restore):
             raise InvalidArgs("image", "is not one of this store")
-        update = change if isinstance(change, Update) else None
-        found = pieces(update.markdown, self._documents.profile) if update else ()
-        working, window, block = self._block(change.id, change.over)
-        if update is None:
+        new = pieces(change.markdown, self._documents.profile) if isinstance(change, Update) else ()
+        working = self._working(change.id)
+        if change.id == working.document.id:
+            raise WrongBlockKind(change.id, "d", "block")
+        window, block = working.block(change.id)
+        if change.over and window.rows_of(block)[0].hash != change.over:
+            raise BlockChanged(block_id=change.id)
+        if not isinstance(change, Update):
             working.delete(window, block)
             return ()
-        for_update(found, _list_subtype(_parent(block)))
-        working.update(window, block, update.markdown)
-        return (update.id,)
+        for_update(new, _list_subtype(_parent(block)))
+        working.update(window, block, change.markdown)
+        return (change.id,)
 
     def _insert(self, change: InsertText) -> tuple[str, ...]:
-        found = pieces(change.markdown, self._documents.profile)
+        new = pieces(change.markdown, self._documents.profile)
         working = self._working(change.anchor_id)
-        window, block = self._anchor(working, change.anchor_id, change.side)
-        parent = block if change.side in ("first_in", "last_in") else block.parent
-        assert parent is not None
-        made = for_place(found, _list_subtype(parent))
-        return working.insert(window, block, change.side, change.markdown, len(made))
-
-    def _anchor(
-        self, working: WorkingDocument, anchor_id: str, side: Side
-    ) -> tuple[ReparseWindow, Block]:
-        inside = side in ("first_in", "last_in")
-        if anchor_id == working.document.id:
-            if not inside:
-                raise WrongBlockKind(anchor_id, "d", "block")
-            return working.end(last=side == "last_in")
-        window, block = working.block(anchor_id)
-        if inside and not block.holds_blocks:
-            raise WrongBlockKind(anchor_id, block.kind, "container")
-        return window, block
-
-    def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
-        """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
-        working = self._working(block_id)
-        if block_id == working.document.id:
-            raise WrongBlockKind(block_id, "d", "block")
-        window, block = working.block(block_id)
-        if over and window.rows_of(block)[0].hash != over:
-            raise BlockChanged(block_id=block_id)
-        return working, window, block
+        inside = change.side in ("first_in", "last_in")
+        if change.anchor_id != working.document.id:
+            window, block = working.block(change.anchor_id)
+            if inside and not block.holds_blocks:
+                raise WrongBlockKind(change.anchor_id, block.kind, "container")
+        elif inside:
+            window, block = working.end(last=change.side == "last_in")
+        else:
+            raise WrongBlockKind(change.anchor_id, "d", "block")
+        tops = for_place(new, _list_subtype(block if inside else _parent(block)))
+        return working.insert(window, block, change.side, change.markdown, len(tops))
 
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
@@ -503,10 +477,10 @@ class _FolderDryRun:
             if block_id in working.document.index:
                 return working
         document = self._documents.find(block_id)
-        found = self.workings.get(document.path)
-        if found is not None:
+        if document.path in self.workings:
             raise BlockNotFound(block_id)  # the file changed during the dry run
-        return self.workings.setdefault(document.path, WorkingDocument(document, self._fresh))
+        working = self.workings[document.path] = WorkingDocument(document, self._fresh)
+        return working
 
 
 def _list_subtype(parent: Block) -> str | None:
@@ -547,19 +521,15 @@ class ReparseWindow:
 
     def rows(self) -> list[Fingerprint]:
         """The rows of its blocks, without that of the document."""
-        made: list[Fingerprint] = []
-        for child in self.tree.root.children:
-            if child.kind != MATTER:
-                made += self.rows_of(child)
-        return made
+        return [row for child in shown(self.tree.root) for row in self.rows_of(child)]
 
     def rows_of(self, top: Block) -> list[Fingerprint]:
         """The rows of a block and its descendants, with their depths in the document."""
         depth = sum(1 for _ in top.ancestors())
-        names = (self.ids[block] for block in top.walk() if block.kind != MATTER)
+        blocks = (block for block in top.walk() if block.kind != MATTER)
         return [
-            sign._replace(depth=sign.depth + depth).row(name)
-            for sign, name in zip(fingerprints(self.tree, top), names, strict=True)
+            sign._replace(depth=sign.depth + depth, id=self.ids[block])
+            for sign, block in zip(fingerprints(self.tree, top), blocks, strict=True)
         ]
 
 

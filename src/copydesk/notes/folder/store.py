@@ -10,7 +10,8 @@ import posixpath
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from contextlib import suppress
+from functools import wraps
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -28,24 +29,23 @@ from copydesk.notes.folder.blocks import (
     shown,
     title_of,
 )
-from copydesk.notes.folder.cache import (
+from copydesk.notes.folder.documents import (
     ENDINGS,
     Card,
     DocumentCache,
     Folder,
-    NotRead,
-    path_of,
-    stem,
-)
-from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
-from copydesk.notes.folder.index import (
     IndexedText,
     NotesIndex,
+    NotRead,
     SidecarChange,
     Sidecars,
     Splice,
     name_of,
+    path_of,
+    stamp_key,
+    stem,
 )
+from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
 from copydesk.notes.markdown.inline import plain_text
@@ -176,11 +176,8 @@ class FolderStore:
         places: dict[FolderDocument, list[str]] = {}
         wanted = list(dict.fromkeys(map(valid, ids)))
         for block_id in wanted:
-            try:
-                document = self._documents.find(block_id)
-            except BlockNotFound:
-                continue
-            places.setdefault(document, []).append(block_id)
+            with suppress(BlockNotFound):
+                places.setdefault(self._documents.find(block_id), []).append(block_id)
         made: dict[str, NoteBlock] = {}
         for document, there in places.items():
             made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
@@ -215,14 +212,7 @@ class FolderStore:
     def around(self, block_id: str) -> Around:
         document = self._documents.find(block_id)
         block = document.block(block_id)
-        if block.parent is None:
-            return Around("", "", "")
-        before, after = block.previous, block.next
-        return Around(
-            document.name(block.parent),
-            document.name(before) if before is not None else "",
-            document.name(after) if after is not None else "",
-        )
+        return Around(*map(document.name, (block.parent, block.previous, block.next)))
 
     @locked
     def outline(self, document_id: str) -> tuple[Heading, ...]:
@@ -240,14 +230,10 @@ class FolderStore:
         crumbs += self._above(document.path)
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
-        at = document.block(block_id)
-        while at.parent is not None:
+        at: Node | None = document.block(block_id)
+        while at is not None and at.parent is not None:
             way.append(at)
-            heading = heading_of(at)
-            while heading is not None:
-                way.append(heading)
-                heading = heading_of(heading)
-            at = at.parent
+            at = heading_of(at) or at.parent
         for node in reversed(way):
             name = content(document.tree, node) if node.level else ""
             crumbs.append(Crumb(document.name(node), node.kind, name))
@@ -280,11 +266,8 @@ class FolderStore:
             if path in stamps:
                 self._may_have(path, stamps[path], ())
         known = self._documents.index.indexed()
-        unread = tuple(
-            UnreadFile(str(path), held.unread)
-            for path in stamps
-            if (held := known.get(str(path))) is not None and held.unread
-        )
+        reasons = {str(path): known.get(str(path), ("", ""))[1] for path in stamps}
+        unread = tuple(UnreadFile(path, reason) for path, reason in reasons.items() if reason)
         waiting = {str(path) for path in self._left} - {one.path for one in unread}
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
@@ -426,7 +409,8 @@ class FolderStore:
         size, count = 0, 0
         while count < len(changed) and size < most:
             part = changed[count : count + _AT_ONCE]
-            index.together(partial(self._take, part, None if whole else check_cancelled))
+            with index.together():
+                self._take(part, None if whole else check_cancelled)
             size += sum(now[path].size for path in part)
             count += len(part)
         self._leave(changed[count:])
@@ -443,7 +427,7 @@ class FolderStore:
         return [
             path
             for path, stamp in now.items()
-            if (held := known.get(str(path))) is None or not held.is_of(stamp)
+            if known.get(str(path), ("",))[0] != stamp_key(stamp)
         ]
 
     def _leave(self, paths: list[RelPath]) -> None:
@@ -455,7 +439,8 @@ class FolderStore:
         with self.lock:
             part, left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
             if part:
-                self._documents.index.together(partial(self._take, part))
+                with self._documents.index.together():
+                    self._take(part)
             self._leave(left)
 
     def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:
@@ -474,12 +459,8 @@ class FolderStore:
             self._text_bytes += len(found[0])
             while self._text_bytes > _KEPT_BYTES:
                 self._forget_text(next(iter(self._texts)))
-        name, data = stem(path).casefold(), known[1]
-        if any(not word.isascii() and word != word.upper() for word in words):
-            text = data.decode("utf-8", "replace").casefold()
-            return all(word in text or word in name for word in words)
-        lower = data.lower() if words else b""  # these words have cased letters in ASCII only
-        return all(word.encode() in lower or word in name for word in words)
+        text = f"{stem(path)}\n{known[1].decode('utf-8', 'replace')}".casefold()
+        return all(word in text for word in words)
 
     def _forget_text(self, path: RelPath) -> None:
         _, data = self._texts.pop(path, (None, b""))
@@ -575,7 +556,7 @@ class FolderStore:
                 subtype=node.subtype,
                 markdown=source,
                 content=text,
-                parent_id=document.name(node.parent) if node.parent is not None else "",
+                parent_id=document.name(node.parent),
                 root_id=document.id,
                 box=self._box,
                 path=path,
@@ -677,11 +658,8 @@ def _folded(text: str, source: str) -> str:
 def _text(path: RelPath, title: str, markdown: str) -> bytes:
     """The text of a new file; it has front matter if the title differs from the file name."""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    while lines and not lines[0].strip():
-        del lines[0]
-    while lines and not lines[-1].strip():
-        del lines[-1]
-    body = "\n".join(lines) + "\n" if lines else ""
+    inked = [number for number, line in enumerate(lines) if line.strip()]
+    body = "\n".join(lines[inked[0] : inked[-1] + 1]) + "\n" if inked else ""
     if path.name != f"{title}.md":
         front = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n"
         return (front + ("\n" + body if body else "")).encode()

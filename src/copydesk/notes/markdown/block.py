@@ -7,7 +7,7 @@ a block never changes once it is made. A line of Markdown ends with LF, CRLF or 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, cast
@@ -45,26 +45,22 @@ BLANK = b" \t"
 TAB = 4
 """Tab stops are this many columns apart."""
 
-_LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
+_LINES = re.compile(rb"[^\r\n]*+(?:\r\n|\n|\r)|[^\r\n]+\Z").finditer
 
 
 def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     """Split `data` from byte `at` into lines without terminators; return them and their starts."""
     returns = data.count(b"\r")
-    if not returns or returns == data.count(b"\r\n") == data.count(b"\n"):
-        end = b"\r\n" if returns else b"\n"
-        lines = data[at:].split(end)
-        starts = list(accumulate([len(line) + len(end) for line in lines], initial=at))
-    else:
-        found = list(_LINE.finditer(data, at))
-        lines = [each[1] for each in found]
-        starts = [each.start() for each in found]
-        if len(found) > 1 and not found[-1][0] and not found[-2][2]:
-            lines.pop()  # an empty match after a last line without terminator
+    if returns and not returns == data.count(b"\r\n") == data.count(b"\n"):
+        found = list(_LINES(data, at))
+        return [each[0].rstrip(b"\r\n") for each in found], [each.start() for each in found]
+    end, width = (b"\r\n", 2) if returns else (b"\n", 1)
+    lines = data[at:].split(end)
     if not lines[-1]:
         lines.pop()
-    del starts[len(lines) :]
-    return lines, starts
+    sizes = accumulate(map(len, lines[:-1]), initial=at)
+    starts = [size + width * number for number, size in enumerate(sizes)]
+    return lines, starts[: len(lines)]
 
 
 def encode(text: str) -> bytes:
@@ -82,10 +78,12 @@ def decode(data: bytes) -> str:
 
 def newline_of(data: bytes) -> bytes:
     """The terminator of most lines: CRLF, CR if there is no LF at all, else LF."""
-    pairs, feeds, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
+    if b"\r" not in data:
+        return b"\n"
+    pairs, feeds = data.count(b"\r\n"), data.count(b"\n")
     if 2 * pairs > feeds:
         return b"\r\n"
-    return b"\r" if returns and not feeds else b"\n"
+    return b"\n" if feeds else b"\r"
 
 
 Profile = Literal["gfm", "siyuan"]
@@ -242,18 +240,11 @@ class Marker:
     """The columns of the marker itself, equal to its bytes."""
     sign: int
     """The bullet, or the delimiter after the number."""
-    number: int
-    """-1 for a bullet."""
     task: bool = False
 
 
-@dataclass(slots=True)
-class Fence:
-    """How code was opened: by `length` times `sign`, indented by `offset` columns."""
-
-    sign: int
-    length: int
-    offset: int
+_NO_NODES: list[Node] = []
+"""What leaves share; nothing is ever appended to it."""
 
 
 class Node(Block):
@@ -261,17 +252,15 @@ class Node(Block):
 
     `holder`, `nodes`: the parent and the children so far. `pieces`: for a paragraph, start and stop
     of each line's text, alternately; None while that is the lines from `start` to `stop` as they
-    are. `marker`: for a list, its first. `fence`: for fenced code. `run`: for super blocks directly
-    in one another, all open ones. `sort`: for HTML, how it ends; for math, whether there was a
-    `$$`. `marking`: the node of its attributes. `within_item`: whether it is in an item, at any
-    depth.
+    are. `marker`: for a list, its first. `fence`: for fenced code, the signs that opened it. `run`:
+    for super blocks directly in one another, all open ones. `sort`: for HTML, how it ends; for
+    math, whether there was a `$$`. `within_item`: whether it is in an item, at any depth.
     """
 
     __slots__ = (
         "fence",
         "holder",
         "marker",
-        "marking",
         "nodes",
         "open",
         "pieces",
@@ -286,37 +275,44 @@ class Node(Block):
         super().__init__(kind, first, column, start, stop)
         self.open = True
         self.holder = holder
-        self.nodes: Sequence[Node] = ()
+        self.nodes = _NO_NODES
         self.pieces: list[int] | None = None
         self.marker: Marker | None = None
-        self.fence: Fence | None = None
+        self.fence = b""
         self.run: list[Node] | None = None
         self.sort = 0
-        self.marking: Node | None = None
         self.within_item: bool = holder is not None and (holder.within_item or holder.kind == ITEM)
 
     def append(self, child: Node) -> None:
-        if isinstance(self.nodes, list):
+        if self.nodes:
             self.nodes.append(child)
         else:
             self.nodes = [child]
 
-    def drop_last(self) -> None:
-        if isinstance(self.nodes, list):
-            self.nodes.pop()
+    def close_with(self, kind: str, start: int, stop: int) -> Node:
+        """Append a child that is closed already, and take it in."""
+        child = Node(kind, self, start, 0, start, stop)
+        child.open = False
+        self.append(child)
+        self.stop = max(self.stop, stop)
+        return child
 
     def settled(self) -> None:
         """Release what only parsing needs."""
-        self.holder = self.pieces = self.marker = self.fence = self.run = self.marking = None
-        self.nodes = ()
+        self.holder = self.pieces = self.marker = self.run = None
+        self.nodes = _NO_NODES
 
 
 def can_hold(parent: Node, kind: str) -> bool:
     """Whether a node of `kind` may become a child of `parent`."""
-    holder = parent.kind
-    if holder == LIST:
-        return kind == ITEM
-    return kind != ITEM and holder in HOLDS
+    return parent.kind in HOLDS and (parent.kind == LIST) == (kind == ITEM)
+
+
+def column_after(text: bytes, column: int = 0) -> int:
+    """The column after a text that starts at a column; tabs go to the next tab stop."""
+    for byte in text:
+        column += 1 if byte != 9 else TAB - column % TAB
+    return column
 
 
 class LineCursor:
@@ -343,13 +339,11 @@ class LineCursor:
         if self.offset > self.nonspace:
             self.nonspace = nonspace = SPACES(self.line, self.offset).end()
             self.blank = nonspace == len(self.line)
-            column = self.column
             if self.tabs:
-                for byte in self.line[self.offset : nonspace]:
-                    column += 1 if byte == 32 else TAB - column % TAB
+                space = self.line[self.offset : nonspace]
+                self.nonspace_column = column_after(space, self.column)
             else:
-                column += nonspace - self.offset
-            self.nonspace_column = column
+                self.nonspace_column = self.column + nonspace - self.offset
         self.indent = self.nonspace_column - self.column
 
     def to_nonspace(self) -> None:

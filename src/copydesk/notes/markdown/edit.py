@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -59,19 +60,23 @@ def apart(tree: Tree, one: Block, other: Block) -> bool:
     return len(_TERMINATOR(tree.data[one.end : other.start])) > 1
 
 
-def last_kind(block: Block) -> str:
-    """The kind of the innermost last block; empty if that has no bytes."""
+def last_inside(block: Block) -> Iterator[Block]:
+    """Yield the block, its last child, the last child of that, and so on."""
+    yield block
     while block.children:
         block = block.children[-1]
-    return block.kind if block.start < block.stop else ""
+        yield block
+
+
+def last_kind(block: Block) -> str:
+    """The kind of the innermost last block; empty if that has no bytes."""
+    *_, last = last_inside(block)
+    return last.kind if last.start < last.stop else ""
 
 
 def touches(tree: Tree, block: Block) -> bool:
     """Whether the next line could continue the block; the next item of a list never does."""
-    at: Block | None = block
-    while at is not None and at.next is None:
-        at = at.parent
-    after = at.next if at is not None else None
+    after = next((each.next for each in (block, *block.ancestors()) if each.next is not None), None)
     if after is None or after.kind == ITEM or is_phantom(after):
         return False
     return not apart(tree, block, after)
@@ -96,18 +101,16 @@ def blank_line(prefix: bytes) -> bytes:
 
 def marker_holder(tree: Tree, block: Block) -> Block | None:
     """The container whose marker is on the block's first line, before it; None if there is none."""
-    holder = block.parent
-    while holder is not None and holder.kind == LIST:
-        holder = holder.parent
+    holder = next((each for each in block.ancestors() if each.kind != LIST), None)
     if holder is None or holder.kind == DOCUMENT:
         return None
     return holder if holder.start >= line_start(tree.data, block.first) else None
 
 
-def bullet(tree: Tree, block: Block | None) -> bytes:
+def bullet(tree: Tree, block: Block) -> bytes:
     """The item's bullet if it could be part of a thematic break; else empty."""
-    sign = tree.data[block.start : block.start + 1] if block is not None else b""
-    return sign if block is not None and block.kind == ITEM and sign in (b"-", b"*") else b""
+    sign = marker_of(tree.data, block)
+    return sign if sign in (b"-", b"*") else b""
 
 
 def closing(tree: Tree, block: Block) -> list[bytes]:
@@ -118,11 +121,7 @@ def closing(tree: Tree, block: Block) -> list[bytes]:
         return [b">>>>>>>"]
     start = prefix_within(tree, block)
     if block.kind == SUPER:
-        count = 0
-        at: Block | None = block
-        while at is not None:
-            count += not at.closed and at.kind == SUPER
-            at = at.children[-1] if at.children else None
+        count = sum(each.kind == SUPER and not each.closed for each in last_inside(block))
         return [start + b"}}}"] * count
     first = text_of(tree, lines_of(tree, block)[0])
     if block.kind == HTML:
@@ -135,11 +134,8 @@ def closing(tree: Tree, block: Block) -> list[bytes]:
 def content_lines(markdown: str) -> list[bytes]:
     """The lines of a text without the blank ones around them."""
     lines = cut(encode(markdown))[0]
-    while lines and not lines[0].strip(BLANK):
-        del lines[0]
-    while lines and not lines[-1].strip(BLANK):
-        del lines[-1]
-    return lines
+    inked = [number for number, line in enumerate(lines) if line.strip(BLANK)]
+    return lines[inked[0] : inked[-1] + 1] if inked else []
 
 
 def read_new(
@@ -169,10 +165,10 @@ def prefixed(lines: list[bytes], prefix: bytes, newline: bytes) -> bytes:
 _ITEM_MARKER = re.compile(rb"[-+*]|[0-9]{1,9}[.)]").match
 
 
-def marker_of(data: bytes, item: Block) -> bytes:
-    """The marker of an item, such as `-` or `2.`."""
-    found = _ITEM_MARKER(data, item.start)
-    return found[0] if found is not None else b"-"
+def marker_of(data: bytes, block: Block) -> bytes:
+    """The marker of an item, such as `-` or `2.`; empty for other blocks."""
+    found = _ITEM_MARKER(data, block.start) if block.kind == ITEM else None
+    return found[0] if found is not None else b""
 
 
 def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> list[bytes]:
@@ -187,17 +183,17 @@ def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> li
     text = b"\n".join(lines)
     items = [item for block in blocks for item in block.children]
     first = [text.count(b"\n", 0, item.start) for item in items]
-    made = lines[: first[0]]
+    new_lines = lines[: first[0]]
     for item, start, stop in zip(items, first, [*first[1:], len(lines)], strict=True):
         old = marker_of(text, item)
         if old[-1:] == marker[-1:]:  # same bullet or delimiter: items of one list
-            made += lines[start:stop]
+            new_lines += lines[start:stop]
             continue
         at = len(lines[start]) - len(lines[start].lstrip(b" \t"))
         new = old[:-1] + marker[-1:] if old[-1:] in b".)" and marker[-1:] in b".)" else marker
-        made.append(lines[start][:at] + new + lines[start][at + len(old) :])
-        made += _shifted(lines[start + 1 : stop], len(new) - len(old))
-    return made
+        new_lines.append(lines[start][:at] + new + lines[start][at + len(old) :])
+        new_lines += _shifted(lines[start + 1 : stop], len(new) - len(old))
+    return new_lines
 
 
 def _shifted(lines: list[bytes], columns: int) -> list[bytes]:
@@ -212,10 +208,10 @@ Where = Literal["before", "after", "first_in", "last_in"]
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """A place for new blocks: text goes to byte `at`, between `before` and `after`.
+    """A place for new blocks of a tree: text goes to byte `at`, between `before` and `after`.
 
     `prefix` goes before every line of the text but the first, without its trailing spaces on an
-    empty line; `newline` ends each line but the last.
+    empty line; the terminator of the tree ends each line but the last.
 
     Law: the tree after `edit` is the tree before it with the blocks of the text in this place, and
     no byte of any other block changes. Markdown cannot keep everything apart; the law does not hold
@@ -225,12 +221,11 @@ class Insertion:
     text that begins with one (the two become front matter).
     """
 
+    tree: Tree
     at: int
     before: bytes
     prefix: bytes
     after: bytes
-    newline: bytes
-    profile: Profile
     bullet: bytes = b""
     """The bullet before it on the same line, if there is one."""
     marker: bytes = b""
@@ -238,15 +233,15 @@ class Insertion:
 
     def edit(self, markdown: str) -> Edit:
         """Return the edit that inserts the text here, without its outer blank lines."""
-        lines, blocks = read_new(markdown, self.profile)
+        newline, profile, before = self.tree.newline, self.tree.profile, self.before
+        lines, blocks = read_new(markdown, profile)
         if self.marker:
             lines = as_items(lines, blocks, self.marker)
-        before = self.before
         if self.bullet and not lines[0].strip(BLANK + self.bullet):
-            before += self.newline + self.prefix  # with the bullet it would be a thematic break
-        if not self.at and self.profile == "gfm" and lines[0].startswith(b"---"):
-            before += self.newline  # it would be front matter
-        text = prefixed(lines, self.prefix, self.newline)
+            before += newline + self.prefix  # with the bullet it would be a thematic break
+        if not self.at and profile == "gfm" and lines[0].startswith(b"---"):
+            before += newline  # it would be front matter
+        text = prefixed(lines, self.prefix, newline)
         return Edit(self.at, self.at, before + text + self.after)
 
 
@@ -284,50 +279,42 @@ def _gap(tree: Tree, block: Block, prefix: bytes) -> bytes:
 
 
 def _before(tree: Tree, block: Block) -> Insertion:
-    data, newline, profile = tree.data, tree.newline, tree.profile
-    prefix = beside(block)
+    data, newline = tree.data, tree.newline
+    prefix, marker = beside(block), marker_of(data, block)
     gap = _gap(tree, block, prefix)
     holder = marker_holder(tree, block)
     if holder is not None and block.kind == ITEM:
-        sign = marker_of(data, block)
-        return Insertion(block.start, b"", prefix, gap + prefix, newline, profile, marker=sign)
+        return Insertion(tree, block.start, b"", prefix, gap + prefix, marker=marker)
     if holder is not None:
         filler = b" " * filler_at(data, block.first, block.column)
-        after, sign = gap + prefix_beside(block), bullet(tree, holder)
-        return Insertion(block.first, filler, prefix, after, newline, profile, sign)
+        after = gap + prefix_beside(block)
+        return Insertion(tree, block.first, filler, prefix, after, bullet(tree, holder))
     before, previous = prefix, block.previous
     if previous is not None and not is_phantom(previous) and not apart(tree, previous, block):
         before = gap[len(newline) :] + prefix
     start = max(line_start(data, block.first), tree.root.start)
-    sign = marker_of(data, block) if block.kind == ITEM else b""
-    return Insertion(start, before, prefix, gap, newline, profile, marker=sign)
+    return Insertion(tree, start, before, prefix, gap, marker=marker)
 
 
 def _after(tree: Tree, block: Block) -> Insertion:
-    newline = tree.newline
-    prefix = beside(block)
-    gap = _gap(tree, block, prefix)
+    newline, prefix, marker = tree.newline, beside(block), marker_of(tree.data, block)
     after = newline + blank_line(prefix) if touches(tree, block) else b""
     ends = b"".join(newline + line for line in closing(tree, block))
-    at = line_stop(tree.data, block.end)
-    before = ends + gap + prefix
-    sign = marker_of(tree.data, block) if block.kind == ITEM else b""
-    return Insertion(at, before, prefix, after, newline, tree.profile, marker=sign)
+    before = ends + _gap(tree, block, prefix) + prefix
+    return Insertion(tree, line_stop(tree.data, block.end), before, prefix, after, marker=marker)
 
 
 def _into_empty(tree: Tree, block: Block) -> Insertion:
-    data, newline, profile = tree.data, tree.newline, tree.profile
-    prefix = prefix_inside(block)
+    data, newline, prefix = tree.data, tree.newline, prefix_inside(block)
     if block.kind == DOCUMENT:
         line = line_start(data, len(data))
         before = newline if len(data) > max(line, block.start) else b""
-        return Insertion(len(data), before, b"", newline, newline, profile)
+        return Insertion(tree, len(data), before, b"", newline)
     if block.kind == SUPER:
-        at = line_stop(data, block.start)
-        return Insertion(at, newline + prefix, prefix, b"", newline, profile)
+        return Insertion(tree, line_stop(data, block.start), newline + prefix, prefix, b"")
     filler = b"" if data[block.stop - 1 : block.stop] in (b" ", b"\t") else b" "
     after = newline + blank_line(prefix) if touches(tree, block) else b""
-    return Insertion(block.stop, filler, prefix, after, newline, profile, bullet(tree, block))
+    return Insertion(tree, block.stop, filler, prefix, after, bullet(tree, block))
 
 
 _EMPTIED = (ITEM, LIST, QUOTE, NOTE)
@@ -422,9 +409,7 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
         return _in_place(tree, block, lines, blocks)
     text = b"\n".join(lines)
     second = text.count(b"\n", 0, blocks[1].start)
-    first = lines[:second]
-    while not first[-1].strip(BLANK):
-        del first[-1]
+    first = content_lines(decode(b"\n".join(lines[:second])))
     behind = insertion(tree, block, "after").edit(decode(b"\n".join(lines[second:])))
     return (*_in_place(tree, block, first, blocks[:1]), behind)
 
@@ -432,12 +417,10 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
 def _in_place(
     tree: Tree, block: Block, lines: list[bytes], blocks: tuple[Block, ...]
 ) -> tuple[Edit, ...]:
-    if block.kind == ITEM:
-        begins, ends = True, True
-    else:
-        begins = bool(blocks) and blocks[0].kind == block.kind
-        begins = begins and not _may_run_on(tree, block, lines) and not _fronts(tree, block, lines)
-        ends = bool(blocks) and blocks[-1].kind == block.kind
+    kinds = [block.kind] * 2 if block.kind == ITEM else [each.kind for each in blocks] or [""]
+    runs_on = _may_run_on(tree, block, lines) or _fronts(tree, block, lines)
+    begins = kinds[0] == block.kind and (block.kind == ITEM or not runs_on)
+    ends = kinds[-1] == block.kind
     if blocks and last_kind(blocks[-1]) != last_kind(block):
         ends = False
     if ends and tree.profile == "gfm" and last_kind(block) == HTML:  # it may end at a blank line
@@ -457,9 +440,8 @@ def _in_place(
 
 def _html_kind(data: bytes, block: Block) -> int:
     """How the HTML block that is the innermost last one begins."""
-    while block.children:
-        block = block.children[-1]
-    line = data[block.start :].partition(b"\n")[0]
+    *_, last = last_inside(block)
+    line = data[last.start :].partition(b"\n")[0]
     return html_kind(line, 0, in_paragraph=False)
 
 

@@ -46,7 +46,7 @@ from copydesk.notes.markdown.parser import (
     break_start,
     fence_resume,
     heading_start,
-    item_resume,
+    indented_resume,
     leading_attributes,
     line_attributes,
     lute_fence_start,
@@ -54,6 +54,7 @@ from copydesk.notes.markdown.parser import (
     quote_start,
     read_marker,
     spelled,
+    whole_line,
 )
 
 _RULE = re.compile(rb"[-|: ]+\Z").match
@@ -97,6 +98,9 @@ def _split(line: bytes) -> list[bytes]:
     return cells
 
 
+_TASK = re.compile(rb"\[[^\[\]]\](?:[ \t\n\v\f\r]|\Z)").match
+_TASK_TEXT = re.compile(rb"\[[^\[\]]\](?:[ \t\n\v\f\r\xe2]|\Z)").match
+
 MOST_PARSED = 16
 """Nested tasks are parsed this deep; below that their text is a paragraph."""
 
@@ -115,19 +119,6 @@ def trim_left(text: bytes) -> bytes:
     return text.decode("utf-8", "surrogateescape").lstrip(_ALL).encode("utf-8", "surrogateescape")
 
 
-def attributes_node(parent: Node, start: int, stop: int) -> Node:
-    """A node for attributes that have no line of their own."""
-    return Node(ATTRIBUTES, parent, start, 0, start, stop)
-
-
-def add_empty(parent: Node, at: int) -> Node:
-    """Add an empty paragraph as last child, where Lute makes one that has no bytes."""
-    node = Node(PARAGRAPH, parent, at, 0, at, at)
-    node.open = False
-    parent.append(node)
-    return node
-
-
 def _text(parser: Parser, node: Node) -> bytes:
     """The text of a paragraph as Lute stores it."""
     return parser.text_of(node).rstrip(SPACE)
@@ -140,9 +131,9 @@ def finish_paragraph(parser: Parser, node: Node) -> None:
         return
     if parent.kind == ITEM and parent.nodes[0] is node:
         if _begins(parser, node, b"{") and bare_attributes(_text(parser, node)):
-            parent.nodes = ()
-            empty = add_empty(parent, node.stop)
-            empty.marking = attributes_node(empty, node.start, node.stop)
+            parent.nodes = []
+            empty = parent.close_with(PARAGRAPH, node.stop, node.stop)
+            empty.attributes = (node.start, node.stop)
             return
         if parent.subtype == "t" and _finish_task(parser, node):
             return
@@ -159,13 +150,8 @@ def _find_table(parser: Parser, node: Node) -> None:
         node.kind = TABLE
         return
     pieces = parser.pieces_of(node)
-    start = at = pieces[2 * before]
-    while data[start] in b" \t":
-        start += 1
-    table = Node(TABLE, parent, at, 0, start, node.stop)
-    table.open = False
-    parent.append(table)
-    parent.stop = max(parent.stop, table.stop)
+    table = parent.close_with(TABLE, pieces[2 * before], node.stop)
+    table.start = SPACES(data, table.first).end()
     del pieces[2 * before :]
     node.stop = pieces[-1]
 
@@ -176,16 +162,13 @@ def _finish_task(parser: Parser, node: Node) -> bool:
     mark = 0
     if leading_attributes(text):
         mark = text.index(b"}") + 1
-    after = text[mark + 2 : mark + 4]
-    if text[mark : mark + 1] != b"[" or after[:1] != b"]" or text[mark + 1] in b"[]":
-        return False
-    if after[1:] and after[1] not in SPACE and after[1] != 0xE2:
+    if _TASK_TEXT(text, mark) is None:
         return False
     parent = node.holder
     assert parent is not None
     parent.mark = node.start + mark + 3
     rest = trim(text[mark + 3 :])
-    _drop(parser, node, len(text) - len(trim_left(text[mark + 3 :])) if rest else len(text))
+    parser.drop_text(node, len(text) - len(trim_left(text[mark + 3 :])) if rest else len(text))
     if not rest or parser.depth >= MOST_PARSED:
         return False
     if not parser.rules.table[rest[0]] and b"|" not in rest:
@@ -197,44 +180,32 @@ def _finish_task(parser: Parser, node: Node) -> bool:
     settle(inner)
     if not root.nodes or root.nodes[0].kind == PARAGRAPH:
         return False
+    for each in root.nodes:
+        each.loose = True
     parent.nodes = root.nodes
     parent.stop = max(parent.stop, root.stop)
     return True
-
-
-def _drop(parser: Parser, node: Node, count: int) -> None:
-    """Remove the first `count` bytes of a paragraph's text."""
-    pieces = parser.pieces_of(node)
-    line = 0
-    while line + 2 < len(pieces) and count > pieces[line + 1] - pieces[line]:
-        count -= pieces[line + 1] - pieces[line] + 1
-        line += 2
-    del pieces[:line]
-    node.start = node.first = pieces[0] = min(pieces[0] + count, pieces[1])
-    node.column = 0
-    node.stop = max(node.stop, node.start)
 
 
 def finish_list(parser: Parser, node: Node) -> None:
     """Put a paragraph into empty items, and give items the attributes before their text."""
     for item in node.nodes:
         if not item.nodes:
-            add_empty(item, item.stop)
+            item.close_with(PARAGRAPH, item.stop, item.stop)
             continue
         first = item.nodes[0]
         if not item.mark and first.kind == PARAGRAPH and _begins(parser, first, b"{"):
             text = _text(parser, first)
             if len(text) > 7 and leading_attributes(text):
                 end = text.index(b"}") + 1
-                item.marking = attributes_node(item, first.start, first.start + end)
-                rest = text[end:].lstrip(SPACE)
-                _drop(parser, first, len(text) - len(rest))
+                item.attributes = (first.start, first.start + end)
+                parser.drop_text(first, len(text) - len(text[end:].lstrip(SPACE)))
 
 
 def finish_quote(parser: Parser, node: Node) -> None:
     """A quote that begins with `[!NAME]` is a callout; an empty one gets a paragraph."""
     if not node.nodes:
-        add_empty(node, node.stop)
+        node.close_with(PARAGRAPH, node.stop, node.stop)
     elif node.nodes[0].kind == PARAGRAPH:
         title, _, rest = _text(parser, node.nodes[0]).partition(b"\n")
         if rest and title.startswith(b"[!") and b"]" in title:
@@ -258,10 +229,7 @@ def finish_callout(parser: Parser, node: Node) -> None:
     if not pieces:
         node.nodes = node.nodes[1:]
         return
-    at = pieces[0]
-    while parser.data[at] in b" \t":
-        at += 1
-    first.first, first.column, first.start = pieces[0], 0, at
+    first.first, first.column, first.start = pieces[0], 0, SPACES(parser.data, pieces[0]).end()
 
 
 def finish_super(parser: Parser, node: Node) -> None:
@@ -294,16 +262,13 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
         if child.kind == ATTRIBUTES:
             if after_attributes:
                 kept.append(Node(PARAGRAPH, node, child.start, 0, child.start, child.start))
-            if kept:
-                kept[-1].marking = child
             after_attributes = True
+        elif not (kept or marked) or not _is_lost(parser, child):
+            kept.append(child)
+            after_attributes = child.attributes is not None and child.kind != ITEM
             continue
-        if (kept or marked) and _is_lost(parser, child):
-            if kept:
-                kept[-1].marking = attributes_node(kept[-1], child.start, child.stop)
-            continue
-        kept.append(child)
-        after_attributes = child.marking is not None and child.kind != ITEM
+        if kept:
+            kept[-1].attributes = (child.start, child.stop)
     bare = marked and node.kind != SUPER and not kept
     if bare and all(child.kind != ATTRIBUTES for child in node.nodes):
         kept.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
@@ -341,8 +306,16 @@ _BLOCK = re.compile(
 SCRIPT_END = re.compile(rb"</script>|</pre>|</style>|</textarea>").search
 
 _NAME = re.compile(rb"[A-Za-z][A-Za-z0-9-]*\Z").match
-_ATTRIBUTE = re.compile(rb"[A-Za-z_:][A-Za-z0-9_.:-]*\Z").match
-_SPACES = re.compile(rb"[ \t\n\v\f\r]+")
+_TAG = re.compile(
+    rb"""[A-Za-z][A-Za-z0-9-]*+
+    (?:[ \t\n\v\f\r]++ (?: [^ \t\n\v\f\r]?+ (?![^ \t\n\v\f\r])
+        | =[^ \t\n\v\f\r]*+
+        | [A-Za-z_:][A-Za-z0-9_.:-]*+ (?:= (?:'[^ \t\n\v\f\r']*+'
+            | "[^ \t\n\v\f\r"]*+" | [^ \t\n\v\f\r"'=<>`]*+))?+ (?![^ \t\n\v\f\r])
+    ))*+ \Z""",
+    re.VERBOSE,
+).match
+"""The inside of a tag; of an attribute of one character, or that begins with `=`, all is sound."""
 _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
@@ -367,29 +340,9 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
 
 
 def _open_tag(tag: bytes) -> bool:
-    if len(tag) < 3 or not tag.endswith(b">"):
-        return False
+    """Whether this is one tag, whose attributes are words: white space ends even a quoted value."""
     inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
-    if not inner or inner[0] in SPACE:
-        return False
-    name, *attributes = _SPACES.split(inner)
-    return _NAME(name) is not None and all(map(_sound, attributes))
-
-
-def _sound(attribute: bytes) -> bool:
-    if len(attribute) <= 1:
-        return True
-    name, sign, value = attribute.partition(b"=")
-    if not name:
-        return True
-    if _ATTRIBUTE(name) is None:
-        return False
-    if not sign:
-        return True
-    for quote in (b"'", b'"'):
-        if value.startswith(quote) and value.endswith(quote):
-            return len(value) > 1 and quote not in value[1:-1]
-    return not any(byte in value for byte in b"\"'=<>`")
+    return tag.endswith(b">") and _TAG(inner) is not None
 
 
 def conflict_start(parser: Parser, container: Node) -> int:
@@ -404,10 +357,21 @@ def conflict_resume(parser: Parser, node: Node) -> int:
     """A conflict continues until a line begins with seven `>`."""
     if not parser.line.startswith(b">>>>>>>"):
         return STAYS
-    node.stop = parser.at + len(parser.line)
-    node.closed = True
-    parser.finish(node)
-    return TAKEN
+    return parser.end(node, len(parser.line))
+
+
+_HTML_BLOCKS = tuple(
+    (re.compile(pattern, re.DOTALL).match, block)
+    for pattern, block in (
+        (rb'<iframe(?=.*data-subtype="widget").*>\Z', WIDGET),
+        (rb"<iframe.*>\Z", IFRAME),
+        (rb"<video.*>\Z", VIDEO),
+        (rb"<audio.*>\Z", AUDIO),
+        (rb'<div(?=.*data-type="NodeAttributeView")(?=.*data-av-type=").*</div>\Z', VIEW),
+        (rb"<div", HTML),
+    )
+)
+"""The blocks that HTML becomes; the first whose pattern matches the line."""
 
 
 def html_start(parser: Parser, container: Node) -> int:
@@ -420,23 +384,12 @@ def html_start(parser: Parser, container: Node) -> int:
         return NO
     parser.close_unmatched()
     text = trim(text)
-    if text.endswith(b">"):
-        for tag, block in ((b"<iframe", IFRAME), (b"<video", VIDEO), (b"<audio", AUDIO)):
-            if text.startswith(tag):
-                widget = block == IFRAME and b'data-subtype="widget"' in text
-                parser.add(WIDGET if widget else block)
-                return LEAF
-    if not text.startswith(b"<div"):
+    block = next((block for begins, block in _HTML_BLOCKS if begins(text)), None)
+    if block is None:
         return NO
-    if (
-        b'data-type="NodeAttributeView"' in text
-        and b'data-av-type="' in text
-        and text.endswith(b"</div>")
-    ):
-        parser.add(VIEW)
-        return LEAF
-    node = parser.add(HTML)
-    node.sort, node.closed = kind, kind != SCRIPT
+    node = parser.add(block)
+    if block == HTML:
+        node.sort, node.closed = kind, kind != SCRIPT
     return LEAF
 
 
@@ -456,8 +409,7 @@ def html_resume(parser: Parser, node: Node) -> int:
 def html_taken(parser: Parser, node: Node) -> None:
     """HTML of the script kind ends with the line of its end tag."""
     if node.sort == SCRIPT and SCRIPT_END(parser.line, parser.offset):
-        node.closed = True
-        parser.finish(node)
+        parser.end(node, len(parser.line))
 
 
 def _named(text: bytes) -> bool:
@@ -487,8 +439,7 @@ def math_taken(parser: Parser, node: Node) -> None:
         return
     last = text.rfind(b"$$")
     if (node.sort or last != first) and trim(text[last:]) == b"$$":
-        node.closed = True
-        parser.finish(node)
+        parser.end(node, len(parser.line))
     node.sort = 1
 
 
@@ -499,13 +450,9 @@ def math_resume(parser: Parser, node: Node) -> int:
     rest = parser.line[parser.nonspace :]
     if parser.indent < 4:
         if rest.startswith(b"$$") and not rest.rstrip(SPACE).strip(b"$"):
-            node.stop = parser.at + len(parser.line)
-            node.closed = True
-            parser.finish(node)
-            return TAKEN
+            return parser.end(node, len(parser.line))
         if _named(rest) and line_attributes(rest):
-            at = parser.at
-            node.marking = attributes_node(node, at + parser.nonspace, at + len(parser.line))
+            node.attributes = (parser.at + parser.nonspace, parser.at + len(parser.line))
             parser.finish(node)
             return TAKEN
     return STAYS
@@ -525,17 +472,14 @@ _SUPER = re.compile(rb"\{\{\{[ \t\v\f]*(row|col|)[ \t\v\f]*\Z", re.IGNORECASE).m
 
 def callout_start(parser: Parser, container: Node) -> int:
     """`> [!NAME]`."""
-    line, at = parser.line, parser.nonspace + 1
-    start = SPACES(line, at).end()
-    if not line.startswith(b"[!", start):
-        if start < len(line) and line[start] < 128:
-            return NO
-        start = len(line) - len(trim_left(line[start:]))
-    if not line.startswith(b"[!", start) or line.find(b"]", start) < 0:
+    rest = parser.line[SPACES(parser.line, parser.nonspace + 1).end() :]
+    if rest >= b"\x80":
+        rest = trim_left(rest)
+    if not rest.startswith(b"[!") or b"]" not in rest:
         return NO
     parser.to_nonspace()
     parser.skip(1)
-    parser.add(CALLOUT).stop = parser.at + len(line)
+    parser.add(CALLOUT).stop = parser.at + len(parser.line)
     return INTO
 
 
@@ -546,29 +490,19 @@ def list_start(parser: Parser, container: Node) -> int:
         return NO
     line = parser.line
     pairs, at = at_start(line, parser.offset)
-    marker.task = _is_task(line[at : at + 4])
+    marker.task = _TASK(line, at) is not None
     empty = parser.tip if parser.tip.kind == ITEM else None
     parser.close_unmatched()
     if empty is not None and not empty.nodes:
-        add_empty(empty, empty.stop)
+        empty.close_with(PARAGRAPH, empty.stop, empty.stop)
     item = add_item(parser, container, marker)
-    item.subtype = "t" if marker.task else "u" if marker.number < 0 else "o"
+    item.subtype = "t" if marker.task else "o" if marker.sign in b".)" else "u"
     if item.holder is not None and not item.holder.subtype:
         item.holder.subtype = item.subtype
     if pairs:
-        item.marking = attributes_node(item, parser.at + parser.offset, parser.at + at)
+        item.attributes = (parser.at + parser.offset, parser.at + at)
         parser.skip(min(len(spelled(pairs)), len(line) - parser.offset))
     return INTO
-
-
-def _is_task(rest: bytes) -> bool:
-    return (
-        len(rest) >= 3
-        and rest[0] == 91
-        and rest[1] not in b"[]"
-        and rest[2] == 93
-        and (len(rest) == 3 or rest[3] in SPACE)
-    )
 
 
 def attributes_start(parser: Parser, container: Node) -> int:
@@ -581,12 +515,12 @@ def attributes_start(parser: Parser, container: Node) -> int:
     if not pairs:
         return NO
     parser.close_unmatched()
-    parser.offset = len(parser.line)
     start, stop = parser.at + parser.nonspace, parser.at + len(parser.line)
     if (b"type", b"doc") in pairs:
         if parser.tip.kind == PARAGRAPH:
             parser.pieces_of(parser.tip)  # it continues after this line, which is not part of it
-        parser.root.marking = attributes_node(parser.root, start, stop)
+        parser.root.attributes = (start, stop)
+        parser.offset = len(parser.line)
         return LEAF
     if parser.matched.kind in (DOCUMENT, AGAIN_PARSED, ITEM, QUOTE, CALLOUT, SUPER):
         tip = parser.tip
@@ -594,10 +528,8 @@ def attributes_start(parser: Parser, container: Node) -> int:
         if last is None or (
             last.kind == ATTRIBUTES and not parser.data.startswith(spelled(pairs), last.start)
         ):
-            add_empty(tip, start)
-    node = parser.add(ATTRIBUTES)
-    node.stop = stop
-    return LEAF
+            tip.close_with(PARAGRAPH, start, start)
+    return whole_line(parser, parser.add(ATTRIBUTES))
 
 
 def super_start(parser: Parser, container: Node) -> int:
@@ -624,11 +556,7 @@ def super_resume(parser: Parser, node: Node) -> int:
         return STAYS
     while parser.tip.kind != SUPER:
         parser.finish(parser.tip)
-    inner = parser.tip
-    inner.stop = parser.at + len(parser.line)
-    inner.closed = True
-    parser.finish(inner)
-    return TAKEN
+    return parser.end(parser.tip, len(parser.line))
 
 
 STARTS = {
@@ -653,7 +581,7 @@ RULES = BlockRules(
         CONFLICT: conflict_resume,
         QUOTE: quote_resume,
         CALLOUT: quote_resume,
-        ITEM: item_resume,
+        ITEM: indented_resume,
         SUPER: super_resume,
     },
     taken={HTML: html_taken, MATH: math_taken},

@@ -26,7 +26,6 @@ from copydesk.notes.markdown.block import (
     TABLE,
     TEXT,
     AlwaysMatches,
-    Fence,
     LineCursor,
     Marker,
     Node,
@@ -136,7 +135,7 @@ class Parser(LineCursor):
                         if tip.pieces is not None:
                             tip.pieces += (at, stop)
                         continue
-                elif tip.kind == CODE and tip.fence is not None and line and plain[line[0]]:
+                elif tip.kind == CODE and tip.fence and line and plain[line[0]]:
                     tip.stop = at + len(line)
                     continue
             self.take(line, at)
@@ -303,6 +302,23 @@ class Parser(LineCursor):
             self.oldtip = parent
         self.closed = True
 
+    def end(self, node: Node, stop: int) -> int:
+        """Finish a node whose end mark reaches up to this byte of the line, which is used up."""
+        node.stop = self.at + stop
+        node.closed = True
+        self.finish(node)
+        return TAKEN
+
+    def drop_text(self, node: Node, count: int) -> None:
+        """Remove the first `count` bytes of a paragraph's text."""
+        pieces = self.pieces_of(node)
+        while len(pieces) > 2 and count > pieces[1] - pieces[0]:
+            count -= pieces[1] - pieces[0] + 1
+            del pieces[:2]
+        node.start = node.first = pieces[0] = min(pieces[0] + count, pieces[1])
+        node.column = 0
+        node.stop = max(node.stop, node.start)
+
     def finish(self, node: Node) -> None:
         """Close a node; its parent becomes the tip."""
         node.open = False
@@ -316,9 +332,8 @@ class Parser(LineCursor):
             self.tip = parent
 
 
-_NUMBER = re.compile(rb"([0-9]{1,9})([.)])").match
-
-_LUTE_SPACES = b" \t\v\f"
+_MARKER = re.compile(rb"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t]|\Z)").match
+_LUTE_MARKER = re.compile(rb"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t\v\f]|\Z)").match
 
 _MOST_SPACES = 5
 """From this many columns after a marker, the item starts with indented code."""
@@ -344,14 +359,17 @@ def quote_resume(parser: Parser, node: Node) -> int:
     return STAYS
 
 
-def item_resume(parser: Parser, node: Node) -> int:
-    """An item continues on lines indented as its content, and over blank lines once it has any."""
+def indented_resume(parser: Parser, node: Node) -> int:
+    """An item or a footnote continues on lines that are indented as its content is.
+
+    It continues over blank lines once it has any content.
+    """
     if parser.blank:
         if not node.nodes:
             return AGAIN
         parser.to_nonspace()
         return STAYS
-    width = node.width
+    width = node.width if node.kind == ITEM else INDENTED
     if parser.indent < width:
         return AGAIN
     parser.skip_columns(width)
@@ -365,18 +383,14 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
     numbers, only `1.` (not `01.`) interrupts a paragraph; so does a bullet followed only by spaces.
     """
     line, at = parser.line, parser.nonspace
-    sign, number, after = line[at], -1, at + 1
-    if sign not in b"-+*":
-        found = _NUMBER(line, at)
-        if found is None:
-            return None
-        number, sign, after = int(found[1]), found[2][0], found.end()
-        if container.kind == PARAGRAPH and (number != 1 if strict else found[1] != b"1"):
-            return None
-    if after < len(line) and line[after] not in (BLANK if strict else _LUTE_SPACES):
+    found = (_MARKER if strict else _LUTE_MARKER)(line, at)
+    if found is None:
         return None
-    if container.kind == PARAGRAPH and after == len(line.rstrip(BLANK) if strict else line):
-        return None
+    number, after = found[1], found.end()
+    if container.kind == PARAGRAPH:
+        is_first = number is None or (int(number) == 1 if strict else number == b"1")
+        if not is_first or after == len(line.rstrip(BLANK) if strict else line):
+            return None
     offset, length = parser.indent, after - at
     parser.to_nonspace()
     parser.skip(length)
@@ -395,26 +409,19 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
     else:
         padding = length + gap
         parser.to_nonspace()
-    return Marker(offset, padding, length, sign, number)
+    return Marker(offset, padding, length, found[0][-1])
 
 
 def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
     """Add an item with this marker, to the open list if the marker fits that."""
     parser.close_unmatched()
-    if parser.tip.kind != LIST or container.kind != LIST or not same_list(container, marker):
+    first = container.marker if parser.tip.kind == container.kind == LIST else None
+    if first is None or (first.sign, first.task) != (marker.sign, marker.task):
         parser.add(LIST).marker = marker
     item = parser.add(ITEM)
     item.indent, item.width = marker.offset, marker.offset + marker.padding
     item.stop = item.start + marker.length
     return item
-
-
-def same_list(node: Node, marker: Marker) -> bool:
-    """Whether an item belongs to this list: it has the same sign, and both or neither are tasks."""
-    first = node.marker
-    if first is None or first.task != marker.task:
-        return False
-    return first.sign == marker.sign and (first.number < 0) == (marker.number < 0)
 
 
 _FENCE = re.compile(rb"`{3,}|~{3,}").match
@@ -427,7 +434,7 @@ def _heading(pattern: Pattern, parser: Parser, container: Node) -> int:
         return NO
     node = parser.add(HEADING)
     node.subtype = f"h{found.end() - found.start()}"
-    return _whole_line(parser, node)
+    return whole_line(parser, node)
 
 
 heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
@@ -449,10 +456,11 @@ def break_start(parser: Parser, container: Node) -> int:
         return NO
     if line.count(sign, at) < 3:
         return NO
-    return _whole_line(parser, parser.add(BREAK))
+    return whole_line(parser, parser.add(BREAK))
 
 
-def _whole_line(parser: Parser, node: Node) -> int:
+def whole_line(parser: Parser, node: Node) -> int:
+    """A leaf up to the end of the line."""
     parser.offset = len(parser.line)
     node.stop = parser.at + parser.offset
     return LEAF
@@ -465,8 +473,7 @@ def fence_start(parser: Parser, container: Node) -> int:
     if found is None or (line[at] == 96 and line.find(b"`", found.end()) >= 0):
         return NO
     node = parser.add(CODE)
-    node.fence = Fence(line[at], found.end() - at, parser.indent)
-    node.closed = False
+    node.fence, node.closed = found[0], False
     return LEAF
 
 
@@ -480,18 +487,11 @@ def lute_fence_start(parser: Parser, container: Node) -> int:
 
 def fence_resume(parser: Parser, node: Node) -> int:
     """Code continues until a line with only its fence sign, at least as many as opened it."""
-    fence = node.fence
     line, at = parser.line, parser.nonspace
-    if fence is None or parser.blank:
+    if parser.blank or parser.indent >= INDENTED or not line.startswith(node.fence, at):
         return STAYS
-    if parser.indent < 4 and line[at] == fence.sign:
-        rest = line[at:].rstrip(b" \t\v\f")
-        if len(rest) >= fence.length and not rest.strip(bytes((fence.sign,))):
-            node.closed = True
-            node.stop = parser.at + at + len(rest)
-            parser.finish(node)
-            return TAKEN
-    return STAYS
+    rest = line[at:].rstrip(b" \t\v\f")
+    return STAYS if rest.strip(node.fence[:1]) else parser.end(node, at + len(rest))
 
 
 def blank_ends(parser: Parser, node: Node) -> int:
@@ -503,11 +503,6 @@ SPACE = b" \t\n\v\f\r"
 """Lute's white space."""
 
 Pairs = list[tuple[bytes, bytes]]
-
-_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_FIRST = _LETTERS | frozenset(b"_:")
-_NAME = _LETTERS | frozenset(b"0123456789-_.:")
-_UNQUOTED_END = frozenset(b"\"'=<`")
 
 
 def line_attributes(text: bytes) -> Pairs:
@@ -551,64 +546,34 @@ def value_of(pairs: Pairs, name: bytes) -> bytes | None:
     return next((value for key, value in reversed(pairs) if key == name), None)
 
 
+_ATTRIBUTE = re.compile(
+    rb"""[ \t\n\v\f\r]++ ([A-Za-z_:][A-Za-z0-9_.:-]*+)
+    (?: [ \t\n\v\f\r]*+ (=) [ \t\n\v\f\r]*+ (
+        " [^"]*+ " | ' [^']*+ '
+        | [^ \t\n\v\f\r"'] [^ \t\n\v\f\r"'=<`>]++ (?: [ \t\n\v\f\r] | \Z | ((?=>)))
+    )?+ )?+""",
+    re.VERBOSE,
+).match
+"""Lute eats the first character of a value without quotes, and the last one before `>`."""
+
+
 def _pairs(text: bytes) -> Pairs:
     """Parse attributes one by one; one without a value counts as an empty name and value."""
-    found: Pairs = []
+    pairs: Pairs = []
     at = 0
-    while True:
-        name_at = _skip_space(text, at)
-        if name_at == at:
-            return found
-        if name_at == len(text):
-            name_at -= 1
-        if text[name_at] not in _FIRST:
-            return found
-        name_end = name_at + 1
-        while name_end < len(text) and text[name_end] in _NAME:
-            name_end += 1
-        name = text[name_at:name_end]
-        # a name that ends the text is left at its last character, which is not a space
-        sign = name_end if name_end < len(text) or name_end == name_at + 1 else name_end - 1
-        value = _value(text, sign)
-        if value is None:
-            return found
-        start, stop, at = value
-        found.append((name, text[start:stop]) if at > sign else (b"", b""))
-
-
-def _value(text: bytes, at: int) -> tuple[int, int, int] | None:
-    """Where a value starts and stops, and where the rest begins; None if it is malformed."""
-    sign = _skip_space(text, at)
-    if sign >= len(text) or text[sign] != 61:
-        return at, at, at
-    if sign + 1 >= len(text):
-        return None
-    quote = min(_skip_space(text, sign + 1), len(text) - 1)
-    start = quote + 1
-    if text[quote] in b"\"'":
-        end = text.find(text[quote : quote + 1], start)
-        return None if end < 0 else (start, end, end + 1)
-    end = start
-    fine = False
-    while end < len(text):
-        byte = text[end]
-        if byte == 62:
-            end -= 1
-            break
-        if byte in SPACE:
-            break
-        if byte in _UNQUOTED_END:
-            fine = False
-            break
-        fine = True
-        end += 1
-    return (start, end, min(end + 1, len(text))) if fine else None
-
-
-def _skip_space(text: bytes, at: int) -> int:
-    while at < len(text) and text[at] in SPACE:
-        at += 1
-    return at
+    while (found := _ATTRIBUTE(text, at)) is not None:
+        name, sign, value, closes = found.groups()
+        if not sign:
+            pairs.append((b"", b""))
+        elif value is None:
+            break  # malformed
+        elif value[0] in b"\"'":
+            pairs.append((name, value[1:-1]))
+        else:
+            bare = value.rstrip(SPACE)[1:]
+            pairs.append((name, bare if closes is None else bare[:-1]))
+        at = found.end()
+    return pairs
 
 
 _LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\.){1,999})\]:", re.DOTALL).match
@@ -657,30 +622,27 @@ def _definition(text: bytes, at: int) -> int | None:
     return bare.end() if bare is not None else None
 
 
+_BARE = cast(AlwaysMatches, re.compile(rb"(?:\\[!-\xff]|[^\x00-\x20\x7f])*+").match)
+_PARENTHESES = re.compile(rb"\\[!-\xff]|[()]").finditer
+
+
 def _destination(text: bytes, at: int) -> int | None:
-    if at >= len(text):
-        return None
-    if text[at] == 60:
-        found = _ANGLE(text, at)
-        return found.end() if found is not None else None
-    start, deep = at, 0
-    while at < len(text):
-        byte = text[at]
-        if byte == 92 and at + 1 < len(text) and text[at + 1] > 32:
-            at += 2
-            continue
-        if byte <= 32 or byte == 127:
-            break
-        if byte == 40:
+    """The byte after the destination here; parentheses in it have to be balanced."""
+    if text.startswith(b"<", at):
+        angle = _ANGLE(text, at)
+        return angle.end() if angle is not None else None
+    end, deep = _BARE(text, at).end(), 0
+    for found in _PARENTHESES(text, at, end):
+        if found[0] == b"(":
             deep += 1
             if deep > _MOST_PARENTHESES:
                 return None
-        elif byte == 41:
+        elif found[0] == b")":
             if not deep:
+                end = found.start()
                 break
             deep -= 1
-        at += 1
-    return at if at > start and not deep else None
+    return end if end > at and not deep else None
 
 
 LAST_CLOSED = 5

@@ -14,11 +14,10 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from copydesk.notes.markdown import lute
 from copydesk.notes.markdown.block import (
-    AGAIN_PARSED,
     ATTRIBUTES,
     BLANK,
     BOM,
@@ -35,14 +34,13 @@ from copydesk.notes.markdown.block import (
     NOTE,
     PARAGRAPH,
     QUOTE,
-    TAB,
     TABLE,
     Block,
-    Fence,
     LineCursor,
     Node,
     Profile,
     Tree,
+    column_after,
     cut,
     decode,
     encode,
@@ -67,7 +65,7 @@ from copydesk.notes.markdown.parser import (
     fence_start,
     html_ends,
     html_kind,
-    item_resume,
+    indented_resume,
     leading_attributes,
     line_attributes,
     quote_resume,
@@ -75,6 +73,7 @@ from copydesk.notes.markdown.parser import (
     read_marker,
     strict_heading_start,
     value_of,
+    whole_line,
 )
 
 _SETEXT = re.compile(rb"(?:=+|-+)[ \t]*\Z").match
@@ -92,9 +91,7 @@ def setext_start(parser: Parser, container: Node) -> int:
         return NO
     container.kind = HEADING
     container.subtype = "h1" if line[at] == 61 else "h2"
-    container.stop = parser.at + len(line)
-    parser.offset = len(line)
-    return LEAF
+    return whole_line(parser, container)
 
 
 def split_definitions(parser: Parser, node: Node) -> bool:
@@ -107,20 +104,14 @@ def split_definitions(parser: Parser, node: Node) -> bool:
     if not found or holder is None:
         return True
     pieces = parser.pieces_of(node)
-    holder.drop_last()
-    line = 0
+    holder.nodes.pop()
+    first, column = node.first, node.column
     for count in found:
-        start, stop = pieces[2 * line], pieces[2 * (line + count) - 1]
-        whole = Node(DEFINITION, holder, start, 0, start, stop)
-        if not line:
-            whole.first, whole.column = node.first, node.column
-        whole.open = False
-        holder.append(whole)
-        holder.stop = max(holder.stop, stop)
-        line += count
-    del pieces[: 2 * line]
-    node.start = node.first = pieces[0] if pieces else -1
-    node.column = 0
+        whole = holder.close_with(DEFINITION, pieces[0], pieces[2 * count - 1])
+        whole.first, whole.column = first, column
+        del pieces[: 2 * count]
+        first, column = pieces[0] if pieces else -1, 0
+    node.start, node.first, node.column = first, first, column
     if not pieces:
         node.stop = -1
     holder.append(node)
@@ -130,7 +121,7 @@ def split_definitions(parser: Parser, node: Node) -> bool:
 def finish_paragraph(parser: Parser, node: Node) -> None:
     """Make blocks of the definitions; drop the paragraph if it has nothing else."""
     if not split_definitions(parser, node) and node.holder is not None:
-        node.holder.drop_last()
+        node.holder.nodes.pop()
 
 
 def table_start(parser: Parser, container: Node) -> int:
@@ -187,8 +178,7 @@ def html_resume(parser: Parser, node: Node) -> int:
 def html_taken(parser: Parser, node: Node) -> None:
     """HTML ends with the line that contains its end marker."""
     if html_ends(node.sort, parser.line, parser.offset):
-        node.closed = True
-        parser.finish(node)
+        parser.end(node, len(parser.line))
 
 
 def list_start(parser: Parser, container: Node) -> int:
@@ -199,8 +189,8 @@ def list_start(parser: Parser, container: Node) -> int:
     item = add_item(parser, container, marker)
     pairs, stop = at_start(parser.line, parser.offset)
     if value_of(pairs, b"id"):
-        at, item.stop = parser.at + parser.offset, parser.at + stop
-        item.marking = Node(ATTRIBUTES, item, at, 0, at, item.stop)
+        item.stop = parser.at + stop
+        item.attributes = (parser.at + parser.offset, item.stop)
         parser.skip(stop - parser.offset)
     return INTO
 
@@ -208,7 +198,7 @@ def list_start(parser: Parser, container: Node) -> int:
 def finish_list(parser: Parser, node: Node) -> None:
     """Make an item that begins with a checkbox a task; a list of tasks alone is a task list."""
     data = parser.data
-    plain = "o" if node.marker is not None and node.marker.number >= 0 else "u"
+    plain = "o" if node.marker is not None and node.marker.sign in b".)" else "u"
     node.subtype = "t"
     for item in node.nodes:
         item.subtype = plain
@@ -218,19 +208,9 @@ def finish_list(parser: Parser, node: Node) -> None:
             if mark is not None:
                 item.subtype = "t"
                 item.mark = first.start + 3
-                _drop(parser, first, mark.end())
+                parser.drop_text(first, mark.end())
         if item.subtype != "t":
             node.subtype = plain
-
-
-def _drop(parser: Parser, node: Node, count: int) -> None:
-    """Remove the checkbox from a task's text, and its line if nothing else is on it."""
-    pieces = parser.pieces_of(node)
-    if count > pieces[1] - pieces[0]:
-        del pieces[:2]
-        count = 0
-    node.start = node.first = pieces[0] = pieces[0] + count
-    node.column = 0
 
 
 def code_start(parser: Parser, container: Node) -> int:
@@ -245,7 +225,7 @@ def code_start(parser: Parser, container: Node) -> int:
 
 def code_resume(parser: Parser, node: Node) -> int:
     """A fence continues until its end; indented code over blank and indented lines."""
-    if node.fence is not None:
+    if node.fence:
         return fence_resume(parser, node)
     if parser.indent >= INDENTED:
         parser.skip_columns(INDENTED)
@@ -262,7 +242,7 @@ def math_start(parser: Parser, container: Node) -> int:
     if found is None:
         return NO
     node = parser.add(MATH)
-    node.fence, node.closed = Fence(36, found[0].count(b"$"), parser.indent), False
+    node.fence, node.closed = found[0].rstrip(BLANK), False
     return LEAF
 
 
@@ -278,16 +258,6 @@ def note_start(parser: Parser, container: Node) -> int:
     return INTO
 
 
-def note_resume(parser: Parser, node: Node) -> int:
-    """A footnote continues on indented lines, and over blank lines once it has content."""
-    if parser.blank:
-        return STAYS if node.nodes else AGAIN
-    if parser.indent < INDENTED:
-        return AGAIN
-    parser.skip_columns(INDENTED)
-    return STAYS
-
-
 def attributes_start(parser: Parser, container: Node) -> int:
     """A line of attributes with an id belongs to the block before it; without an id it is text."""
     text = parser.line[parser.nonspace :].rstrip(b" \t")
@@ -297,10 +267,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
         not container.nodes or container.nodes[-1].kind == ATTRIBUTES
     ):
         return NO
-    node = parser.add(ATTRIBUTES)
-    node.stop = parser.at + len(parser.line)
-    parser.offset = len(parser.line)
-    return LEAF
+    return whole_line(parser, parser.add(ATTRIBUTES))
 
 
 def settle_gfm(parser: Parser) -> None:
@@ -315,8 +282,8 @@ def settle_gfm(parser: Parser) -> None:
             mark = child.kind == ATTRIBUTES or (
                 child.kind == PARAGRAPH and _LONE_MARK(parser.data[child.start : child.stop])
             )
-            if mark and kept and kept[-1].marking is None:
-                kept[-1].marking = child
+            if mark and kept and kept[-1].attributes is None:
+                kept[-1].attributes = (child.start, child.stop)
                 continue
             kept.append(child)
             if child.nodes:
@@ -350,8 +317,8 @@ _GFM = BlockRules(
         MATH: fence_resume,
         HTML: html_resume,
         QUOTE: quote_resume,
-        ITEM: item_resume,
-        NOTE: note_resume,
+        ITEM: indented_resume,
+        NOTE: indented_resume,
     },
     taken={HTML: html_taken},
     finish={PARAGRAPH: finish_paragraph, LIST: finish_list},
@@ -362,6 +329,8 @@ _BLANKS = (b" ", b"\t")
 
 _QUOTED, _ALL = 0, -1
 """How a line is cut, if not by a number of columns: at a `>`, or all its indentation."""
+
+_CUTS = {QUOTE: [_QUOTED], CALLOUT: [_QUOTED], NOTE: [INDENTED]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,11 +465,7 @@ def filler_at(data: bytes, at: int, column: int) -> int:
     """How many columns of the tab at byte `at` come before `column`; 0 if it is not split."""
     if data[at : at + 1] != b"\t":
         return 0
-    begin = line_start(data, at)
-    here = 0
-    for byte in data[begin:at]:
-        here += TAB - here % TAB if byte == 9 else 1
-    return max(column - here, 0)
+    return max(column - column_after(data[line_start(data, at) : at]), 0)
 
 
 def line_start(data: bytes, at: int) -> int:
@@ -511,10 +476,8 @@ def line_start(data: bytes, at: int) -> int:
 
 def line_stop(data: bytes, at: int) -> int:
     """The byte where the line that contains byte `at` ends, before its terminator."""
-    found = data.find(b"\n", at)
-    stop = len(data) if found < 0 else found
-    returned = data.find(b"\r", at, stop)
-    return stop if returned < 0 else returned
+    found = _LINE_END(data, at)
+    return found.start() if found is not None else len(data)
 
 
 def line_after(data: bytes, at: int) -> int:
@@ -528,22 +491,15 @@ def _spelled(cuts: list[int]) -> bytes:
 
 def _cuts(block: Block) -> list[int]:
     """What the containers of a block cut from its lines, outermost first."""
-    found = [_ALL] if block.loose else []
+    cuts = [_ALL] * block.loose
     for holder in block.ancestors():
-        found += reversed(_cuts_of(holder))
-        if holder.loose:
-            found.append(_ALL)
-    found.reverse()
-    return found
+        cuts += _cuts_of(holder) + [_ALL] * holder.loose
+    return cuts[::-1]
 
 
 def _cuts_of(block: Block) -> list[int]:
-    """What one container cuts from the lines in it."""
-    if block.kind in (QUOTE, CALLOUT):
-        return [_QUOTED]
-    if block.kind == ITEM:
-        return [block.width]
-    return [INDENTED] if block.kind == NOTE else []
+    """What one container cuts from the lines in it; none or one."""
+    return [block.width] if block.kind == ITEM else _CUTS.get(block.kind, [])
 
 
 def _own(tree: Tree, block: Block) -> int:
@@ -595,20 +551,24 @@ _ID = re.compile(
     rb"""[ \t]*+(?:(?<=[ \t])#.*+)?\r?$""",
     re.MULTILINE,
 )
+_LINE_END = re.compile(rb"[\r\n]").search
 _MARK_AT_END = re.compile(rb"(?:\A|[ \t\n])\^([A-Za-z0-9-]+)[ \t]*\Z").search
 
 _LONGEST = 100
 """A mark is searched for in this many bytes at the end of its line."""
 
 
-def matter_lines(lines: Sequence[bytes]) -> int:
-    """Count the lines of front matter at the start of a text, fences included; 0 for none."""
-    if not lines or lines[0].rstrip(b" \t") != b"---":
-        return 0
-    for count, line in enumerate(lines[1:], 2):
-        if line.rstrip(b" \t") in (b"---", b"..."):
-            return count
-    return 0
+_HEAD = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)"
+    rb"(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)",
+    re.DOTALL,
+).match
+
+
+def head_of(data: bytes) -> bytes:
+    """The front matter at the start of a text, with its fences and a byte order mark; or empty."""
+    found = _HEAD(data)
+    return found[0] if found is not None else b""
 
 
 def matter_id(matter: bytes) -> str | None:
@@ -669,8 +629,26 @@ def parse(
     it raises ends parsing.
     """
     data = encode(text) if isinstance(text, str) else text
+    start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
+    root = Node(DOCUMENT, None, start, 0, start, len(data))
+    before: Node | None = None
     with undisturbed(len(data)):
-        return _parse(data, profile, part, check)
+        head = head_of(data) if profile == "gfm" and not part else b""
+        if head:
+            before = Node(MATTER, root, start, 0, start, len(head))
+            start = line_after(data, len(head))
+        lines, starts = cut(data, start)
+        parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
+        parser.run(lines, starts)
+        if profile == "gfm":
+            settle_gfm(parser)
+        else:
+            lute.settle(parser)
+        if before is not None:
+            root.nodes = [before, *root.nodes]
+            root.anchor = matter_id(data[before.start : before.stop])
+        _settle(data, root)
+    return Tree(data, profile, root, newline_of(data))
 
 
 def parse_new(data: bytes, profile: Profile, check: Callable[[], None] = lambda: None) -> Tree:
@@ -680,53 +658,26 @@ def parse_new(data: bytes, profile: Profile, check: Callable[[], None] = lambda:
     """
     if len(data) > _KEPT_BYTES:
         return parse(data, profile, part=True, check=check)
-    return _kept(data, profile)
+    return _parse_part(data, profile)
 
 
-@lru_cache(maxsize=8)
-def _kept(data: bytes, profile: Profile) -> Tree:
-    return parse(data, profile, part=True)
-
-
-def _parse(data: bytes, profile: Profile, part: bool, check: Callable[[], None]) -> Tree:
-    start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
-    lines, starts = cut(data, start)
-    root = Node(DOCUMENT, None, start, 0, start, len(data))
-    before: Node | None = None
-    if profile == "gfm" and not part:
-        count = matter_lines(lines)
-        if count:
-            stop = starts[count - 1] + len(lines[count - 1])
-            before = Node(MATTER, root, start, 0, start, stop)
-            del lines[:count], starts[:count]
-    parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
-    parser.run(lines, starts)
-    if profile == "gfm":
-        settle_gfm(parser)
-    else:
-        lute.settle(parser)
-    if before is not None:
-        root.nodes = [before, *root.nodes]
-        root.anchor = matter_id(data[before.start : before.stop])
-    _settle(data, root)
-    return Tree(data, profile, root, newline_of(data))
+_parse_part = lru_cache(maxsize=8)(partial(parse, part=True))
 
 
 def _settle(data: bytes, root: Node) -> None:
     """Turn the nodes into blocks: set their columns, anchors and children."""
     marks = b"^" in data
-    if root.marking is not None and root.anchor is None:
-        _name(data, root, root.marking)
+    if root.attributes is not None and root.anchor is None:
+        root.anchor = attributes_id(data[slice(*root.attributes)])
     waiting = [root]
     while waiting:
         node = waiting.pop()
         children = node.nodes
         for index, child in enumerate(children):
-            child.loose = child.holder is not None and child.holder.kind == AGAIN_PARSED
             child.parent, child.index = node, index
             _place(data, child)
-            if child.marking is not None:
-                _name(data, child, child.marking)
+            if child.attributes is not None:
+                child.anchor = attributes_id(data[slice(*child.attributes)])
             if marks and child.kind in (PARAGRAPH, HEADING):
                 owner = node if not index and node.kind == ITEM else child
                 owner.anchor = owner.anchor or marked_id(data, child.start, child.stop)
@@ -736,11 +687,6 @@ def _settle(data: bytes, root: Node) -> None:
                 child.settled()
         node.children = tuple(children)
         node.settled()
-
-
-def _name(data: bytes, node: Node, marking: Node) -> None:
-    node.attributes = (marking.start, marking.stop)
-    node.anchor = attributes_id(data[marking.start : marking.stop])
 
 
 def _place(data: bytes, node: Node) -> None:
@@ -754,7 +700,4 @@ def _place(data: bytes, node: Node) -> None:
         node.start = node.first = stop = start
     node.stop = stop
     if node.first < start and node.kind != ITEM:
-        column = node.column
-        for byte in data[node.first : start]:
-            column += TAB - column % TAB if byte == 9 else 1
-        node.indent = column - node.column
+        node.indent = column_after(data[node.first : start], node.column) - node.column

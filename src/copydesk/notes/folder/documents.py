@@ -1,0 +1,1329 @@
+"""The documents of a folder, parsed, with the stable ids of their blocks.
+
+Sidecar files hold the ids; an SQLite file that may be lost says where to look for words and ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+import sqlite3
+import time
+import zlib
+from array import array
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from threading import RLock
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from copydesk.errors import Failed, FileNotFound, FileTooLarge, Refusal
+from copydesk.notes.folder.blocks import (
+    DOCUMENT,
+    HASH_DIGITS,
+    MATTER,
+    Fingerprint,
+    FolderDocument,
+    Recognized,
+    Tombstone,
+    block_attributes,
+    differing,
+    fingerprints,
+    in_time,
+    know,
+    read,
+    title_of,
+    with_past,
+)
+from copydesk.notes.markdown import Profile, Tree, parse
+from copydesk.notes.markdown.tree import head_of, undisturbed
+from copydesk.notes.protocol import (
+    ANSWERS,
+    BlockNotFound,
+    InvalidBlockId,
+    are_ids,
+    is_id,
+    valid,
+)
+from copydesk.store.access import Rules
+from copydesk.store.dotfiles import GitIgnore
+from copydesk.store.files import Files
+from copydesk.store.locks import FileLocks
+from copydesk.store.protocol import Stamp
+from copydesk.store.state import StateFolder
+from copydesk.text import sizes
+from copydesk.text.relpath import RelPath
+
+_FORMAT = 2
+_READ_FORMATS = (1, 2)
+"""Format 1 stores the fields of a row unencoded."""
+
+_PLAIN = len(Fingerprint._fields)
+"""The number of fields in an unencoded row, as in a file of steps."""
+
+_DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
+_MOST_STEPS = 64
+_MOST_STEP_BYTES = 1 << 20
+
+
+class Splice(NamedTuple):
+    """A replacement of rows, starting at row `at` (0-based, in the older text)."""
+
+    at: int
+    old: tuple[Fingerprint, ...]
+    new: tuple[Fingerprint, ...]
+
+
+class SidecarChange(NamedTuple):
+    """The change from the rows of one text to those of another; the splices are in order."""
+
+    before: str
+    after: str
+    splices: tuple[Splice, ...]
+
+    def back(self) -> SidecarChange:
+        shift, splices = 0, list[Splice]()
+        for at, old, new in self.splices:
+            splices.append(Splice(at + shift, new, old))
+            shift += len(new) - len(old)
+        return SidecarChange(self.after, self.before, tuple(splices))
+
+    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
+        """Apply the change to rows; None if it does not fit them."""
+        made: list[Fingerprint] = []
+        at = 0
+        for splice in self.splices:
+            made += rows[at : splice.at]
+            at = splice.at + len(splice.old)
+            if tuple(rows[splice.at : at]) != splice.old:
+                return None
+            made += splice.new
+        made += rows[at:]
+        return tuple(made)
+
+
+SavedStep = tuple[str, str, str]
+"""The digests of the text before and after a step, and its splices as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """The rows of the document text with this digest, and the tombstones."""
+
+    path: str
+    digest: str
+    rows: tuple[Fingerprint, ...]
+    past: tuple[Tombstone, ...] = ()
+
+
+class Sidecars:
+    """The sidecars of one notebook. Safe to use from many threads and processes."""
+
+    def __init__(self, state: str, notebook: str) -> None:
+        home = StateFolder(state, name_of(notebook))
+        self._home = home
+        self._folder = home.folder("ids")
+        self._locks = FileLocks(home.folder("locks"))
+
+    def cache_path(self, of: str) -> str:
+        """The path of this machine's cache (SQLite is not shared) for members with equal rights."""
+        return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
+
+    def close(self) -> None:
+        self._locks.close()
+
+    def held(self) -> AbstractContextManager[None]:
+        """The lock between processes that protects the writing of sidecars."""
+        return self._locks.hold("ids")
+
+    def notebook(self, fresh: str) -> str:
+        """The id of the notebook; `fresh` is saved if it has none yet."""
+        path = self._home.path("notebook.json")
+        with self.held():
+            found = _json(path)
+            try:
+                return valid(found["id"])
+            except (KeyError, TypeError, InvalidBlockId):
+                pass  # none yet
+            _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
+            return fresh
+
+    def load(self, path: str) -> Sidecar | None:
+        """The newest rows that are certainly those of a text; None if none can be read.
+
+        They are those of the sidecar, taken along the steps to where the last one begins: it began
+        at a text that was in the file, but that it was ever made is not known.
+        """
+        sidecar = self.load_file(f"{name_of(path)}.json")
+        steps = self._steps(path)
+        if sidecar is None or not steps or sidecar.digest in steps[-1][:2]:
+            return sidecar
+        return self.taken_to(steps[-1][0], sidecar) or sidecar
+
+    def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
+        """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
+        for saved in self.way(sidecar.path, sidecar.digest, digest):
+            step = _step(saved)
+            if step is not None and step.before != sidecar.digest:
+                step = step.back()
+            rows = step.take(sidecar.rows) if step is not None else None
+            if step is None or rows is None:
+                return None
+            past = with_past(sidecar.past, sidecar.rows, rows)
+            sidecar = Sidecar(sidecar.path, step.after, rows, past)
+        return sidecar if sidecar.digest == digest else None
+
+    def load_file(self, name: str) -> Sidecar | None:
+        """The sidecar with this file name; None if it is missing or unreadable."""
+        found = _json(os.path.join(self._folder, name))
+        try:
+            if found["format"] not in _READ_FORMATS:
+                return None
+            rows = _rows(found["blocks"])
+            past = tuple([Tombstone(*each) for each in found["past"]])
+            sidecar = Sidecar(found["path"], found["digest"], rows, past)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        return sidecar if are_ids({row.id for row in rows}, len(rows)) else None
+
+    def digest(self, path: str) -> str | None:
+        """The digest of the text whose rows are saved; None without a sidecar."""
+        found = self._start(path, 1)
+        return found[0] if found is not None else None
+
+    def head(self, path: str) -> tuple[str, Fingerprint] | None:
+        """The digest and the row of the document itself; None if either cannot be read."""
+        found = self._start(path, 3)
+        if found is None:
+            return None
+        try:
+            (row,) = _rows([json.loads(found[1].rstrip(",\n"))])
+        except (ValueError, TypeError, AttributeError):
+            return None
+        return (found[0], row) if is_id(row.id) else None
+
+    def _start(self, path: str, lines: int) -> tuple[str, str] | None:
+        """The digest in a sidecar's first line, and the last of its first `lines` lines."""
+        try:
+            with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
+                read = [file.readline() for _ in range(lines)]
+        except (OSError, UnicodeDecodeError):
+            return None
+        found = _DIGEST.search(read[0])
+        return (found[1], read[-1]) if found is not None else None
+
+    def save(self, sidecar: Sidecar, *, flush: bool) -> tuple[str, str]:
+        """Write a sidecar, under the lock; return its name and size and time, as in `files`.
+
+        `flush` if its ids cannot be generated again.
+        """
+        rows = ",\n".join(_spelled(sidecar.rows))
+        past = json.dumps(sidecar.past, separators=(",", ":"))
+        path = json.dumps(sidecar.path)
+        text = (
+            f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
+            f'"blocks": [\n{rows}\n],\n"past": {past}}}\n'
+        )
+        name = self._file(sidecar.path, "json")
+        _write(name, text, flush=flush)
+        return os.path.basename(name), _size_and_time(os.stat(name))
+
+    def drop(self, path: str) -> None:
+        """Remove the files of a document whose path has changed."""
+        for kind in ("json", "steps"):
+            with suppress(FileNotFoundError):
+                os.unlink(self._file(path, kind))
+
+    def rename(self, old: str, new: str) -> None:
+        """Move the steps of a document to its new path."""
+        with suppress(FileNotFoundError):
+            os.replace(self._file(old, "steps"), self._file(new, "steps"))
+
+    def add(self, path: str, step: SidecarChange, *, flush: bool = False) -> None:
+        """Save a step, under the lock; the oldest ones are dropped.
+
+        `flush` if the rows that it begins with are only known by earlier steps.
+        """
+        line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False)
+        name = self._file(path, "steps")
+        lines = [*_text(name).split("\n")[:-1], line][-_MOST_STEPS:]
+        while len(lines) > 1 and sum(map(len, lines)) + len(lines) > _MOST_STEP_BYTES:
+            del lines[0]
+        _write(name, "\n".join(lines) + "\n", flush=flush)
+
+    def new_ids(self, path: str) -> list[str]:
+        """The ids in the newer rows of all saved steps of a document."""
+        steps = filter(None, map(_step, self._steps(path)))
+        return [row.id for step in steps for splice in step.splices for row in splice.new]
+
+    def way(self, path: str, before: str, after: str) -> list[SavedStep]:
+        """The steps that lead from one text to another, in either direction; empty if none do."""
+        newest_first = self._steps(path)[::-1]
+        reached: dict[str, list[SavedStep]] = {before: []}
+        waiting = [before]
+        for digest in waiting:
+            for saved in newest_first:
+                beyond = saved[1] if saved[0] == digest else saved[0]
+                if digest in saved[:2] and beyond not in reached:
+                    reached[beyond] = [*reached[digest], saved]
+                    waiting.append(beyond)
+            if after in reached:
+                break
+        return reached.get(after, [])
+
+    def _steps(self, path: str) -> list[SavedStep]:
+        """The saved steps of a document, oldest first."""
+        return _STEP.findall(_text(self._file(path, "steps")))
+
+    def files(self) -> dict[str, str]:
+        """The current size and time of each sidecar and file of steps, by name."""
+        found: dict[str, str] = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".json", ".steps")):
+                    with suppress(FileNotFoundError):
+                        found[entry.name] = _size_and_time(entry.stat(follow_symlinks=False))
+        return found
+
+    def _file(self, path: str, kind: str) -> str:
+        return os.path.join(self._folder, f"{name_of(path)}.{kind}")
+
+
+def _size_and_time(now: os.stat_result) -> str:
+    return f"{now.st_size} {now.st_mtime_ns}"
+
+
+def name_of(path: str) -> str:
+    """The file name for a path: a hash."""
+    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def splice_of(at: int, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> Splice:
+    """The change of rows that begin at `at`, without equal ones at the start and the end."""
+    start, old_stop, new_stop = differing(old, new)
+    return Splice(at + start, tuple(old[start:old_stop]), tuple(new[start:new_stop]))
+
+
+_STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
+"""A saved step, in one line; one cut off by a crash has no end."""
+
+
+def _step(saved: SavedStep) -> SidecarChange | None:
+    """Parse a saved step; None if it is damaged."""
+    before, after, splices = saved
+    try:
+        found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return SidecarChange(before, after, tuple(found))
+
+
+_DATE = 14
+"""The characters of an id that hold its creation time."""
+
+
+def _spelled(rows: Iterable[Fingerprint]) -> list[str]:
+    """The rows as short JSON: hash and sketch in base 64; a repeated date is left out."""
+    made, last = list[str](), ""
+    for depth, block_id, kind, hash_, sketch, anchor in rows:
+        date = block_id[:_DATE]
+        name = block_id[_DATE:] if date == last else block_id
+        last = date
+        named = f",{json.dumps(anchor, ensure_ascii=False)}" if anchor else ""
+        signs = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
+        made.append(f'[{depth},"{name}","{kind}","{signs}"{named}]')
+    return made
+
+
+def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
+    made: list[Fingerprint] = []
+    for each in found:
+        if len(each) == _PLAIN:
+            made.append(Fingerprint(*each))
+            continue
+        depth, name, kind, signs, *anchor = each
+        if made and name.startswith("-"):
+            name = made[-1].id[:_DATE] + name
+        told = a2b_base64(signs + "=" * (-len(signs) % 4)).hex()
+        hash_, sketch = told[:HASH_DIGITS], told[HASH_DIGITS:]
+        made.append(Fingerprint(depth, name, kind, hash_, sketch, *anchor))
+    return tuple(made)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _json(path: str) -> Any:
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failed("read ids", error.strerror or str(error)) from None
+    except ValueError:
+        return None
+
+
+def _write(path: str, text: str, *, flush: bool) -> None:
+    temp = f"{path}.{secrets.token_hex(4)}.tmp"
+    try:
+        with open(temp, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temp, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(temp)
+        raise Failed("keep ids", error.strerror or str(error)) from None
+
+
+_VERSION = 3
+_BUSY_SECONDS = 30.0
+_JOURNAL_BYTES = 1 << 16
+_LEVEL = 1
+"""Compression level; a higher one saves a fifth but is slower than reading the files."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS paths (number INTEGER PRIMARY KEY, path TEXT UNIQUE);
+CREATE TABLE IF NOT EXISTS documents (
+  path TEXT PRIMARY KEY, stamp TEXT, digest TEXT, unread TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS texts (path INTEGER PRIMARY KEY, marks BLOB, folded BLOB);
+CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
+CREATE TABLE IF NOT EXISTS ids (hash INTEGER PRIMARY KEY, path INTEGER);
+CREATE TABLE IF NOT EXISTS sidecars (
+  name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID
+"""
+
+Answer = TypeVar("Answer")
+Statement = tuple[str, Sequence[tuple[object, ...]]]
+"""An SQL statement and the rows of values to run it with."""
+
+
+class IndexedText(NamedTuple):
+    """A leaf, a heading or a document to search; `at` is its position in document order."""
+
+    at: int
+    rank: int
+    length: int
+    folded: str
+
+
+def stamp_key(stamp: Stamp) -> str:
+    """The part of a stamp that is saved."""
+    return f"{stamp.dev} {stamp.ino} {stamp.size} {stamp.mtime_ns} {stamp.ctime_ns}"
+
+
+class NotesIndex:
+    """An index in an SQLite file that may be deleted at any time. Safe to use from many threads.
+
+    To stay small, it stores the texts of a document as one compressed value and ids as hashes. So
+    `where` and `of_others` may name a document that does not have the id.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+
+    def indexed(self) -> dict[str, tuple[str, str]]:
+        """The files that are indexed: the key of the stamp, and why it was not read, or empty.
+
+        The key is empty if the file may have changed since without another stamp.
+        """
+        rows = self._rows("SELECT path, stamp, unread FROM documents")
+        return {path: (stamp, unread) for path, stamp, unread in rows}
+
+    def digest(self, path: str) -> str:
+        """The digest of a document when it was indexed; empty if it was not."""
+        rows = self._rows("SELECT digest FROM documents WHERE path = ?", (path,))
+        return str(rows[0][0]) if rows else ""
+
+    def index(
+        self,
+        path: str,
+        stamp: Stamp,
+        digest: str,
+        texts: Iterable[IndexedText] | None,
+        anchors: Iterable[str],
+        unread: str = "",
+    ) -> None:
+        """Index a document; without `texts` the indexed ones stay."""
+        row = (path, stamp_key(stamp) if stamp.settled else "", digest, unread)
+        changes: list[Statement] = [("REPLACE INTO documents VALUES (?, ?, ?, ?)", [row])]
+        if texts is not None:
+            marks, folded = _packed(texts)
+            changes += [
+                ("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,)]),
+                (f"REPLACE INTO texts VALUES ({_NUMBER}, ?, ?)", [(path, marks, folded)]),
+                ("DELETE FROM anchors WHERE path = ?", [(path,)]),
+                ("REPLACE INTO anchors VALUES (?, ?)", [(anchor, path) for anchor in anchors]),
+            ]
+        self._change(*changes)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        gone = [(path,) for path in paths]
+        self._change(
+            ("DELETE FROM documents WHERE path = ?", gone),
+            ("DELETE FROM anchors WHERE path = ?", gone),
+            (f"DELETE FROM texts WHERE path = {_NUMBER}", gone),
+        )
+
+    def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """The places of texts that contain all these case-folded words, best first."""
+        wanted = [_bytes(word) for word in words]
+        found: list[tuple[int, int, str, int]] = []
+        for path, marks, packed in self._rows(
+            "SELECT paths.path, marks, folded FROM texts JOIN paths ON number = texts.path"
+        ):
+            folded = zlib.decompress(packed)
+            if all(word in folded for word in wanted):
+                found += _places(path, zlib.decompress(marks), folded, wanted)
+        found.sort()
+        yield from ((path, at) for _, _, path, at in found)
+
+    def anchored(self, block_id: str) -> list[str]:
+        """The documents whose text has this anchor."""
+        rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
+        return [path for (path,) in rows]
+
+    def where(self, block_id: str) -> str | None:
+        """The document that contains the block, or contained it last."""
+        rows = self._rows(
+            "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
+            _hashes([block_id]),
+        )
+        return str(rows[0][0]) if rows else None
+
+    def keep_ids(self, path: str, ids: Iterable[str]) -> None:
+        self._change(
+            ("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,)]),
+            (f"REPLACE INTO ids VALUES (?, {_NUMBER})", [(each, path) for each in _hashes(ids)]),
+        )
+
+    def of_others(self, path: str, ids: Sequence[str]) -> frozenset[str]:
+        """Those ids that belong, or once belonged, to other documents."""
+        asked = dict(zip(_hashes(ids), ids, strict=True))
+        rows = self._rows(
+            "SELECT hash FROM ids WHERE hash IN (SELECT value FROM json_each(?))"
+            f" AND path IS NOT {_NUMBER}",
+            (json.dumps([*asked]), path),
+        )
+        return frozenset(asked[number] for (number,) in rows)
+
+    def sidecars(self) -> dict[str, tuple[str, str]]:
+        """The indexed sidecars, by file name: the path of the document, and size and time."""
+        rows = self._rows("SELECT name, path, size_and_time FROM sidecars")
+        return {name: (path, seen) for name, path, seen in rows}
+
+    def keep_sidecar(self, name: str, seen: str, path: str) -> None:
+        """Record that a sidecar is indexed."""
+        self._change(("REPLACE INTO sidecars VALUES (?, ?, ?)", [(name, path, seen)]))
+
+    def drop_sidecars(self, names: Iterable[str]) -> None:
+        self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """One transaction for what is done within, which is faster."""
+        with self._lock:
+            connection = self._try(lambda opened: opened)
+            if connection.in_transaction:
+                yield
+                return
+            with suppress(sqlite3.Error):
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):
+                    if self._connection is not None and self._connection.in_transaction:
+                        self._connection.execute("COMMIT")
+
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        return self._try(lambda connection: connection.execute(sql, values).fetchall())
+
+    def _change(self, *statements: Statement) -> None:
+        def change(connection: sqlite3.Connection) -> None:
+            for sql, rows in statements:
+                connection.executemany(sql, rows)
+
+        with self.together():
+            self._try(change)
+
+    def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """Run a query; replace a broken file by a new one, and that by a database in memory."""
+        with self._lock:
+            for remove in (False, True):
+                try:
+                    return ask(self._open(remove=remove))
+                except sqlite3.Error:
+                    self.close()
+            self._connection = _made(":memory:")
+            return ask(self._connection)
+
+    def _open(self, *, remove: bool = False) -> sqlite3.Connection:
+        if self._connection is None:
+            if remove:
+                for end in ("", "-journal"):
+                    with suppress(OSError):
+                        os.unlink(self._path + end)
+            self._connection = _made(self._path)
+        return self._connection
+
+
+_NUMBER = "(SELECT number FROM paths WHERE path = ?)"
+
+
+def _hashes(ids: Iterable[str]) -> list[int]:
+    found = [each.encode("utf-8", "surrogatepass") for each in ids]
+    digests = [hashlib.blake2b(each, digest_size=8).digest() for each in found]
+    return [int.from_bytes(each, signed=True) for each in digests]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
+    """For each text of a document three numbers, and the texts; both compressed."""
+    marks, folded = array("Q"), list[str]()
+    for text in texts:
+        marks.extend((text.at, text.rank, text.length))
+        folded.append(text.folded)
+    whole = _bytes("\0".join(folded))
+    return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
+
+
+def _places(
+    path: str, packed: bytes, folded: bytes, words: Sequence[bytes]
+) -> Iterator[tuple[int, int, str, int]]:
+    """Rank, length, path and position of each text that contains all of the words."""
+    marks = array("Q")
+    marks.frombytes(packed)
+    for number, text in enumerate(folded.split(b"\0")):
+        if all(word in text for word in words):
+            at, rank, length = marks[3 * number : 3 * number + 3]
+            yield rank, length, path, at
+
+
+def _made(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("PRAGMA journal_mode = PERSIST")
+    connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
+    if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    for statement in _SCHEMA.split(";\n"):
+        connection.execute(statement)
+    return connection
+
+
+ENDINGS = (".md", ".markdown")
+
+_DEEPEST = 100
+
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+
+class NotRead(Exception):
+    """A Markdown file that cannot be read.
+
+    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE.
+    """
+
+    def __init__(self, reason: str, stamp: Stamp) -> None:
+        super().__init__(reason)
+        self.reason, self.stamp = reason, stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A notebook folder as one member sees it, without the files that `ignored` leaves out."""
+
+    files: Files
+    root: RelPath
+    rules: Rules
+    ignored: GitIgnore
+
+    def scan(self) -> Mapping[RelPath, Stamp]:
+        """All documents with their stamps, sorted by path."""
+        found: dict[RelPath, Stamp] = {}
+        links: list[RelPath] = []
+        seen: set[RelPath] = set()
+        waiting = [self.root]
+        self.ignored.forget()
+        while waiting:
+            for path, kind in self._entries(waiting.pop(), seen):
+                if kind == "dir":
+                    waiting.append(path)
+                elif kind == "symlink":
+                    links.append(path)
+                elif is_document(path) and (stamp := self._stamp(path)) is not None:
+                    found[path] = stamp
+        reals = set(found)
+        for path in sorted(links):
+            self._follow(path, found, reals, seen)
+        return MappingProxyType(dict(sorted(found.items())))
+
+    def stamp(self, path: RelPath) -> Stamp | None:
+        """The stamp of a document; None for any other file, or one that may not be read."""
+        inside = path.parts[len(self.root.parts) :]
+        if not self.root.covers(path) or not is_document(path) or "/." in "/" + "/".join(inside):
+            return None
+        return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
+
+    def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
+        """The bytes of a document and their stamp; None if missing or forbidden. Raises NotRead."""
+        if stamp.size > sizes.NOTE:
+            raise NotRead("TOO_LARGE", stamp)
+        try:
+            found = self.files.read(path)
+        except FileNotFound:
+            return None
+        except FileTooLarge:
+            raise NotRead("TOO_LARGE", stamp) from None
+        except Refusal:
+            raise NotRead("UNREADABLE", stamp) from None
+        if not self.rules.allows_read(found.real):
+            return None
+        if found.data[:2] in _WIDE:
+            raise NotRead("UTF-16", found.stamp)
+        if b"\0" in found.data:
+            raise NotRead("NUL", found.stamp)
+        return found.data, found.stamp
+
+    def _stamp(self, path: RelPath) -> Stamp | None:
+        try:
+            real, stamp = self.files.stat(path)
+        except Refusal:
+            return None
+        return stamp if self.rules.allows_read(real) and self.rules.allows_read(path) else None
+
+    def gone(self, path: RelPath) -> bool:
+        """Whether nothing exists at the path any more."""
+        with suppress(Refusal):
+            try:
+                self.files.stat(path)
+            except FileNotFound:
+                return True
+        return False
+
+    def parent(self, path: RelPath) -> RelPath | None:
+        """The parent document; None at the top, or if the folder has no document."""
+        above = path.parent
+        if above == self.root or not self.root.covers(above):
+            return None
+        for ending in ENDINGS:
+            beside = RelPath((*above.parts[:-1], above.name + ending))
+            if self.stamp(beside) is not None:
+                return beside
+        return None
+
+    def below(self, path: RelPath) -> RelPath:
+        """The folder for the documents below this one."""
+        return RelPath((*path.parts[:-1], stem(path)))
+
+    def names(self, path: RelPath) -> frozenset[str]:
+        """The case-folded names in a folder; empty if it is missing."""
+        try:
+            _, entries = self.files.list_dir(path)
+        except Refusal:
+            return frozenset()
+        return frozenset(entry.name.casefold() for entry in entries)
+
+    def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
+        if len(path.parts) > _DEEPEST or not (path == self.root or self.rules.allows_walk(path)):
+            return
+        try:
+            real, entries = self.files.list_dir(path)
+        except Refusal:
+            return
+        if real in seen:
+            return
+        seen.add(real)
+        for entry in entries:
+            if not entry.name.startswith("."):
+                inner = path / entry.name
+                if not self.ignored.names(inner, directory=entry.kind == "dir"):
+                    yield inner, entry.kind
+
+    def _follow(
+        self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
+    ) -> None:
+        """Scan the target of a link unless the notebook contains it anyway."""
+        try:
+            real = self.files.resolve(path)
+        except Refusal:
+            return
+        if real in reals or any(part.startswith(".") for part in real.parts):
+            return
+        stamp = self.stamp(path)
+        if stamp is not None:
+            reals.add(real)
+            found[path] = stamp
+            return
+        if self.ignored.names(path, directory=True):
+            return
+        if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
+            return
+        for inner, kind in self._entries(path, seen):
+            if kind in ("dir", "symlink"):
+                self._follow(inner, found, reals, seen)
+            elif kind == "file" and (stamp := self.stamp(inner)) is not None:
+                found[inner] = stamp
+
+
+def is_document(path: RelPath) -> bool:
+    """Whether the name is that of a document."""
+    return stem(path) not in ("", path.name)
+
+
+def stem(path: RelPath) -> str:
+    """The name without its extension."""
+    name, dot, ending = path.name.rpartition(".")
+    return name if dot + ending.lower() in ENDINGS else path.name
+
+
+_STEP_ROWS = 500
+_LONG_WAY = 16
+_CANDIDATES = 200
+MOVED = 0.5
+"""From this share of equal texts on, a document counts as a moved one."""
+
+_STAYED = 0.2
+"""Below this share of equal texts, a document may have moved to another file."""
+
+
+def path_of(text: str) -> RelPath:
+    """Parse a slash-separated path."""
+    return RelPath(tuple(text.split("/")))
+
+
+def texts_of(new: Sequence[Fingerprint]) -> set[str]:
+    """The hashes of the texts in a document."""
+    return {sign.hash for sign in new[1:] if sign.sketch}
+
+
+def shared(sidecar: Sidecar, texts: set[str]) -> float:
+    """The share of texts that two documents have in common, relative to the larger one."""
+    old = {row.hash for row in sidecar.rows[1:] if row.sketch}
+    most = max(len(old), len(texts))
+    return len(old & texts) / most if most else 0.0
+
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PLACES = [36**place for place in range(7)]
+
+
+def _letters(seed: str) -> str:
+    """Seven letters or digits derived from a seed."""
+    data = seed.encode("utf-8", "surrogatepass")
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
+    return "".join([_ALPHABET[number // place % 36] for place in _PLACES])
+
+
+_HELD = 32 << 20
+"""The memory for parsed documents, in bytes (estimated); at least one document is kept."""
+
+_COMPARED = 200
+_LARGE = 1 << 18
+
+
+class Card(NamedTuple):
+    """What a list shows of a document; `title` is from the front matter, or empty."""
+
+    id: str
+    title: str
+    attributes: Mapping[str, str]
+    stamp: Stamp
+
+
+Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocument | None]
+
+
+class DocumentCache:
+    """The parsed documents of a folder and the ids of their blocks. Safe to use from many threads.
+
+    `now` returns seconds since 1970. `learn_anchors` is called before a search for an unknown id.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        sidecars: Sidecars,
+        index: NotesIndex,
+        profile: Profile,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self.sidecars = sidecars
+        self.index = index
+        self.profile: Profile = profile
+        self.lock = RLock()
+        self._now = now
+        self._orphans: set[str] = set()  # known documents that the last scan did not find
+        self._held: dict[RelPath, FolderDocument] = {}
+        self._size = 0
+        self._glanced: tuple[str, Tree] | None = None
+        self._scanned: Mapping[RelPath, Stamp] | None = None
+        self._cards: dict[RelPath, Card] = {}
+        self.learn_anchors: Callable[[str], None] = lambda block_id: None
+
+    def scan(self) -> Mapping[RelPath, Stamp]:
+        """All current documents; within `one_look`, those of the first scan."""
+        answers, key = ANSWERS.get(), (id(self), "scan", "")
+        with self.lock:
+            if answers is not None and key in answers and self._scanned is not None:
+                return self._scanned
+            self._scanned = scanned = self.folder.scan()
+            self._sync(scanned)
+            if answers is not None:
+                answers[key] = True
+            return scanned
+
+    def scanned(self) -> Mapping[RelPath, Stamp]:
+        """All documents that the last scan found."""
+        with self.lock:
+            return self._scanned if self._scanned is not None else self.scan()
+
+    def look(self, path: RelPath) -> FolderDocument | None:
+        """The current document; None if the file is missing, forbidden or not a document."""
+        with self.lock:
+            if self._scanned is None:
+                self.scan()
+            held = self._drop(path)
+            stamp = self.folder.stamp(path)
+            if stamp is None:
+                return None
+            if held is None or held.stamp != stamp or not held.stamp.settled:
+                try:
+                    found = self.folder.read(path, stamp)
+                    if found is None:
+                        return None
+                    data, stamp = found
+                    if held is not None and held.data == data:
+                        held.stamp = stamp
+                    else:
+                        held = self._read(path, data, stamp)
+                except NotRead:
+                    return None
+            self._hold(path, held)
+            return held
+
+    def glance(
+        self, path: RelPath, digest: str, check: Callable[[], None] = lambda: None
+    ) -> tuple[Stamp, str, Tree | None] | None:
+        """The stamp, digest and tree of a document, without ids; None if there is none.
+
+        The tree is None if the digest is the given one. Raises NotRead, and what `check` does,
+        which is called now and then.
+        """
+        held = self._held.get(path)
+        stamp = self.folder.stamp(path)
+        found = self.folder.read(path, stamp) if stamp is not None else None
+        if found is None:
+            return None
+        data, stamp = found
+        if held is not None and held.data == data:
+            return stamp, held.digest, None if held.digest == digest else held.tree
+        now = hashlib.sha256(data).hexdigest()
+        if now == digest:
+            return stamp, now, None
+        tree = self._parsed(data, stamp, check)
+        if len(data) >= _LARGE:
+            self._glanced = (now, tree)  # the next read uses it
+        return stamp, now, tree
+
+    def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
+        """The ids and titles of documents, read without parsing blocks where possible."""
+        with self.lock:
+            self.scanned()
+            with self.index.together():
+                cards = {path: self._card(path, stamp) for path, stamp in stamps.items()}
+            return {path: card for path, card in cards.items() if card is not None}
+
+    def card(self, path: RelPath) -> Card | None:
+        """The card of one document."""
+        stamp = self.folder.stamp(path)
+        return self.cards({path: stamp}).get(path) if stamp is not None else None
+
+    def _card(self, path: RelPath, stamp: Stamp) -> Card | None:
+        known = self._cards.get(path)
+        if known is not None and known.stamp == stamp and known.stamp.settled:
+            return known
+        try:
+            found = self.folder.read(path, stamp)
+        except NotRead:
+            return None
+        if found is None:
+            return None
+        data, stamp = found
+        tree = parse(head_of(data), self.profile)
+        digest = hashlib.sha256(data).hexdigest()
+        block_id = ""
+        if self.profile == "gfm":  # in the other one the last line may name the document
+            block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
+        if not block_id:
+            document = self.look(path)
+            if document is None:
+                return None
+            block_id, stamp, tree = document.id, document.stamp, document.tree
+        attributes = block_attributes(tree, tree.root)
+        made = self._cards[path] = Card(block_id, title_of(tree), attributes, stamp)
+        return made
+
+    def find(self, block_id: str) -> FolderDocument:
+        """The document that contains the block; raises InvalidBlockId, BlockNotFound."""
+        valid(block_id)
+        with self.lock:
+            for path in self._hints(block_id):
+                document = self.look(path)
+                if document is not None and block_id in document.index:
+                    return document
+            raise self._lost(block_id)
+
+    def written(
+        self,
+        path: RelPath,
+        digest: str,
+        rows: tuple[Fingerprint, ...],
+        successor: Successor | None = None,
+    ) -> bool:
+        """Whether the file has the planned text; `successor` may then build the document."""
+        with self.lock:
+            try:
+                found = self.folder.files.read(path)
+            except Refusal:
+                return False
+            if hashlib.sha256(found.data).hexdigest() != digest:
+                return False
+            held = self._held.get(path)
+            if held is None or held.digest != digest or held.rows != rows:
+                self._drop(path)
+                if successor is not None:
+                    with undisturbed(len(found.data)):
+                        made = successor(found.stamp, digest, found.data, rows)
+                        if made is not None:
+                            self._hold(path, made)
+            self._keep_written(path, digest, rows)
+            return True
+
+    def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
+        """Save the ids of a text that is about to be written."""
+        name = str(path)
+        with self.sidecars.held():
+            by_steps = base is not None and self._keep_short(name, base)
+            self.sidecars.add(name, step, flush=by_steps)
+        self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
+
+    def _hold(self, path: RelPath, document: FolderDocument) -> None:
+        self._held[path] = document
+        self._size += document.weight
+        while self._size > _HELD and len(self._held) > 1:
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, path: RelPath) -> FolderDocument | None:
+        held = self._held.pop(path, None)
+        if held is not None:
+            self._size -= held.weight
+        return held
+
+    def _parsed(self, data: bytes, stamp: Stamp, check: Callable[[], None] = lambda: None) -> Tree:
+        """The blocks of a text; raises NotRead if they take too long, and what `check` does."""
+        late = NotRead("TOO_SLOW", stamp)
+        return read(data, self.profile, check=in_time(len(data), late, check))
+
+    def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
+        digest = hashlib.sha256(data).hexdigest()
+        with undisturbed(len(data)):
+            told, tree = self._glanced or ("", None)
+            self._glanced = None
+            if tree is None or told != digest:
+                tree = self._parsed(data, stamp)
+            order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
+            rows = self._rows_of(path, digest, tree, stamp, len(order))
+            document = FolderDocument(path, stamp, digest, data, tree, rows, order)
+            # Compute the cached properties while the collector is paused.
+            assert len(document.index) == len(document.number)
+            return document
+
+    def _hints(self, block_id: str) -> Iterator[RelPath]:
+        """The documents that may contain the block, likeliest first."""
+        for path, document in list(self._held.items()):
+            if block_id in document.index:
+                yield path
+        where = self.index.where(block_id)
+        if where is not None:
+            yield path_of(where)
+        scanned = self.scan()
+        again = self.index.where(block_id)
+        if again is not None and again != where:
+            yield path_of(again)
+        if again is None:
+            self.learn_anchors(block_id)
+            yield from map(path_of, self.index.anchored(block_id))
+            return
+        if again not in self._orphans:
+            return
+        unknown = self._unknown(scanned)
+        sidecar = self.sidecars.load(again)
+        if sidecar is not None:
+            yield from (path for path in unknown if self._has(path, sidecar.digest))
+        yield from unknown
+
+    def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
+        """A file without a sidecar that has this sidecar's text, or much of it."""
+        unknown = self._unknown(self.folder.scan())
+        for path in unknown:
+            if self._has(path, sidecar.digest):
+                return path
+        for path in unknown[:_COMPARED]:
+            try:
+                _, _, tree = self.glance(path, "") or (None, None, None)
+            except NotRead:
+                continue
+            if tree is not None:
+                texts = texts_of(fingerprints(tree, tree.root))
+                if shared(sidecar, texts) >= MOVED:
+                    return path
+        return None
+
+    def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
+        """The documents without a sidecar."""
+        return [path for path in paths if self.sidecars.digest(str(path)) is None]
+
+    def _has(self, path: RelPath, digest: str) -> bool:
+        try:
+            return self.folder.files.digest(path)[2] == digest
+        except Refusal:
+            return False
+
+    def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
+        """Index the ids that other processes saved, and note which documents are gone."""
+        known = self.index.sidecars()
+        files = self.sidecars.files()
+        with self.index.together():
+            for name, seen in sorted(files.items()):  # a document's rows before its steps
+                if name in known and known[name][1] == seen:
+                    continue
+                path = self._learn(name, known)
+                if path:
+                    self.index.keep_sidecar(name, seen, path)
+                    known[name] = (path, seen)
+            self.index.drop_sidecars(known.keys() - files.keys())
+        paths = {known[name][0] for name in files if name.endswith(".json") and name in known}
+        self._orphans = paths - {str(path) for path in scanned}
+
+    def _learn(self, name: str, known: Mapping[str, tuple[str, str]]) -> str:
+        """Index the ids in a sidecar or a file of steps; return the path of the document."""
+        if name.endswith(".json"):
+            sidecar = self.sidecars.load_file(name)
+            path = sidecar.path if sidecar is not None else ""
+            ids = [row.id for row in sidecar.rows] if sidecar is not None else []
+        else:
+            path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
+            ids = self.sidecars.new_ids(path) if path else []
+        if ids:
+            self.index.keep_ids(path, ids)
+        return path
+
+    def _lost(self, block_id: str) -> BlockNotFound:
+        """The refusal for a missing block, with what is known about it."""
+        where = self.index.where(block_id)
+        if where is None:
+            return BlockNotFound(block_id)
+        sidecar = self.sidecars.load(where)
+        document = self.look(path_of(where))
+        if document is None or sidecar is None:
+            return BlockNotFound(block_id, lost=sidecar is not None)
+        past = with_past(sidecar.past, sidecar.rows, document.rows)
+        near = {each.id: each.near for each in past}
+        at = near.pop(block_id, document.id)
+        while at not in document.index:
+            at = near.pop(at, document.id)
+        return BlockNotFound(block_id, lost=True, nearest=at)
+
+    def _rows_of(
+        self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
+    ) -> tuple[Fingerprint, ...]:
+        """The rows of a text with `count` blocks; new rows are saved."""
+        name = str(path)
+        rows = self._fitting(name, self.sidecars.load(name), digest, count)
+        if rows is not None:
+            return rows
+        new = fingerprints(tree, tree.root)
+        nothing = Sidecar(name, "", ())
+        with self.sidecars.held():
+            own = self.sidecars.load(name)
+            rows = self._fitting(name, own, digest, count)  # another process saved them
+            if rows is not None:
+                return rows
+            was = self._origin(name, digest, new, own) or nothing
+            listed = len(was.rows) == 1  # its blocks were never read
+            if was is own and not listed and self._moved_away(was, new):
+                was, own = nothing, None
+            first = not was.rows or (listed and was.digest == digest)
+            known = Recognized(was.rows, was.past)
+            if was.digest != digest or len(was.rows) != count:
+                fresh = self._id_maker(name, digest, stamp if first else None, len(new))
+                known = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
+            past = known.past
+            if own is not None and was is not own:
+                past = (*with_past(own.past, own.rows, known.rows), *past)
+            if was.path != name:
+                self.sidecars.rename(was.path, name)
+            self._save(Sidecar(name, digest, known.rows, past), first=first)
+            splice = splice_of(0, was.rows, known.rows)
+            if was.rows and was.digest != digest and len(splice.old + splice.new) <= _STEP_ROWS:
+                self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
+            if was.path != name:
+                self.sidecars.drop(was.path)
+                self._orphans.discard(was.path)
+        return known.rows
+
+    def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
+        """The id of a document, created if missing; empty if the blocks are needed to find it."""
+        name = str(path)
+        for _ in range(2):
+            known = self.sidecars.head(name)
+            if known is not None:
+                there, row = known
+                return row.id if (there, row.anchor) == (digest, anchor) else ""
+            if self._orphans:  # it may be one of these under another name
+                return ""
+            with self.sidecars.held():
+                if self.sidecars.head(name) is None:
+                    row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
+                    fresh = self._id_maker(name, digest, stamp, 1)
+                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
+                    self._save(Sidecar(name, digest, rows), first=True)
+                    return rows[0].id
+        return ""
+
+    def _keep_written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
+        """Record that a planned text has been written."""
+        name = str(path)
+        with self.sidecars.held():
+            if self.sidecars.digest(name) is None:
+                self._save(Sidecar(name, digest, tuple(rows)))
+
+    def _fitting(
+        self, name: str, sidecar: Sidecar | None, digest: str, count: int
+    ) -> tuple[Fingerprint, ...] | None:
+        """The saved rows of the text with this digest; None if they are not known."""
+        sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
+        there = self.sidecars.taken_to(digest, sidecar)
+        ids = {row.id for row in there.rows} if there is not None else set[str]()
+        return there.rows if there is not None and len(there.rows) == len(ids) == count else None
+
+    def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
+        """Save a sidecar, under the lock. `first`: its ids can be generated again."""
+        name, seen = self.sidecars.save(sidecar, flush=not first)
+        with self.index.together():
+            self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows])
+            self.index.keep_sidecar(name, seen, sidecar.path)
+
+    def _keep_short(self, name: str, base: FolderDocument) -> bool:
+        """Whether steps lead from the sidecar to this text; many or none: it is saved anew."""
+        digest = self.sidecars.digest(name)
+        if digest == base.digest:
+            return False
+        if 0 < len(self.sidecars.way(name, digest or "", base.digest)) < _LONG_WAY:
+            return True
+        sidecar = self.sidecars.load(name)
+        past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
+        self._save(Sidecar(name, base.digest, base.rows, past))
+        return False
+
+    def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
+        """Whether the document has moved to another file; if so, that file gets its ids."""
+        texts = texts_of(new)
+        if not texts or shared(own, texts) >= _STAYED:
+            return False
+        path = self._elsewhere(own)
+        if path is None:
+            return False
+        self.sidecars.rename(own.path, str(path))
+        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
+        self.sidecars.drop(own.path)
+        return True
+
+    def _origin(
+        self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
+    ) -> Sidecar | None:
+        """The sidecar that matches the document: its own, or that of a missing file."""
+        if own is not None and own.digest == digest:
+            return own
+        texts = texts_of(new)
+        best, most = own, shared(own, texts) if own is not None else 0.0
+        if most >= MOVED or not (texts or new[0].anchor):
+            return own
+        anchor = new[0].anchor
+        for other in sorted(self._orphans)[:_CANDIDATES]:
+            is_gone = other != name and self.folder.gone(path_of(other))
+            sidecar = self.sidecars.load(other) if is_gone else None
+            if sidecar is None:
+                continue
+            named = anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor)
+            if named or sidecar.digest == digest:
+                return sidecar
+            share = shared(sidecar, texts)
+            if share >= MOVED and share > most:
+                best, most = sidecar, share
+        return best
+
+    def _id_maker(
+        self, name: str, digest: str, stamp: Stamp | None, count: int
+    ) -> Callable[[int], str]:
+        """A generator of ids; with a `stamp`, every machine generates the same ones."""
+        seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
+        date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
+
+        def candidate(at: int, number: int) -> str:
+            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
+
+        first = [candidate(at, 0) for at in range(count)]
+        others = self.index.of_others(name, first)
+        tried = [0] * count
+
+        def fresh(at: int) -> str:
+            tried[at] += 1
+            if tried[at] == 1 and first[at] not in others:
+                return first[at]
+            block_id = candidate(at, tried[at])
+            return fresh(at) if self.index.of_others(name, [block_id]) else block_id
+
+        return fresh
+
+    def _taken(self, block_id: str, name: str) -> bool:
+        """Whether the id belongs to a block of another document that still exists."""
+        where = self.index.where(block_id)
+        return where is not None and where != name and not self.folder.gone(path_of(where))
