@@ -264,20 +264,13 @@ def search_snippets(
     session = _Session(search, query, flags)
     rows: dict[tuple[str, int], FoundLine] = {}
     matches: list[FoundLine] = []
-    last, truncated = ("", 0), False
     for path, packet in session.packets("match", "context"):
         line, decode = session.line(read_line(packet))
-        row = show_line(path, line, decode=decode)
-        if len(matches) < max_results:
-            rows[path, row.line] = row
-            if row.is_match:
-                matches.append(row)
-                last = path, row.line + after
-        else:  # what is not below the last match is of one that is too many
-            truncated |= row.is_match
-            if path == last[0] and row.line <= last[1]:
-                rows[path, row.line] = row
-            if truncated and (path != last[0] or row.line >= last[1]):
+        row = rows[path, line.number] = show_line(path, line, decode=decode)
+        matches += [row] if row.is_match else []
+        if len(matches) > max_results:  # what is below the last of them may still come
+            last = matches[max_results - 1]
+            if path != last.path or row.line >= last.line + after:
                 break
 
     def around(match: FoundLine, numbers: range) -> tuple[FoundLine, ...]:
@@ -290,11 +283,10 @@ def search_snippets(
             before=around(each, range(each.line - before, each.line)),
             after=around(each, range(each.line + 1, each.line + after + 1)),
         )
-        for each in matches
+        for each in matches[:max_results]
     )
-    return session.told(
-        Snippets(results=results, truncated=truncated), {each.path for each in matches}
-    )
+    found = Snippets(results=results, truncated=len(matches) > max_results)
+    return session.told(found, {each.path for each in results})
 
 
 @refusing(OPERATION)
@@ -362,7 +354,7 @@ class _Session:
             raise InvalidPath("symlinks on the way keep changing")
         if self._kind not in ("file", "directory"):
             raise NotAFile(self._kind)
-        self._top = tuple(part.encode() for part in self._real.parts)
+        self._top = _encoded(self._real)
         self._warned: list[Warned] = []
         self._complaints: list[tuple[str, str]] = []
         self._at: _Opened | None = None
@@ -448,16 +440,12 @@ class _Session:
 
     def _text(self, at: _Opened) -> Snapshot | None:
         """The text of an open file if it is small enough to report its version."""
-        if at.real is None:
-            return None
-        try:
+        with suppress(OSError, BinaryFile):
             size = _os.fstat(at.number).st_size
-            if size > min(VERSION_BYTES, self._version_bytes):
-                return None
-            self._version_bytes -= size
-            return Snapshot.of(read_at(at.number, size, 0), self._search.named(at.real))
-        except (OSError, BinaryFile):
-            return None
+            if at.real is not None and size <= min(VERSION_BYTES, self._version_bytes):
+                self._version_bytes -= size
+                return Snapshot.of(read_at(at.number, size, 0), self._search.named(at.real))
+        return None
 
     def _batches(self) -> Iterator[tuple[list[int], dict[str, _Opened]]]:
         """Open the candidates in batches; the first one is small, so that results come soon."""
@@ -519,7 +507,7 @@ class _Session:
             raise InvalidPath("a name that is not UTF-8")
         real = self._files.resolve(path, self._check_readable)
         self._check_readable(real)
-        return tuple(part.encode() for part in real.parts)
+        return _encoded(real)
 
     def _check_readable(self, path: RelPath) -> None:
         if not self._search.readable(path):
@@ -585,6 +573,11 @@ def _decoded(names: tuple[bytes, ...]) -> RelPath | None:
     with suppress(UnicodeDecodeError):
         return RelPath(tuple(name.decode() for name in names))
     return None
+
+
+def _encoded(path: RelPath) -> tuple[bytes, ...]:
+    """The names in a path; below the root they are UTF-8."""
+    return tuple(part.encode() for part in path.parts)
 
 
 def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
@@ -700,8 +693,7 @@ def links_to_leave_out(
     """
     excluded: list[str] = []
     # Directories as rg spells them, each with the real paths on the way to it, its own one last.
-    top = tuple(part.encode() for part in start.parts)
-    waiting: list[tuple[tuple[bytes, ...], tuple[RelPath, ...]]] = [(top, (start,))]
+    waiting: list[tuple[tuple[bytes, ...], tuple[RelPath, ...]]] = [(_encoded(start), (start,))]
     seen = 0
     while waiting:
         spelled, way = waiting.pop()
@@ -731,8 +723,8 @@ def links_to_leave_out(
 
 
 def _on_disk(root: str, path: RelPath) -> bytes:
-    """The path of the file for system calls: names below the root are UTF-8."""
-    return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
+    """The path of the file for system calls."""
+    return os.path.join(os.fsencode(root), *_encoded(path))
 
 
 def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirEntry[bytes]]:
@@ -907,16 +899,24 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     """
     refusals: list[Failed] = []
     for path, source in _programs(environ):
+        if not (os.path.isabs(path) and os.path.isfile(path)):
+            continue
         try:
-            version = _version(path)
+            answer = subprocess.run(
+                [path, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_ANSWER_S,
+                check=False,
+            )
         except OSError as error:
             refusals.append(failed(_STARTING, error))
         except subprocess.TimeoutExpired:
             late = f"no answer to --version within {_ANSWER_S:.0f} seconds"
             refusals.append(Failed(_STARTING, late))
         else:
-            if version is not None:
-                return Rg(path, version, source)
+            if version := _VERSION.match(answer.stdout):
+                return Rg(path, version[1].decode(), source)
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))  # without free descriptors nothing can be found
     except OSError as error:
@@ -943,20 +943,6 @@ def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
     for file in files:
         if file.name in _NAMES:
             yield os.path.abspath(file.locate()), "wheel"
-
-
-def _version(path: str) -> str | None:
-    if not os.path.isabs(path) or not os.path.isfile(path):
-        return None
-    answer = subprocess.run(
-        [path, "--version"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_ANSWER_S,
-        check=False,
-    )
-    found = _VERSION.match(answer.stdout)
-    return found[1].decode() if found else None
 
 
 _CHUNK = 1 << 16

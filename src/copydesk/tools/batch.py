@@ -160,23 +160,21 @@ def written(
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
     """The diff, cut at PREVIEW_LINES or PREVIEW_BYTES, after a whole line if possible."""
-    diff, was_cut = done.diff, not done.is_whole_diff
-    if was_cut and len(done.change.edits) < PREVIEW_LINES:
+    diff = done.diff
+    if not done.is_whole_diff and len(done.change.edits) < PREVIEW_LINES:
         diff = done.whole_diff()  # it has long lines, whose start says nothing
-    whole, is_long = cut_diff(shown_diff(diff, done.base.encoding)[0])
-    if len(whole) > PREVIEW_BYTES:
-        whole, full = short_lines(whole), whole
-        was_cut = was_cut or whole != full
-    was_cut = was_cut or is_long
-    lines = whole.split("\n", PREVIEW_LINES)
-    if len(lines) > PREVIEW_LINES and lines[-1]:
-        lines, was_cut = [*lines[:PREVIEW_LINES], ""], True
-    shown = "\n".join(lines)
+    whole = shown_diff(diff, done.base.encoding)[0]
+    shown = cut_diff(whole)[0]
+    if len(shown) > PREVIEW_BYTES:
+        shown = short_lines(shown)
+    lines = shown.split("\n", PREVIEW_LINES)
+    if len(lines) > PREVIEW_LINES:
+        shown = "\n".join([*lines[:PREVIEW_LINES], ""])
     raw = shown.encode()
     if len(raw) > PREVIEW_BYTES:
-        raw, was_cut = raw[:PREVIEW_BYTES], True
-        shown = raw[: raw.rfind(b"\n") + 1 or None].decode("utf-8", "ignore")
-    return shown, was_cut
+        end = raw.rfind(b"\n", 0, PREVIEW_BYTES) + 1 or PREVIEW_BYTES
+        shown = raw[:end].decode("utf-8", "ignore")
+    return shown, not done.is_whole_diff or shown != whole
 
 
 class _ExpectedCall(ToolCall):

@@ -924,13 +924,6 @@ def _resolved(draft: Draft) -> Fields:
     return {"start": draft.place.start + 1, "end": draft.place.stop}
 
 
-def _range_planned(draft: Draft, request: RangeEdit, lang: Lang) -> Fields:
-    return {
-        "range": {"input": request.range, "resolved": _resolved(draft)},
-        "lines": line_counts(draft),
-    }
-
-
 def _range_applied(draft: Draft, request: RangeEdit | Append, lang: Lang) -> Fields:
     start = draft.place.start
     if draft.place.foot is not None:
@@ -1224,37 +1217,43 @@ def _modes(draft: Draft) -> list[str]:
 
 # A template's `format` is a function of the draft, or of the outcome, like any other.
 _RANGE = Row(
-    _range_planned,
-    _range_applied,
-    _place_numbers,
-    _place_where,
+    planned=lambda draft, request, lang: {
+        "range": {"input": request.range, "resolved": _resolved(draft)},
+        "lines": line_counts(draft),
+    },
+    applied=_range_applied,
+    numbers=_place_numbers,
+    where=_place_where,
     # a text put into an empty file, or after its end, is appended
-    lambda draft: f"plan.{draft.action}" if draft.old_count else "plan.append",
-    "apply.{0.context}".format,
-    partial(_evidence, "evidence", ("before", "range", "", "after")),
-    _place_written,
-    _place_shown,
+    plan_words=lambda draft: f"plan.{draft.action}" if draft.old_count else "plan.append",
+    applied_words="apply.{0.context}".format,
+    evidence=partial(_evidence, "evidence", ("before", "range", "", "after")),
+    written=_place_written,
+    shown=_place_shown,
 )
 _SEVERAL = Row(
-    lambda draft, request, lang: {
+    planned=lambda draft, request, lang: {
         "edits_count": request.count * draft.place.candidates,
         **row_of(request).applied(draft, request, lang),
     },
-    lambda draft, request, lang: {"regions": _parts(draft), "lines": line_counts(draft)},
-    lambda draft: {
+    applied=lambda draft, request, lang: {
+        "regions": _parts(draft),
+        "lines": line_counts(draft),
+    },
+    numbers=lambda draft: {
         "path": draft.request.path,
         "edits": draft.request.count * draft.place.candidates,
         "places": min(len(draft.regions), len(draft.place.parts)),
         **line_counts(draft),
     },
-    lambda draft, at: (
+    where=lambda draft, at: (
         _place_where(draft, at)
         + (f" · {len(draft.place.parts)} places" if len(draft.place.parts) > 1 else "")
     ),
-    "plan.batch".format,
-    "apply.batch.{0.context}".format,
-    _several_evidence,
-    _several_written,
+    plan_words="plan.batch".format,
+    applied_words="apply.batch.{0.context}".format,
+    evidence=_several_evidence,
+    written=_several_written,
 )
 
 
@@ -1265,8 +1264,15 @@ def _operation(
     words: Callable[[Draft], str] = "plan.{0.action}".format,
 ) -> Row:
     """The row of an operation on a whole file, which has the same fields before and after."""
-    done = "apply.{0.draft.action}".format
-    return Row(fields, fields, numbers, where, words, done, of_text=False)
+    return Row(
+        planned=fields,
+        applied=fields,
+        numbers=numbers,
+        where=where,
+        plan_words=words,
+        applied_words="apply.{0.draft.action}".format,
+        of_text=False,
+    )
 
 
 # By the names of the classes: the kinds of notes are not imported before a note is edited.
@@ -1300,44 +1306,44 @@ _ROWS: dict[str, Row] = {
     "ReplaceText": _SEVERAL,
     "PatchEdit": _SEVERAL,
     "BlockDiff": Row(
-        partial(_notes, done=False),
-        partial(_notes, done=True),
-        lambda draft: {
+        planned=partial(_notes, done=False),
+        applied=partial(_notes, done=True),
+        numbers=lambda draft: {
             "path": draft.request.path,
             "hunks": len(draft.plan.hunks),
             "documents": len(draft.documents),
             "old": draft.old_count,
             "new": draft.new_count,
         },
-        _place_where,
-        "plan.block_diff".format,
-        "apply.block_diff.{0.context}".format,
+        where=_place_where,
+        plan_words="plan.block_diff".format,
+        applied_words="apply.block_diff.{0.context}".format,
         notices=lambda draft, lang: [
             say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail})
             for _, block_id, detail in draft.notices
         ],
     ),
     "DeleteFile": _operation(
-        _deletion,
-        lambda draft: {
+        fields=_deletion,
+        numbers=lambda draft: {
             "path": draft.request.path,
             "lines": draft.old_count,
             "bytes": draft.base.size,
         },
-        "{0.request.path} (deleted) +0 -{0.old_count}".format,
-        lambda draft: "plan.file_delete" + ".binary" * is_binary_deletion(draft),
+        where="{0.request.path} (deleted) +0 -{0.old_count}".format,
+        words=lambda draft: "plan.file_delete" + ".binary" * is_binary_deletion(draft),
     ),
     "MoveFile": _operation(
-        lambda draft, move, lang: {"to": str(move.to), "size_bytes": draft.base.size},
-        lambda draft: {"path": draft.request.path, "to": draft.request.target},
-        "{0.request.path} => {0.request.target}".format,
+        fields=lambda draft, move, lang: {"to": str(move.to), "size_bytes": draft.base.size},
+        numbers=lambda draft: {"path": draft.request.path, "to": draft.request.target},
+        where="{0.request.path} => {0.request.target}".format,
     ),
     "ChangeMode": _operation(
-        lambda draft, change, lang: Fields(
+        fields=lambda draft, change, lang: Fields(
             zip(("old_mode", "new_mode"), _modes(draft), strict=True)
         ),
-        lambda draft: {"path": draft.request.path, "new_mode": _modes(draft)[1]},
-        lambda draft, at: f"{draft.request.path} (mode {_modes(draft)[1]})",
+        numbers=lambda draft: {"path": draft.request.path, "new_mode": _modes(draft)[1]},
+        where=lambda draft, at: f"{draft.request.path} (mode {_modes(draft)[1]})",
     ),
 }
 
