@@ -130,24 +130,22 @@ def _check_stands(context: Context, path: RelPath) -> None:
 
 def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
     """Node's message for a failed call on a path; None if Node has no such failure."""
-    kind = refusal.kind if isinstance(refusal, errors.NotAFile) else ""
-    is_below = kind == "below a file"
-    if isinstance(refusal, errors.FileNotFound):
-        ends = range(1, len(place.path.parts))
-        above = [RelPath(place.path.parts[:end]) for end in ends]
-        is_below = any(_kind_of(context, one) not in ("", "directory") for one in above)
-        if not is_below:
+    parts = place.path.parts
+    above = (_kind_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
+    match refusal:
+        case errors.FileNotFound() if all(kind in ("", "directory") for kind in above):
             return f"ENOENT: no such file or directory, {call} '{place.full}'"
-    if is_below:
-        return f"ENOTDIR: not a directory, realpath '{place.full}'"
-    if kind == "directory":
-        return "EISDIR: illegal operation on a directory, read"
-    if isinstance(refusal, errors.InvalidPath):
-        if refusal.reason == "not a directory":
+        case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
+            return f"ENOTDIR: not a directory, realpath '{place.full}'"
+        case errors.NotAFile(kind="directory"):
+            return "EISDIR: illegal operation on a directory, read"
+        case errors.InvalidPath(reason="not a directory"):
             return f"ENOTDIR: not a directory, {call} '{place.full}'"
-        outside = f"{place.full} not in {', '.join(allowed(context))}"
-        return f"Access denied - symlink target outside allowed directories: {outside}"
-    return None
+        case errors.InvalidPath():
+            outside = f"{place.full} not in {', '.join(allowed(context))}"
+            return f"Access denied - symlink target outside allowed directories: {outside}"
+        case _:
+            return None
 
 
 class CompatCall(ToolCall):
@@ -788,16 +786,17 @@ class TextEditorCall(CompatCall):
         return self.path.rstrip("/") or "/"
 
     def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
-        is_directory = isinstance(refusal, errors.NotAFile) and refusal.kind == "directory"
-        if isinstance(refusal, errors.FileNotFound):
-            return f"The path {self.named} does not exist. Please provide a valid path."
-        if isinstance(refusal, errors.FileExists) or (is_directory and self.command == "create"):
-            only = "Cannot overwrite files using command `create`."
-            return f"File already exists at: {self.named}. {only}"
-        if is_directory:
-            only = "only the `view` command can be used on directories"
-            return f"The path {self.named} is a directory and {only}"
-        return None
+        match refusal:
+            case errors.FileNotFound():
+                return f"The path {self.named} does not exist. Please provide a valid path."
+            case errors.NotAFile(kind="directory") if self.command != "create":
+                only = "only the `view` command can be used on directories"
+                return f"The path {self.named} is a directory and {only}"
+            case errors.FileExists() | errors.NotAFile(kind="directory"):
+                only = "Cannot overwrite files using command `create`."
+                return f"File already exists at: {self.named}. {only}"
+            case _:
+                return None
 
     def require(self, name: str) -> None:
         """Raise Told if an argument that the command needs is missing; "" and 0 are values."""

@@ -190,13 +190,14 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
             lines.clear()
 
     for sign, line, _, _ in read_diff(rows):
-        if sign in ("-", "+"):
-            (old if sign == "-" else new).append(line[1:])
-        elif sign == "\\" and (old or new):
-            (new or old)[-1] += f"\n{line}"
-        else:
-            flush()
-            made.append(_parts(line, [], left_out))
+        match sign:
+            case "-" | "+":
+                (old if sign == "-" else new).append(line[1:])
+            case "\\" if old or new:
+                (new or old)[-1] += f"\n{line}"
+            case _:
+                flush()
+                made.append(_parts(line, [], left_out))
     flush()
     return "\n".join(made)
 

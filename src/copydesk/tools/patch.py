@@ -139,15 +139,16 @@ class _Patching:
 
     def _plan(self, patch: FilePatch) -> None:
         try:
-            if patch.kind == "delete":
-                self._delete(patch)
-            elif patch.kind == "add" and patch.in_order:
-                self._in_order(patch)
-            elif patch.kind == "add":
-                new, executable = self._context.path_below(patch.path), patch.mode == EXECUTABLE
-                self._prepare(PatchEdit(new, patch.hunks, creates=True, executable=executable))
-            else:
-                self._update(patch)
+            match patch.kind:
+                case "delete":
+                    self._delete(patch)
+                case "add" if patch.in_order:
+                    self._in_order(patch)
+                case "add":
+                    new, executable = self._context.path_below(patch.path), patch.mode == EXECUTABLE
+                    self._prepare(PatchEdit(new, patch.hunks, creates=True, executable=executable))
+                case _:
+                    self._update(patch)
         except errors.PatchRejected as refusal:
             places = [one.lines for one in refusal.rejected if one.reason == "already_there"]
             is_there = all(len(one or ()) == 1 for one in places) and len(places) == len(

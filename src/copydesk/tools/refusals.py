@@ -63,16 +63,20 @@ def refusal_words(
         if isinstance(fact := facts.get(key), str):
             facts[key] = say_reason(fact, lang)
     several: list[str] = []
-    if isinstance(refusal, errors.PartialMatchFail):
-        if "edit" not in voices:
-            near = [_near_words(one, lang) for one in refusal.failures if one.cause]
-            several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in near[:_SAID_CAUSES]]
-            name = "PARTIAL_MATCH_FAIL.planned" if refusal.hunk_id else name
-        if refusal.hunk_id:
-            several.append(say("corrected.planned", lang, {"id": refusal.hunk_id}))
-    if isinstance(refusal, errors.PatchRejected):
-        hunks = [_hunk_words(one, lang) for one in refusal.rejected[:_SAID_CAUSES]]
-        several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
+    match refusal:
+        case errors.PartialMatchFail(hunk_id=hunk_id):
+            if "edit" not in voices:
+                near = (_near_words(one, lang) for one in refusal.failures if one.cause)
+                told = islice(near, _SAID_CAUSES)
+                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in told]
+                name = "PARTIAL_MATCH_FAIL.planned" if hunk_id else name
+            if hunk_id:
+                several.append(say("corrected.planned", lang, {"id": hunk_id}))
+        case errors.PatchRejected(rejected=rejected):
+            hunks = (_hunk_words(one, lang) for one in rejected[:_SAID_CAUSES])
+            several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
+        case _:
+            pass
     return " ".join((say(name, lang, facts, mirror=mirror), *several))
 
 
@@ -92,57 +96,58 @@ _OWN_WORDS: dict[type[Refusal], str] = {
 
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
     """Facts of a refusal that only its message needs."""
-    if isinstance(refusal, errors.ApprovalRequired):
-        if refusal.checks:
-            one, names = check_words(refusal.checks[0], lang), ", ".join(refusal.accept or ())
+    match refusal:
+        case errors.ApprovalRequired(checks=(check, *_)):
+            first, names = check_words(check, lang), ", ".join(refusal.accept or ())
             variant = "checks" if refusal.accept else ""
-            return {"reason": one, "first": one, "names": names, "variant": variant}
-        saying = f"approval.{refusal.why}"
-        return {"reason": say(saying, lang) if has(saying) else refusal.why}
-    if isinstance(refusal, errors.CheckFailed):
-        failing = [one for one in refusal.checks if one.mode == "refuse"]
-        few = "; ".join(check_words(one, lang) for one in failing[:_SAID_CAUSES])
-        return {"failing": len(failing), "first": few}
-    if isinstance(refusal, errors.Conflict):
-        told = (
-            {"expectation": name, **{key: _short(value) for key, value in one.items()}}
-            for name, one in refusal.mismatches.items()
-        )
-        comma = "；" if lang == "zh" else "; "
-        return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
-    if isinstance(refusal, errors.PartialMatchFail):
-        failures = refusal.failures
-        if "edit" in voices:
-            first, lines = failures[0], dict.fromkeys(failures[0].lines)
+            return {"reason": first, "first": first, "names": names, "variant": variant}
+        case errors.ApprovalRequired(why=why):
+            saying = f"approval.{why}"
+            return {"reason": say(saying, lang) if has(saying) else why}
+        case errors.CheckFailed(checks=checks):
+            failing = [check for check in checks if check.mode == "refuse"]
+            few = "; ".join(check_words(check, lang) for check in failing[:_SAID_CAUSES])
+            return {"failing": len(failing), "first": few}
+        case errors.Conflict(mismatches=mismatches):
+            told = (
+                {"expectation": name, **{key: _short(value) for key, value in values.items()}}
+                for name, values in mismatches.items()
+            )
+            comma = "；" if lang == "zh" else "; "
+            return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
+        case errors.PartialMatchFail(failures=(failure, *_)) if "edit" in voices:
             old, reader = ("old_str", "view") if "compat" in voices else ("old_string", "Read")
             if "replace_text" in voices:
                 old, reader = "old", f"{'team_mgmt_' * ('team_mgmt' in voices)}read_file"
             return {
-                "reason": first.reason,
-                "matches_count": first.matches_count,
-                "lines": _first_few(lines, lang),
+                "reason": failure.reason,
+                "matches_count": failure.matches_count,
+                "lines": _first_few(dict.fromkeys(failure.lines), lang),
                 "old": old,
                 "reader": reader,
-                **_near_words(first, lang),
+                **_near_words(failure, lang),
             }
-        indices = [failure.index for failure in failures]
-        return {"failing": len(failures), "indices": _first_few(indices, lang)}
-    if isinstance(refusal, errors.PatchRejected):
-        return {"failing": len(refusal.rejected)}
-    if isinstance(refusal, errors.RangeOutOfBounds):
-        variant = "some" if refusal.total_lines else "empty"
-        return {"next_line": refusal.total_lines + 1, "variant": variant}
-    if isinstance(refusal, errors.ContentRequired) and refusal.total_lines:
-        return {"variant": "end"}
-    if isinstance(refusal, errors.AnchorNotFound):
-        return _anchor_words(refusal, lang)
-    shown: dict[str, Fact] = {}
-    if isinstance(refusal, errors.StaleRead | errors.ContentChanged) and refusal.current:
-        shown["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
-    if isinstance(refusal, errors.ContentChanged):
-        variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
-        shown |= {"variant": variant, "causes": cause_words(refusal.cause, lang)}
-    return shown
+        case errors.PartialMatchFail(failures=failures):
+            indices = [failure.index for failure in failures]
+            return {"failing": len(failures), "indices": _first_few(indices, lang)}
+        case errors.PatchRejected(rejected=rejected):
+            return {"failing": len(rejected)}
+        case errors.RangeOutOfBounds(total_lines=total):
+            return {"next_line": total + 1, "variant": "some" if total else "empty"}
+        case errors.ContentRequired(total_lines=total) if total:
+            return {"variant": "end"}
+        case errors.AnchorNotFound():
+            return _anchor_words(refusal, lang)
+        case errors.StaleRead(current=current) | errors.ContentChanged(current=current):
+            shown: dict[str, Fact] = {}
+            if current:
+                shown["current_lines"] = f"{current[0].line}~{current[-1].line}"
+            if isinstance(refusal, errors.ContentChanged):
+                variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
+                shown |= {"variant": variant, "causes": cause_words(refusal.cause, lang)}
+            return shown
+        case _:
+            return {}
 
 
 def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
@@ -229,16 +234,7 @@ def check_row(one: CheckFinding, lang: Lang) -> Fields:
 
 def facts_of(refusal: Refusal) -> Fields:
     """The facts of a refusal as they are shown."""
-    return {name: _named_value(name, fact) for name, fact in refusal.facts().items()}
-
-
-def _named_value(name: str, fact: object) -> Value:
-    """Convert a fact for display: current lines get numbers, a corrected text stays whole."""
-    if name == "current" and isinstance(fact, tuple):
-        return numbered_lines(cast("tuple[LineShown, ...]", fact))
-    if name.startswith("corrected_") and isinstance(fact, str):
-        return fact
-    return _value(fact)
+    return {name: _value(fact, name) for name, fact in refusal.facts().items()}
 
 
 def numbered_lines(lines: Sequence[LineShown]) -> str:
@@ -253,20 +249,27 @@ def numbered_lines(lines: Sequence[LineShown]) -> str:
     return "".join(f"{line}\n" for line in shown)
 
 
-def _value(fact: object) -> Value:
-    if isinstance(fact, str):
-        return cut(fact, LONGEST)
-    if isinstance(fact, bool | int) or fact is None:
-        return fact
-    if isinstance(fact, tuple):
-        return [_value(item) for item in cast("tuple[object, ...]", fact)]
-    if isinstance(fact, Mapping):
-        named = cast("Mapping[str, object]", fact)
-        return {name: _value(part) for name, part in named.items()}
-    if is_dataclass(fact):
-        held = ((f.name, getattr(fact, f.name)) for f in fields_of(fact))
-        return {name: _named_value(name, part) for name, part in held if part is not None}
-    raise TypeError(f"no fact: {fact!r}")
+def _value(fact: object, name: str = "") -> Value:
+    """Convert a fact for display: current lines get numbers, a corrected text stays whole."""
+    match fact:
+        case tuple() if name == "current":
+            return numbered_lines(cast("tuple[LineShown, ...]", fact))
+        case str() if name.startswith("corrected_"):
+            return fact
+        case str():
+            return cut(fact, LONGEST)
+        case bool() | int() | None:
+            return fact
+        case tuple():
+            return [_value(item) for item in cast("tuple[object, ...]", fact)]
+        case Mapping():
+            named = cast("Mapping[str, object]", fact)
+            return {name: _value(part) for name, part in named.items()}
+        case _ if is_dataclass(fact):
+            parts = ((part.name, getattr(fact, part.name)) for part in fields_of(fact))
+            return {name: _value(part, name) for name, part in parts if part is not None}
+        case _:
+            raise TypeError(f"no fact: {fact!r}")
 
 
 # In an envelope, and of the tools of notes.
@@ -309,19 +312,20 @@ def in_envelope(
 
 def code_of(refusal: Refusal) -> str:
     """The envelope's code for a refusal; the envelope has only a few."""
-    if isinstance(refusal, errors.Crashed):
-        return "INTERNAL_ERROR"
-    if isinstance(refusal, errors.NotAFile):
-        return "IS_DIRECTORY" if refusal.kind == "directory" else "EXECUTION_ERROR"
-    if isinstance(refusal, errors.InvalidPath):
-        malformed = "NUL" in refusal.reason or "surrogate" in refusal.reason
-        return "INVALID_PARAM" if malformed else "ACCESS_DENIED"
-    if isinstance(refusal, errors.Failed):
-        if refusal.reason.startswith(("EACCES", "EPERM", "EROFS")):
+    match refusal:
+        case errors.Crashed():
+            return "INTERNAL_ERROR"
+        case errors.NotAFile(kind="directory"):
+            return "IS_DIRECTORY"
+        case errors.InvalidPath(reason=reason):
+            malformed = "NUL" in reason or "surrogate" in reason
+            return "INVALID_PARAM" if malformed else "ACCESS_DENIED"
+        case errors.Failed(reason=reason) if reason.startswith(("EACCES", "EPERM", "EROFS")):
             return "PERMISSION_DENIED"
-        is_late = refusal.reason.startswith(("ETIMEDOUT", "ETIME"))
-        return "TIMEOUT" if is_late else "EXECUTION_ERROR"
-    return _CODES.get(refusal.code, "EXECUTION_ERROR")
+        case errors.Failed(reason=reason) if reason.startswith(("ETIMEDOUT", "ETIME")):
+            return "TIMEOUT"
+        case _:
+            return _CODES.get(refusal.code, "EXECUTION_ERROR")
 
 
 def _resolved(refusal: Refusal, path: str | None) -> str | None:

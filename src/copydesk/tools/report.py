@@ -183,7 +183,7 @@ def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
 def emit(data: Mapping[str, Value]) -> str:
     """The YAML document, ending with a newline."""
     lines: list[str] = []
-    _mapping(lines, data, "")
+    _entries(lines, data.items(), "")
     return "\n".join((*lines, "")) or "{}\n"
 
 
@@ -210,45 +210,39 @@ def _escape(found: re.Match[str]) -> str:
     return _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}"
 
 
-def _scalar(value: str | int | bool | None) -> str:
-    if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) else quoted(value)
-    if value is None:
-        return "null"
-    return _FLAGS[value] if isinstance(value, bool) else str(value)
+@lru_cache(maxsize=1024)
+def _key(key: str) -> str:
+    return key if _PLAIN.fullmatch(key) else quoted(key)
 
 
-_key = lru_cache(maxsize=1024)(_scalar)
-
-
-def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
-    for key, value in data.items():
-        head, kind = f"{indent}{_key(key)}:", type(value)
-        if kind is int or kind is bool:  # the most frequent types avoid a call
-            lines += (f"{head} {value if kind is int else _FLAGS[value is True]}",)
-        elif type(value) is str and "\n" not in value:
-            lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
-        elif kind is dict and value:
-            lines += (head,)
-            _mapping(lines, cast("Fields", value), f"{indent}  ")
-        else:
-            _entry(lines, head, value, indent)
-
-
-def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
-    if isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
-        _block(lines, head, value, f"{indent}  ")
-    elif value is None or isinstance(value, str | int):
-        lines += (f"{head} {_scalar(value)}",)
-    elif not value:
-        lines += (f"{head} {{}}" if isinstance(value, Mapping) else f"{head} []",)
-    elif isinstance(value, Mapping):
-        lines += (head,)
-        _mapping(lines, value, f"{indent}  ")
-    else:
-        lines += (head,)
-        for item in value:
-            _item(lines, item, f"{indent}  ")
+def _entries(lines: list[str], entries: Iterable[tuple[str | None, Value]], indent: str) -> None:
+    """Add values with their keys; an item of a list has no key."""
+    inner = f"{indent}  "
+    for key, value in entries:
+        head = f"{indent}-" if key is None else f"{indent}{_key(key)}:"
+        match value:  # scalars without a call, since most values are
+            case bool():
+                lines += (f"{head} {_FLAGS[value]}",)
+            case int():
+                lines += (f"{head} {value}",)
+            case None:
+                lines += (f"{head} null",)
+            case str() if "\n" in value and not _UNPRINTABLE.search(value):
+                _block(lines, head, value, inner)
+            case str():
+                lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
+            case Mapping():
+                lines += (head if value else f"{head} {{}}",)
+                _entries(lines, value.items(), inner)
+            case _:
+                lines += (head if value else f"{head} []",)
+                for item in value:
+                    if isinstance(item, Mapping) and item:
+                        first = len(lines)
+                        _entries(lines, item.items(), f"{inner}  ")
+                        lines[first] = f"{inner}- {lines[first].lstrip()}"
+                    else:
+                        _entries(lines, [(None, item)], inner)
 
 
 def _block(lines: list[str], head: str, text: str, indent: str) -> None:
@@ -264,15 +258,6 @@ def _block(lines: list[str], head: str, text: str, indent: str) -> None:
         lines += [f"{indent}{line}" if line else "" for line in body.split("\n")]
     else:  # no line is empty
         lines += (indent + body.replace("\n", f"\n{indent}"),)
-
-
-def _item(lines: list[str], value: Value, indent: str) -> None:
-    if isinstance(value, Mapping) and value:
-        first = len(lines)
-        _mapping(lines, value, f"{indent}  ")
-        lines[first] = f"{indent}- {lines[first].lstrip()}"
-    else:
-        _entry(lines, f"{indent}-", value, indent)
 
 
 Fields = dict[str, Value]
@@ -538,34 +523,36 @@ def _clean(
     Numbers that are too long are cut too, and values nested deeper than `depth`. `brief`: texts are
     cut to a few words and lists to their first items.
     """
-    if isinstance(value, str):
-        text = value
-        if len(text) > most or not text.isascii():
-            text = cut_text(text.encode("utf-8", "backslashreplace").decode(), most)
-        return cut_text(text, _SHOWN if text.isascii() else _SHOWN // 3) if brief else text
-    if isinstance(value, Mapping | list | tuple) and not depth:
-        return "…"
-    if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        return {
-            str(_clean(str(key))): _clean(
-                item, _LONGEST_OF.get(str(key), LONGEST), depth - 1, brief=brief
-            )
-            for key, item in items
-        }
-    if isinstance(value, list | tuple):
-        every = cast("Sequence[object]", value)
-        shown = every[:_SHOWN_ITEMS] if brief else every
-        cleaned = [_clean(item, depth=depth - 1, brief=brief) for item in shown]
-        left_out = len(every) - len(shown)
-        return [*cleaned, f"… (+{left_out} items)"] if left_out else cleaned
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return _clean(hex(value), brief=brief)
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return cast(Value, value if isfinite(value) else None)
-    return _clean(repr(value), brief=brief)
+    match value:
+        case str():
+            text = value
+            if len(text) > most or not text.isascii():
+                text = cut_text(text.encode("utf-8", "backslashreplace").decode(), most)
+            return cut_text(text, _SHOWN if text.isascii() else _SHOWN // 3) if brief else text
+        case Mapping() | list() | tuple() if not depth:
+            return "…"
+        case Mapping():
+            items = cast("Mapping[object, object]", value).items()
+            return {
+                str(_clean(str(key))): _clean(
+                    item, _LONGEST_OF.get(str(key), LONGEST), depth - 1, brief=brief
+                )
+                for key, item in items
+            }
+        case list() | tuple():
+            every = cast("Sequence[object]", value)
+            shown = every[:_SHOWN_ITEMS] if brief else every
+            cleaned = [_clean(item, depth=depth - 1, brief=brief) for item in shown]
+            left_out = len(every) - len(shown)
+            return [*cleaned, f"… (+{left_out} items)"] if left_out else cleaned
+        case int() if value.bit_length() > MOST_BITS:
+            return _clean(hex(value), brief=brief)
+        case bool() | int() | None:
+            return value
+        case float():
+            return cast(Value, value if isfinite(value) else None)
+        case _:
+            return _clean(repr(value), brief=brief)
 
 
 def _shortened(data: Fields, most: int) -> Fields:
