@@ -114,7 +114,7 @@ def _python(root: str) -> Iterator[Finding]:
 
 
 def _ripgrep(root: str) -> Iterator[Finding]:
-    from copydesk.search.program import RG_VARIABLE, find_rg
+    from copydesk.search.ripgrep import RG_VARIABLE, find_rg
 
     try:
         rg = find_rg()

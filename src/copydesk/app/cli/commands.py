@@ -27,11 +27,11 @@ from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
-from copydesk.tools.answers import LongTexts, saved_data
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words
-from copydesk.tools.report import Answer, Lang
+from copydesk.tools.report import Answer, Lang, LongTexts
+from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
 
