@@ -24,6 +24,11 @@ Change = Callable[[str], str]
 """An agent's intended edit, as a function of the file's text with LF."""
 
 CONFIGURATION = "copydesk.toml"
+TOOLSETS = "ws_mod,patch"
+"""The toolsets of the server."""
+
+WRITE = "create_new_file"
+"""Its tool that writes a whole file."""
 PLAN = r"\b(?:hunk_id|planned)\W+([0-9a-f]{8})\b"
 CONTEXT = 3
 """Lines around a change that a patch has."""
@@ -275,8 +280,14 @@ def hunks_of(old: Sequence[str], new: Sequence[str], shown: Set[int]) -> list[Li
     return hunks
 
 
+def started(root: Path) -> Client:
+    """The real server over standard input and output, with `apply = "auto"`."""
+    (root / CONFIGURATION).write_text('[members.local]\napply = "auto"\n')
+    return Client([PROGRAM, "mcp", "--toolsets", TOOLSETS, "--root", str(root)], root)
+
+
 class Copydesk(Agent):
-    """The real server over standard input and output, with `apply = "auto"`.
+    """The real server, as `started`.
 
     The policy: a search answers with lines and versions, so it is enough to edit; lines are named
     by number and version, an insertion by the line before it, a name by itself.
@@ -286,10 +297,7 @@ class Copydesk(Agent):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        (root / CONFIGURATION).write_text('[members.local]\napply = "auto"\n')
-        self._client = Client(
-            [PROGRAM, "mcp", "--toolsets", "ws_mod,patch", "--root", str(root)], root
-        )
+        self._client = started(root)
 
     def begin(self) -> None:
         """The server goes on."""
@@ -358,8 +366,8 @@ class Copydesk(Agent):
         self.call("prepare_file_append", path=path, content=text)
 
     def write(self, path: str, text: str) -> None:
-        """`create_new_file`."""
-        self.call("create_new_file", path=path, content=text)
+        """A whole file."""
+        self.call(WRITE, path=path, content=text)
 
     def rename(self, old: str, new: str, where: str) -> None:
         """`replace_text`, also of all files in a folder."""

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from bench.agents import AGENTS, CONFIGURATION, Agent, Call, Copydesk, Edit, EditUnread, visible
 from bench.arena import Cell
+from bench.habits import PlayedLikeEdit
 from bench.installing import Installed, count_tokens, install
 from bench.report import VERDICTS, section_text
 from bench.results import Bar, Section, Table
 from bench.setting import Setting
 from bench.tasks import Task, other_tasks, tasks, write_bytes
 
+PLAYERS: tuple[type[Agent], ...] = (Copydesk, PlayedLikeEdit, *AGENTS[1:])
 MOST_CALLS = 32
 """Of copydesk, in the first set of tasks."""
 
@@ -73,7 +75,7 @@ def same(path: Path, data: bytes) -> bool:
 def outcomes(made: Sequence[Task], home: Path, found: Installed) -> Outcomes:
     """All tasks by all agents, counted."""
     every: Outcomes = {}
-    for kind in AGENTS:
+    for kind in PLAYERS:
         root = home / kind.__name__
         root.mkdir(parents=True)
         agent = kind(root)

@@ -642,6 +642,7 @@ def run():
     """The same for the command line."""
     print(*show({"number": input("number: ")}), sep="\\n")
 '''
+TRACKED = "parcel/tracking.py"
 NEW_TESTS = """
 
 def test_a_timeout_is_a_whole_number():
@@ -650,7 +651,7 @@ def test_a_timeout_is_a_whole_number():
 
 
 def other_tasks() -> list[Task]:
-    """Ten others, which nothing was fitted to."""
+    """Sixteen others, which nothing was fitted to."""
     bisect = library("bisect")
     left = bisect[bisect.index("def insort_left") : bisect.index("def bisect_left")]
     return [
@@ -753,6 +754,50 @@ def other_tasks() -> list[Task]:
             swap("self.maxother = 30", "self.maxother = 40"),
             swap("import builtins\n", "import builtins\nimport functools\nimport os\n"),
             swap("self.maxother = 30", "self.maxother = 40"),
+        ),
+        renamed(
+            "constant renamed, its test too",
+            {"parcel/settings.py": SETTINGS, "tests/test_settings.py": TIMEOUT_TEST},
+            ".",
+            "TIMEOUT_SECONDS",
+            "MOST_SECONDS",
+        ),
+        found(
+            "option added to a command line",
+            "parcel/cli.py",
+            CLI,
+            r"add_argument",
+            swap(
+                "choices=commands())\n",
+                'choices=commands())\n    parser.add_argument("--json", action="store_true")\n',
+            ),
+        ),
+        Task("new module", {}, lambda agent: agent.write(TRACKED, TRACKING), {TRACKED: TRACKING}),
+        moved(
+            "function moved from the end of a file",
+            "src/uuids.py",
+            RETRY,
+            "retried",
+            TRACKED,
+            TRACKING,
+        ),
+        undone(
+            "undo below a later edit",
+            "src/reprlib.py",
+            library("reprlib"),
+            r"self\.max(other|string) = ",
+            swap("self.maxother = 30", "self.maxother = 40"),
+            swap("self.maxother = 40", "self.maxother = 30"),
+            swap("self.maxstring = 30", "self.maxstring = 60"),
+        ),
+        drifting(
+            "another writer on the same line of a short file",
+            "parcel/settings.py",
+            SETTINGS,
+            r"^RETRIES",
+            swap("RETRIES = 3\n", "RETRIES = 3  # then it fails\n"),
+            swap("RETRIES = 3\n", "RETRIES = 4\n"),
+            swap("RETRIES = 4\n", "RETRIES = 4  # then it fails\n"),
         ),
     ]
 

@@ -17,7 +17,7 @@ from copydesk.desk.backends.snapshots import (
     Snapshots,
     SqliteSnapshots,
 )
-from copydesk.desk.redis.texts import RedisSnapshots
+from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from support.mcp_calls import settings

@@ -19,9 +19,8 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relocation import LineKeys, Relocation
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot
 from support.cost import examples
 from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered, prepared
 from support.texts import LineEdit, files, requests

@@ -25,9 +25,8 @@ from copydesk.errors import FileTooLarge
 from copydesk.store import _os
 from copydesk.store.large import LargeFile, Survey
 from copydesk.text import sizes
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot
 from copydesk.tools import reports
 from support.cost import examples, spread
 from support.large_files import LARGE_FILES, PATH, TOOL, Desks, numbered, prepared

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from copydesk.edit.batch import compile_batch
 from copydesk.edit.request import StringEdit
 from copydesk.errors import EncodingRefused
-from copydesk.text import folding
-from copydesk.text.folding import corrections, explain, fold
-from copydesk.text.nearest import nearest_lines
+from copydesk.text import nearest as folding
+from copydesk.text.nearest import corrections, explain, fold, nearest_lines
 from copydesk.text.snapshot import Snapshot
 from support.cost import examples, spread
 from support.texts import nearest, snapshots

@@ -17,12 +17,12 @@ from copydesk.notes.grammar import (
     BlockHunk,
     header_of,
     is_block_id,
-    is_siyuan_id,
     lines_of_hunk,
     marker_line,
     marker_of,
     parse_block_diff,
 )
+from copydesk.notes.protocol import is_id
 from support.cost import bounded, check_linear
 
 ID = "20260107143334-l5eqs5i"
@@ -273,9 +273,9 @@ def test_lines_are_those_of_the_diff() -> None:
 
 
 def test_the_store_may_know_fewer_ids() -> None:
-    assert parse_block_diff(f"@@DELETE:{ID}@@", is_siyuan_id) == (BlockHunk("DELETE", ID),)
+    assert parse_block_diff(f"@@DELETE:{ID}@@", is_id) == (BlockHunk("DELETE", ID),)
     with pytest.raises(BlockDiffRefused) as refused:
-        parse_block_diff("@@DELETE:anchor@@", is_siyuan_id)
+        parse_block_diff("@@DELETE:anchor@@", is_id)
     assert refused.value.problems[0].code == "INVALID_BLOCK_ID"
 
 
@@ -292,7 +292,7 @@ def test_the_store_may_know_fewer_ids() -> None:
     ],
 )
 def test_ids(text: str, block: bool, siyuan: bool) -> None:
-    assert (is_block_id(text), is_siyuan_id(text)) == (block, siyuan)
+    assert (is_block_id(text), is_id(text)) == (block, siyuan)
 
 
 @pytest.mark.parametrize(

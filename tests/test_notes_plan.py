@@ -18,18 +18,10 @@ from copydesk.notes.grammar import (
     Problem,
     parse_block_diff,
 )
-from copydesk.notes.plan import (
-    BlockPlan,
-    BlockTree,
-    DeleteBlock,
-    InsertBlocks,
-    UpdateBlock,
-    as_item,
-    heading_level,
-    plan_blocks,
-)
+from copydesk.notes.plan import BlockPlan, BlockTree, as_item, heading_level, plan_blocks
+from copydesk.notes.protocol import Delete, InsertText, Update
 from support.cost import bounded, check_linear
-from support.note_model import Known, Model, Spec, inverse_of, inverses_of, split
+from support.note_model import Model, Spec, known, split
 
 S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 DOC: Spec = (
@@ -59,15 +51,13 @@ def planned(diff: str, *, strict: bool = True) -> BlockPlan:
 
 
 def done(spec: Spec, found: BlockPlan) -> Model:
-    """The document after a plan; it is as before after the inverses."""
+    """The document after a plan; it is as before when all is taken back."""
     model = Model.of(spec)
     before = model.shape()
-    for operation in found.operations:
-        assert inverse_of(inverse_of(operation)) == operation
-        model.do(operation)
+    backs = [model.do(operation) for operation in found.operations]
     after = model.shape()
-    for operation in inverses_of(found):
-        model.do(operation, forward=False)
+    for back in reversed(backs):
+        back()
     assert model.shape() == before
     again = Model.of(spec)
     for operation in found.operations:
@@ -254,7 +244,7 @@ def test_folded_white_space() -> None:
     diff = edit("b1", "> quoted   >\n> more", "> other")
     assert problems(diff)[0].reason == "blanks"
     (operation,) = planned(diff, strict=False).operations
-    assert isinstance(operation, UpdateBlock)
+    assert isinstance(operation.change, Update)
     assert problems(edit("p1", "f irst", "x"), strict=False)[0].code == "CONTENT_MISMATCH"
 
 
@@ -276,19 +266,11 @@ def test_what_the_plan_tells() -> None:
     assert [image.id for image in found.reads] == ["p1", "i1", "p2", "i2"]
     assert [image.markdown for image in found.reads] == ["first", "- a", "second", "- b"]
     update, first, second, delete = found.operations
-    assert isinstance(update, UpdateBlock)
-    assert isinstance(first, InsertBlocks)
-    assert isinstance(second, InsertBlocks)
-    assert isinstance(delete, DeleteBlock)
-    assert (update.before.markdown, update.after.markdown, update.lines) == ("second", "2", (6,))
-    assert (first.markdown, first.place.anchor, first.lines) == (" x\n\n y ", "p1", (1,))
+    assert (update.change, update.lines) == (Update("p2", "2"), (6,))
+    assert (first.change, first.lines) == (InsertText(" x\n\n y ", "after", "p1"), (1,))
     assert [image.id for image in first.images] == ["+1", "+2"]
-    assert (second.markdown, second.place.side, second.place.anchor) == ("3", "after", "p2")
-    assert (delete.images[0].id, delete.images[0].markdown, delete.lines) == (
-        "l1",
-        "- a\n- b",
-        (5, 14),
-    )
+    assert (second.change, second.lines) == (InsertText("3", "after", "p2"), (6,))
+    assert (delete.change, delete.lines) == (Delete("l1"), (5, 14))
 
 
 @pytest.mark.parametrize(
@@ -315,9 +297,9 @@ def test_new_blocks_are_put_where_the_hunk_says(
     diff: str, places: list[tuple[str, str, str]]
 ) -> None:
     found = [
-        (one.place.side, one.place.anchor, one.markdown)
+        (one.change.side, one.change.anchor_id, one.change.markdown)
         for one in planned(diff).operations
-        if isinstance(one, InsertBlocks)
+        if isinstance(one.change, InsertText)
     ]
     assert found == places
 
@@ -325,8 +307,7 @@ def test_new_blocks_are_put_where_the_hunk_says(
 def test_a_hunk_that_changes_nothing_has_no_operation() -> None:
     found = planned("@@REPLACE:p1@@\nfirst\n@@REPLACE:p2@@\nsecond\n\nmore")
     (insert,) = found.operations
-    assert isinstance(insert, InsertBlocks)
-    assert insert.markdown == "more"
+    assert insert.change == InsertText("more", "after", "p2")
     assert len(found.hunks) == 2
 
 
@@ -334,8 +315,7 @@ def test_one_block_is_taken_as_it_was_written() -> None:
     """Whatever the splitting makes of it: indentation, trailing blanks, comments."""
     for text in ("\u3000\u3000first", "  two", "x  ", "text\n\n% comment"):
         (update,) = planned(f"@@REPLACE:p1@@\n{text}").operations
-        assert isinstance(update, UpdateBlock)
-        assert update.after.markdown == text
+        assert update.change == Update("p1", text)
 
 
 @pytest.mark.parametrize(
@@ -410,8 +390,7 @@ def test_plugin_11_nothing_is_planned_when_one_hunk_is_wrong() -> None:
         ("CONTENT_MISMATCH", 2),
         ("BLOCK_NOT_FOUND", 8),
     ]
-    plan_ = planned("@@REPLACE:p1@@\na\n\nb\n@@DELETE:p2@@")
-    assert [inverse_of(one) for one in plan_.operations][::-1] == inverses_of(plan_)
+    assert len(planned("@@REPLACE:p1@@\na\n\nb\n@@DELETE:p2@@").operations) == 3
 
 
 def test_plugin_13_no_block_is_lost() -> None:
@@ -598,10 +577,10 @@ def test_any_diff_of_any_document(data: st.DataObject) -> None:
 def test_the_tree_may_be_no_more_than_is_asked_for() -> None:
     """Named blocks and those around them, with the children of the containers: no more is read."""
     blocks = {
-        "doc": Known("doc", "", "d", ""),
-        "l1": Known("l1", "doc", "l", "- a\n- b"),
-        "i1": Known("i1", "l1", "i", "- a"),
-        "i2": Known("i2", "l1", "i", "- b"),
+        "doc": known("doc", "", "d", ""),
+        "l1": known("l1", "doc", "l", "- a\n- b"),
+        "i1": known("i1", "l1", "i", "- a"),
+        "i2": known("i2", "l1", "i", "- b"),
     }
     tree = BlockTree(blocks, {"doc": ("p0", "l1", "p9"), "l1": ("i1", "i2")})
     hunks = parse_block_diff(
@@ -609,7 +588,7 @@ def test_the_tree_may_be_no_more_than_is_asked_for() -> None:
     )
     assert len(plan_blocks(hunks, tree, split).operations) == 5
     emptied = plan_blocks(parse_block_diff("@@DELETE:i1@@\n@@DELETE:i2@@"), tree, split)
-    assert inverse_of(emptied.operations[0])
+    assert [one.change for one in emptied.operations] == [Delete("l1")]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
 from copydesk.app.workspace import kernel_home
-from copydesk.notes.grammar import NewText, split_as
+from copydesk.notes.grammar import split_as
 from copydesk.notes.kernel.blocks import split_blocks
 from copydesk.notes.markdown import Profile, parse
 from support.fake_kernel.split import split as split_of_the_fake
@@ -50,7 +50,10 @@ def test_pieces_of_a_text(profile: Profile, text: str, pieces: tuple[str, ...]) 
 
 def test_items_are_the_children_of_a_list() -> None:
     (found,) = split_as("gfm")("1. a\n\n   b\n2. - c\n   - d\n")
-    assert found.children == (NewText("i", "1. a\n\n   b"), NewText("i", "2. - c\n   - d"))
+    assert [(item.kind, item.markdown) for item in found.children] == [
+        ("i", "1. a\n\n   b"),
+        ("i", "2. - c\n   - d"),
+    ]
     (other,) = split_blocks("* a\n\n  b\n* [x] c")[:1]
     assert [(item.kind, item.subtype, item.markdown) for item in other.children] == [
         ("i", "u", "* a\n\n  b")

@@ -16,8 +16,7 @@ from copydesk.edit.batch import occurrences
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.kinds import patch as patch_kind
 from copydesk.edit.kinds.patch import _Sought, patch_of
-from copydesk.edit.patch_diff import parse_diff
-from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks
+from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
 from copydesk.text.change import ChangeSet, Edit

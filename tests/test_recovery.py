@@ -20,9 +20,9 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
+from copydesk.store.contents import new_temp
 from copydesk.store.files import Files
 from copydesk.store.protocol import Deadline
-from copydesk.store.staging import new_temp
 from copydesk.text.relpath import RelPath
 
 BEFORE = "a\nb\nc\n"

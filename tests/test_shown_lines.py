@@ -27,7 +27,7 @@ from copydesk.desk.backends.snapshots import (
     join,
 )
 from copydesk.desk.member import line_change
-from copydesk.desk.redis.texts import RedisSnapshots
+from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding

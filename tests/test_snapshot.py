@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8, Encoding
-from copydesk.text.excerpt import Excerpt, Facts
-from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.snapshot import Excerpt, Facts, Snapshot, Text
 from support.texts import WIDE, snapshots
 
 BOM = codecs.BOM_UTF8

@@ -20,7 +20,7 @@ from copydesk.desk.backends.snapshots import (
     SnapshotStore,
     SqliteSnapshots,
 )
-from copydesk.desk.redis.texts import RedisSnapshots
+from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath

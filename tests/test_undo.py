@@ -40,9 +40,8 @@ from copydesk.text.change import (
     follow,
     smallest_span,
 )
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot
 from support.cost import examples, first, spread
 from support.texts import changes, files
 

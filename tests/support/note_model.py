@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from copydesk.notes.grammar import NewText
-from copydesk.notes.plan import (
-    BlockImage,
-    BlockOperation,
-    BlockPlan,
-    BlockPosition,
-    BlockTree,
-    DeleteBlock,
-    InsertBlocks,
-    UpdateBlock,
-)
+from copydesk.notes.plan import BlockImage, BlockOperation, BlockTree
+from copydesk.notes.protocol import BlockText, InsertText, NoteBlock, Update, named
 
 
-@dataclass(frozen=True)
-class Known:
+def known(block_id: str, parent_id: str, kind: str, markdown: str) -> NoteBlock:
     """A block as a store knows it."""
-
-    id: str
-    parent_id: str
-    kind: str
-    markdown: str
+    return NoteBlock(block_id, kind, "", markdown, "", parent_id, "doc", "", "", "")
 
 
-def split(text: str) -> list[NewText]:
+def split(text: str) -> list[BlockText]:
     """Blocks are parted by blank lines; one that starts with `- ` is a list of such lines.
 
     `# ` starts a heading, `> ` a quote; a block of `%` alone is a comment, which is no block.
     """
-    found: list[NewText] = []
+    found: list[BlockText] = []
     for part in "\n".join(line if line.strip() else "" for line in text.split("\n")).split("\n\n"):
         block = part.strip("\n")
         if not block or block.startswith("%"):
@@ -44,21 +30,9 @@ def split(text: str) -> list[NewText]:
         items = block.split("\n- ")
         first, *rest = items
         children = (first, *(f"- {item}" for item in rest)) if kind == "l" else ()
-        found.append(NewText(kind, block, tuple(NewText("i", child) for child in children)))
+        below = tuple(BlockText("i", "", child) for child in children)
+        found.append(BlockText(kind, "", block, below))
     return found
-
-
-def inverse_of(operation: BlockOperation) -> BlockOperation:
-    """What takes an operation back: each has all that this needs."""
-    if isinstance(operation, UpdateBlock):
-        return UpdateBlock(operation.after, operation.before, operation.lines)
-    other = DeleteBlock if isinstance(operation, InsertBlocks) else InsertBlocks
-    return other(operation.place, operation.markdown, operation.images, operation.lines)
-
-
-def inverses_of(plan: BlockPlan) -> list[BlockOperation]:
-    """What takes the operations of a plan back, in the order to do it."""
-    return [inverse_of(operation) for operation in reversed(plan.operations)]
 
 
 Spec = tuple[str, str, str, Sequence["Spec"]]
@@ -100,42 +74,58 @@ class Model:
     @property
     def tree(self) -> BlockTree:
         """All of it, as the planning takes it."""
-        blocks: Mapping[str, Known] = {
-            k: Known(k, self.parents[k], v.kind, v.markdown) for k, v in self.images.items()
+        blocks: Mapping[str, NoteBlock] = {
+            k: known(k, self.parents[k], v.kind, v.markdown) for k, v in self.images.items()
         }
         return BlockTree(blocks, {k: tuple(v) for k, v in self.children.items()})
 
-    def do(self, operation: BlockOperation, *, forward: bool = True) -> None:
-        """Do one operation; that of a plan must be anchored on what was there before it."""
-        if isinstance(operation, UpdateBlock):
-            block_id = operation.before.id
-            assert self.images[block_id] == operation.before
-            assert operation.after.id == block_id
-            self.images[block_id] = operation.after
-            known = self.original.get(block_id)
-            self.children[block_id] = known[1] if known and known[0] == operation.after else []
-        elif isinstance(operation, InsertBlocks):
-            assert not forward or operation.place.anchor in self.original
-            parent, index = self._spot(operation.place)
-            names = [image.id for image in operation.images]
+    def do(self, operation: BlockOperation) -> Callable[[], None]:
+        """Do one operation, anchored on what was there before the plan; what takes it back."""
+        change = operation.change
+        if isinstance(change, Update):
+            (after,) = operation.images
+            before, held = self.images[change.id], self.children[change.id]
+            assert (after.id, after.markdown) == (change.id, change.markdown)
+            self._put(after)
+            return lambda: self._put(before, held)
+        if isinstance(change, InsertText):
+            assert change.anchor_id in self.original
+            parent, index = self._spot(change)
             for image in operation.images:
                 assert image.id not in self.parents
-                self.images[image.id] = image
+                self._put(image, [])
                 self.parents[image.id] = parent
-                self.children.setdefault(image.id, [])
-            self.children[parent][index:index] = names
-        else:
-            for image in operation.images:
-                assert self.images[image.id] == image
-                self.children[self.parents.pop(image.id)].remove(image.id)
-            assert not forward or self._spot(operation.place)
+            self.children[parent][index:index] = [image.id for image in operation.images]
+            return lambda: self._take(*[image.id for image in operation.images])
+        (block_id,) = named(change)
+        assert not operation.images
+        parent = self.parents[block_id]
+        index = self.children[parent].index(block_id)
+        self._take(block_id)
 
-    def _spot(self, place: BlockPosition) -> tuple[str, int]:
-        if place.side in ("first_in", "last_in"):
-            held = self.children[place.anchor]
-            return place.anchor, 0 if place.side == "first_in" else len(held)
-        parent = self.parents[place.anchor]
-        return parent, self.children[parent].index(place.anchor) + (place.side == "after")
+        def bring_back() -> None:
+            self.parents[block_id] = parent
+            self.children[parent].insert(index, block_id)
+
+        return bring_back
+
+    def _put(self, image: BlockImage, held: list[str] | None = None) -> None:
+        known = self.original.get(image.id)
+        as_before = known[1] if known and known[0] == image else []
+        self.images[image.id] = image
+        self.children[image.id] = as_before if held is None else held
+
+    def _take(self, *block_ids: str) -> None:
+        for block_id in block_ids:
+            self.children[self.parents.pop(block_id)].remove(block_id)
+
+    def _spot(self, change: InsertText) -> tuple[str, int]:
+        if change.side in ("first_in", "last_in"):
+            held = self.children[change.anchor_id]
+            return change.anchor_id, 0 if change.side == "first_in" else len(held)
+        parent = self.parents[change.anchor_id]
+        beside = self.children[parent]
+        return parent, beside.index(change.anchor_id) + (change.side == "after")
 
     def shape(self, block_id: str = "doc") -> str:
         """The blocks under one, as `a | l(- x, - y) | b(z)`; items and new blocks by their text."""

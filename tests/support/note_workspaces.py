@@ -10,10 +10,11 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, kernel_path, open_workspace
-from copydesk.notes.grammar import is_siyuan_id, split_as
+from copydesk.notes.desk import OpenNotes
+from copydesk.notes.grammar import split_as
 from copydesk.notes.kernel.blocks import split_blocks
 from copydesk.notes.lazy import notes_of
-from copydesk.notes.notebook_access import OpenNotes
+from copydesk.notes.protocol import is_id
 from copydesk.tools.report import Lang
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of
@@ -100,7 +101,7 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
 
         def home(_: object) -> OpenNotes:
             found = store_of(kernel, split=split_blocks)
-            return OpenNotes(found, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
+            return OpenNotes(found, split_as("siyuan"), is_id, kernel_path, in_files=False)
 
         with open_workspace(str(root), config, shared=False, home=home) as opened:
             yield Stage(opened, root, kernel, kernel.box())

@@ -174,8 +174,7 @@ def _on_server(root: str, config: Config) -> Backend:
     """The backend on a Redis server, for many machines on one file system."""
     server = server_of(root, config)
     from copydesk.desk.redis.leases import Leases
-    from copydesk.desk.redis.records import RedisRecords
-    from copydesk.desk.redis.texts import RedisSnapshots
+    from copydesk.desk.redis.records import RedisRecords, RedisSnapshots
 
     leases, losses = Leases(server, time.monotonic, seconds=config.lock_seconds), Losses()
     records = RedisRecords(server, leases, lambda: losses.note("server", "emptied"))

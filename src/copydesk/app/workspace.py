@@ -25,12 +25,11 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
-from copydesk.desk.file_locks import Locks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.transaction import Writer
+from copydesk.desk.transaction import Locks, Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
@@ -59,7 +58,7 @@ from copydesk.tools.report import Answer, Lang, Value
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from copydesk.notes.notebook_access import OpenNotes
+    from copydesk.notes.desk import OpenNotes
     from copydesk.store.access import Rules
     from copydesk.store.files import Files
 
@@ -86,10 +85,10 @@ class NotesOpener:
             self._own.cleanup()
 
     def _folders(self, rules: Rules) -> OpenNotes:
+        from copydesk.notes.desk import OpenNotes
         from copydesk.notes.folder.store import FolderStore
-        from copydesk.notes.grammar import is_address, is_siyuan_id, split_as
-        from copydesk.notes.notebook_access import OpenNotes
-        from copydesk.notes.protocol import several
+        from copydesk.notes.grammar import is_address, split_as
+        from copydesk.notes.protocol import is_id, several
         from copydesk.store.threads import Soon
 
         settings = self._config.notes
@@ -119,7 +118,7 @@ class NotesOpener:
         return OpenNotes(
             several(stores),
             split,
-            lambda text: is_siyuan_id(text) or is_address(text),
+            lambda text: is_id(text) or is_address(text),
             path_of,
             in_files=True,
         )
@@ -137,12 +136,13 @@ class NotesOpener:
 
 def kernel_home(config: Config) -> OpenNotes:
     """The notes in the configured kernel. Sends nothing yet."""
-    from copydesk.notes.grammar import is_siyuan_id, split_as
+    from copydesk.notes.desk import OpenNotes
+    from copydesk.notes.grammar import split_as
     from copydesk.notes.kernel.store import KernelStore
-    from copydesk.notes.notebook_access import OpenNotes
+    from copydesk.notes.protocol import is_id
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)
-    return OpenNotes(store, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
+    return OpenNotes(store, split_as("siyuan"), is_id, kernel_path, in_files=False)
 
 
 def kernel_path(box: str, path: str) -> RelPath:
@@ -292,14 +292,11 @@ class OpenWorkspace(Closing):
             ttl_ms=config.ttl_seconds * 1000,
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
-        writer = Writer(
-            *(self.files, locks, self.journal, self.recovery, clock),
-            *(setting.named, approving, checks, self._notify),
-        )
+        writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
         self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = LazyNotes(setting, writer, home or self._opener.open)
         self.desk = FileDesk(setting, writer, self._notes)
-        self.batches = Batching(setting, writer)
+        self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
 
     def _begin(self, *, recover: bool) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State, linked
-from copydesk.desk.blocks import Blocks
-from copydesk.desk.drafts import Drafting, Setting
+from copydesk.desk.drafts import Blocks, Drafting, Setting
 from copydesk.desk.member import (
     Member,
     authorized,
@@ -28,7 +27,7 @@ from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
 from copydesk.desk.transaction import Stopped, Writer, attempted, files_move
 from copydesk.edit.draft import ContextMatch
-from copydesk.edit.relocate import carried, drift_of, lines_of, needed
+from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
 from copydesk.errors import (
     AmbiguousMatch,
@@ -43,9 +42,8 @@ from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source, Text
+from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
@@ -96,20 +94,16 @@ class History:
         real: RelPath | None = None
         if path is not None:
             real = check_look(self._set.files, member, path)
-        found: list[Past] = []
-        newest = before
         seen = entries(self._set.journal, real, by, before)
-        for entry in islice(seen, MOST_SEEN):
-            before = entry.edit_id
-            if not member.permission.allows_read(entry.path):
-                continue
-            if len(found) == most:
-                before = found[-1].edit_id
-                break
-            found.append(self._past(member, entry))
-        else:
-            before = 0 if next(seen, None) is None else before or 0
-        return Page(tuple(found), before, self._set.journal.lost(before or 1, newest))
+        allows = member.permission.allows_read
+        readable = (entry for entry in islice(seen, MOST_SEEN) if allows(entry.path))
+        edits = tuple(self._past(member, entry) for entry in islice(readable, most))
+        go_on = 0
+        if next(readable, None) is not None:
+            go_on = edits[-1].edit_id
+        elif (next_one := next(seen, None)) is not None:
+            go_on = next_one.edit_id + 1
+        return Page(edits, go_on, self._set.journal.lost(go_on or 1, before))
 
     def entry(self, member: Member, edit_id: int) -> Entry:
         """Return an edit that the member may see. Raises EditNotFound, AccessDenied."""
@@ -189,22 +183,19 @@ def located(journal: Records, entry: Entry) -> Location:
     writes: list[Entry] = []
     moves: list[Entry] = []
     while len(writes) + len(moves) < CHAIN_LENGTH:
-        away: Entry | None = None
         for one in _since(journal, path, last):
-            if one.state == "failed":
+            if one.state == "failed" or (gone and one.undoes != gone):
                 continue
-            if gone and one.undoes != gone:
-                continue
-            if one.moved is not None and one.moved.is_source:
-                away = one
+            moved = one.moved
+            if moved is not None and moved.is_source:
                 break
             gone = one.edit_id if one.kind == "remove" else 0
             writes.append(one)
-        if away is None or away.moved is None:
+        else:
             break
-        path = away.moved.other
-        arrived = [one for one in journal.of_group(away.group) if one.path == path and one.moved]
-        last = arrived[0].edit_id if arrived else away.edit_id + 1
+        path = moved.other
+        arrived = [each for each in journal.of_group(one.group) if each.path == path and each.moved]
+        last = arrived[0].edit_id if arrived else one.edit_id + 1
         moves += arrived[:1]
     return Location(path, tuple(writes), tuple(moves), gone)
 
@@ -270,8 +261,13 @@ _SHOWN = 8
 _Back = tuple[Undone, Step | None]
 """The inverse of an edit in the current file, and what writes it; None if nothing is left."""
 
-_Place = tuple[Text, tuple[int, int]]
-"""The current text at the place of an edit, and its lines."""
+
+class _Declined(Exception):
+    """The file now has other text at the place of an edit."""
+
+    def __init__(self, outcome: NotUndone) -> None:
+        super().__init__(str(outcome.refusal))
+        self.outcome = outcome
 
 
 class Undoing:
@@ -291,40 +287,37 @@ class Undoing:
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit, keeping later ones; EditNotFound, AccessDenied, else NotUndone."""
-        journal = self._set.journal
-        entry = journal.get(edit_id)
-        if entry is None:
-            raise self._history.not_found(member, edit_id)
-        member.permission.check("read", entry.path)  # the old text is restored, and shown
-        if entry.moved is not None:
-            ends = {entry.path, entry.moved.other}
-            both = [one for one in journal.of_group(entry.group) if one.path in ends]
-            entry = next((one for one in both if one.moved and not one.moved.is_source), entry)
-        if entry.kind == "notes":
-            at = located(journal, entry).path
-            authorized(self._set.files, member, at, "write", "read")
-            ticket = self._set.clock(), tool
-            job = WriteRequest(member, tool, at, ticket, undoes=entry.edit_id)
-            stands = partial(self.check_stands, member, entry, at)
-            return self._blocks().undo(job, entry, stands)
-        outcome = self._run(member, tool, entry, [entry])
+        outcome = self._undo(member, tool, edit_id, is_together=False)
         return outcome if isinstance(outcome, NotUndone) else outcome[0]
 
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo a transaction's edits, newest first, or none; raises as `undo`."""
-        entry = self._history.entry(member, edit_id)
-        group = self._set.journal.of_group(entry.group) if entry.group else ()
-        edits = [one for one in group if not (one.moved and one.moved.is_source)]
-        if len(edits) < 2 or entry.kind == "notes":
-            outcome = self.undo(member, tool, edit_id)
-            return outcome if isinstance(outcome, NotUndone) else (outcome,)
-        return self._run(member, tool, entry, edits)
+        return self._undo(member, tool, edit_id, is_together=True)
 
-    def _run(
-        self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
+    def _undo(
+        self, member: Member, tool: str, edit_id: int, *, is_together: bool
     ) -> tuple[Undone, ...] | NotUndone:
+        journal = self._set.journal
+        entry = journal.get(edit_id)
+        if entry is None:
+            raise self._history.not_found(member, edit_id)
+        member.permission.check("read", entry.path)  # the old text is restored, and shown
+        if entry.kind == "notes":
+            at = located(journal, entry).path
+            authorized(self._set.files, member, at, "write", "read")
+            ticket = self._set.clock(), tool
+            job = WriteRequest(member, tool, at, ticket, undoes=entry.edit_id)
+            undone = self._blocks().undo(job, entry, partial(self.check_stands, member, entry, at))
+            return undone if isinstance(undone, NotUndone) else (undone,)
+        moved = entry.moved
+        group = journal.of_group(entry.group) if is_together or moved else ()
+        edits = [one for one in group if not one.is_source]
+        if len(edits) < 2 or not is_together:
+            ends = (entry.path, moved.other) if moved else ()
+            entry = next((one for one in edits if one.moved and one.path in ends), entry)
+            edits = [entry]
         over = files_move if len(edits) > 1 else None
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
@@ -353,7 +346,6 @@ class Undoing:
             return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
         paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_lock]
         made: list[_Back] = []
-        seen: list[_Place] = []
         with (
             self._set.locks.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
             ExitStack() as held,
@@ -364,20 +356,20 @@ class Undoing:
                     for at_work in own:
                         self.check_stands(member, at_work, places[at_work.edit_id])
                         self.check_there(at_work)
-                    made += self._file_back(WriteRequest(member, tool, at, ticket), own, held, seen)
+                    made += self._file_back(WriteRequest(member, tool, at, ticket), own, held)
                 entries = self._written(member, made, by)
             except FileNotFound:
                 path = located(journal, at_work).path
                 return NotUndone(at_work, self._drafting.missing(member, path))
             except Stopped as stopped:
                 return NotUndone(entry, stopped.refusal)
+            except _Declined as declined:
+                return declined.outcome
             except Refusal as refusal:
                 if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                     raise
-                if not seen:
-                    return NotUndone(at_work, refusal)
-                return NotUndone(at_work, refusal, *seen[0])
-        written = {one.undoes: one for one in entries if not (one.moved and one.moved.is_source)}
+                return NotUndone(at_work, refusal)
+        written = {one.undoes: one for one in entries if not one.is_source}
         for each, step in made:
             if isinstance(step, Move):
                 written[each.entry.edit_id] = written[step.parts[0].job.undoes_source]
@@ -388,25 +380,23 @@ class Undoing:
         self, member: Member, made: Sequence[_Back], by: Mapping[int, int]
     ) -> tuple[Entry, ...]:
         """Pass the gate and write; nothing is checked but who may do it: the text was there."""
-        together = [(back.path, back) for back, step in made if step is not None]
-        for back, step in made:
-            if step is not None:
-                self._set.approving.check(
-                    *(member, None, back.path, back),
-                    created=back.entry.kind == "remove",
-                    together=together,
-                    to=step.to,
-                    undoes=by,
-                )
-        steps = tuple(dict.fromkeys(step for _, step in made if step is not None))
-        if not steps:
+        left = [(back, step) for back, step in made if step is not None]
+        together = [(back.path, back) for back, _ in left]
+        for back, step in left:
+            self._set.approving.check(
+                *(member, None, back.path, back),
+                created=back.entry.kind == "remove",
+                together=together,
+                to=step.to,
+                undoes=by,
+            )
+        if not left:
             return ()
+        steps = tuple(dict.fromkeys(step for _, step in left))
         is_one = len(together) == 1 and not isinstance(steps[0], Move)
         return self._writer.write(steps, "" if is_one else self._set.ids() + self._set.ids())
 
-    def _file_back(
-        self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack, seen: list[_Place]
-    ) -> list[_Back]:
+    def _file_back(self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack) -> list[_Back]:
         """The inverses of the edits of one file, newest first, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
         first = texts[-1] if texts else None
@@ -426,7 +416,7 @@ class Undoing:
         backs: list[Undone] = []
         text = now if len(texts) < 2 else now.whole()
         for one in texts:
-            backs.append(back := self._seen_back(one, at, text, seen))
+            backs.append(back := self._back(one, at, text))
             if isinstance(back.after, Snapshot):
                 text = back.after
         left = {
@@ -449,7 +439,7 @@ class Undoing:
                 source = next(
                     each.edit_id
                     for each in self._set.journal.of_group(one.group)
-                    if each.path == to and each.moved and each.moved.is_source
+                    if each.path == to and each.is_source
                 )
                 found.append((back, Move(at, part(back, source), opened, to)))
         return found
@@ -462,18 +452,6 @@ class Undoing:
         if texts[-1].kind == "create":
             return files.any_content(at, named)
         return files.text(at, named)
-
-    def _seen_back(self, entry: Entry, at: RelPath, now: Source, seen: list[_Place]) -> Undone:
-        """Like `_back`; if that is refused, `seen` gets the current text at the place."""
-        lines: list[tuple[int, int]] = []
-        try:
-            return self._back(entry, at, now, lines)
-        except (ContentChanged, AmbiguousMatch):
-            start, stop = lines[0] if lines else (0, 0)
-            first = min(start, now.line_count)
-            last = min(max(first, stop), first + _SHOWN, now.line_count)
-            seen[:] = [(now.around(first, last), (first, last))]
-            raise
 
     def _noted(self, member: Member, back: Undone, written: Entry | None) -> Undone:
         """Return the undone edit, and record its lines as shown to the member."""
@@ -514,27 +492,30 @@ class Undoing:
         if gone and entry.after:
             raise ContentChanged("the file was deleted since", later_edit_ids=(gone,))
 
-    def _back(self, entry: Entry, at: RelPath, now: Source, lines: list[tuple[int, int]]) -> Undone:
-        """The inverse on the current text; `lines` gets the place that was searched."""
+    def _back(self, entry: Entry, at: RelPath, now: Source) -> Undone:
+        """The inverse on the current text; raises _Declined where that is another one."""
         inverse = entry.inverse
         if now.digest == entry.after:
             text = now.holding([(e.start, e.stop) for e in inverse.edits])
             diff = unified(text, inverse, str(at))
             return Undone(entry, text, inverse, text.edited(inverse), diff, "exact", 0, at=at)
-        writes = between(self._set.journal, entry, now.digest)
+        writes = between(self._set.journal, entry, now.digest) or ()
         known: tuple[ChangeSet, ...] | None = None
-        if writes is not None and not any(write.forgotten for write in writes):
+        if writes and not any(write.forgotten for write in writes):
             known = tuple(write.inverse for write in writes)
-        text, after = self._texts(entry, now, known)
-        taken_back = taken_back_in(self._set.journal, writes or ())
-        drift = drift_of(inverse, after, text, known, taken_back)
-        lines[:] = [lines_of(inverse, drift.base)]
+        drift: Drift | None = None
         try:
+            text, after = self._texts(entry, now, known)
+            drift = drift_of(inverse, after, text, known, taken_back_in(self._set.journal, writes))
             change = carried(inverse, drift)
-        except ContentChanged as refusal:
-            if writes is not None and drift.met is not None:
+        except (ContentChanged, AmbiguousMatch) as refusal:
+            if isinstance(refusal, ContentChanged) and drift and drift.met is not None and writes:
                 refusal.later_edit_ids = (writes[drift.met].edit_id,)
-            raise
+            start, stop = lines_of(inverse, drift.base) if drift else (0, 0)
+            first = min(start, now.line_count)
+            last = min(max(first, stop), first + _SHOWN, now.line_count)
+            shown = now.around(first, last)
+            raise _Declined(NotUndone(entry, refusal, shown, (first, last))) from None
         diff = unified(text, change, str(at))
         context: ContextMatch = "exact" if diff == unified(after, inverse, str(at)) else "fuzz"
         return Undone(entry, text, change, text.edited(change), diff, context, 0, at=at)
@@ -551,20 +532,11 @@ class Undoing:
             if after is None:
                 raise ContentChanged("the file changed, and the text after the edit is not kept")
             return now.whole(), after
-        text: Text
-        if now.size <= sizes.LARGE:
-            text = now.whole()
-        else:
-            text = now.holding([*needed(entry.inverse, known)])
+        is_large = now.size > sizes.LARGE
+        text = now.holding([*needed(entry.inverse, known)]) if is_large else now.whole()
         if isinstance(text, Snapshot):
-            data = text.data
-            for inverse in reversed(known):
-                data = inverse.apply(data)
-            return text, Snapshot.of(data, named)
-        before = text
-        for inverse in reversed(known):
-            before = before.edited(inverse)
-        return text, before
+            return text, _before(text, known, named)
+        return text, reduce(lambda each, inverse: each.edited(inverse), reversed(known), text)
 
     def _kept(self, entry: Entry, named: str | None) -> Snapshot | None:
         """The text after the edit, from snapshots, or from a later text and its inverses."""
@@ -573,10 +545,7 @@ class Undoing:
         while len(back) <= CHAIN_LENGTH:
             found = self._set.bases.find(last.after, named, None)
             if found is not None:
-                data = found.data
-                for inverse in reversed(back):
-                    data = inverse.apply(data)
-                return Snapshot.of(data, named)
+                return _before(found, back, named)
             later = self._set.journal.next_of(last)
             while later is not None and later.state == "failed":
                 later = self._set.journal.next_of(later)
@@ -630,6 +599,12 @@ def _unchanged(entry: Entry, at: RelPath, now: Source, diff: bytes) -> Undone:
     """The undo of an edit that did not change the text."""
     base = now.around(0, 0)
     return Undone(entry, base, ChangeSet.of(base.size, []), base, diff, "exact", 0, at=at)
+
+
+def _before(text: Snapshot, inverses: Sequence[ChangeSet], named: str | None) -> Snapshot:
+    """The text before writes with these inverses, oldest first."""
+    data = reduce(lambda each, inverse: inverse.apply(each), reversed(inverses), text.data)
+    return Snapshot.of(data, named)
 
 
 def _as_text(data: bytes, named: str | None) -> Snapshot:

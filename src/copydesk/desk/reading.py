@@ -14,10 +14,9 @@ from copydesk.errors import (
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.encoding import Encoding
-from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
 from copydesk.text.sizes import tokens
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
+from copydesk.text.snapshot import VERSION_LENGTH, Facts, Snapshot, newline_style
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000

@@ -8,11 +8,10 @@ in its file, cached for each state of the file, is what a fresh check would give
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Lock
+from functools import cache
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying
@@ -29,7 +28,7 @@ from copydesk.edit.draft import (
     compose,
     foot_span,
 )
-from copydesk.edit.kinds.base import Request, check_text
+from copydesk.edit.kinds.base import check_text
 from copydesk.edit.kinds.lines import RangeEdit, range_edit_of
 from copydesk.errors import (
     AccessDenied,
@@ -42,12 +41,10 @@ from copydesk.errors import (
     Refusal,
     StateFailed,
 )
-from copydesk.store.files import Files
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Stamp
-from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
@@ -56,246 +53,15 @@ place or other line numbers, or not applicable."""
 
 _MOST_STATES = 10_000
 
-LONGEST_REASON = 4_000
-"""The most characters of a comment, or of the reason for a rejection."""
-
+Stat = Callable[[RelPath], tuple[RelPath, Stamp]]
 K = TypeVar("K")
 V = TypeVar("V")
 
-
-class Standing:
-    """The status of one workspace's plans in their files. Thread-safe."""
-
-    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
-        self._set, self._drafting, self._applying = setting, drafting, applying
-        self._states: OrderedDict[tuple[Version, RelPath, Stamp], State] = OrderedDict()
-        self._digests: OrderedDict[tuple[RelPath, Stamp], str] = OrderedDict()
-        self._lock = held_at_fork(Lock())
-
-    def decision(self, plan: Plan) -> Decision | None:
-        """The decision on the plan, for display: no outdated approval; None if unreadable."""
-        return self.decisions([plan])[0]
-
-    def decisions(self, plans: Sequence[Plan]) -> list[Decision | None]:
-        """Like `decision`, for several plans."""
-        found: Mapping[Version, Decision] = {}
-        with suppress(StateFailed):
-            found = self._set.decisions.of_all([version_of(plan) for plan in plans])
-        return [self._standing(plan, found.get(version_of(plan))) for plan in plans]
-
-    def _standing(self, plan: Plan, decision: Decision | None) -> Decision | None:
-        if decision is None or decision.verdict != "approved":
-            return decision
-        try:
-            digest = self._digest(plan)
-        except FileNotFound:
-            digest = ""
-        except Refusal:
-            return None
-        return decision if digest == decision.before else None
-
-    def states(self, plans: Sequence[Plan]) -> list[State]:
-        """The current status of several plans; each file is checked once."""
-        stats = _Stats(self._set.files)
-        return [self.state(plan, stats) for plan in plans]
-
-    def state(self, plan: Plan, stats: _Stats | None = None) -> State:
-        """The plan's current status, cached for each state of its file."""
-        if plan.request.in_notes:
-            return self._of_blocks(plan)
-        try:
-            real, stamp = (stats or self._set.files).stat(plan.request.path)
-            if plan.request.target is not None:
-                self._set.files.check_new(plan.request.target, stamp)
-        except FileNotFound:
-            return "exact" if plan.base_digest is None else "conflict"
-        except Refusal:
-            return "conflict"
-        key = (version_of(plan), real, stamp)
-        with self._lock:
-            known = self._states.get(key)
-        if known is None:
-            known = self._judged(plan, real)
-            if stamp.settled:
-                _keep(self._states, key, known, self._lock)
-        return known
-
-    def _judged(self, plan: Plan, real: RelPath) -> State:
-        try:
-            if self._digest(plan) == plan.base_digest:
-                return "exact"
-            draft = self._drafting.on_file(
-                plan.request, lambda now: self._applying.draft(plan, real, now)
-            )
-        except Refusal:
-            return "conflict"
-        return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
-
-    def _of_blocks(self, plan: Plan) -> State:
-        """The status of a block diff, whose notes are read each time."""
-        try:
-            draft = self._applying.blocks(plan)
-        except Refusal:
-            return "conflict"
-        return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
-
-    def _digest(self, plan: Plan) -> str:
-        """The SHA-256 of the plan's current file; raises FileNotFound and others."""
-        if plan.request.in_notes:
-            return self._applying.blocks(plan).base.digest
-        real, stamp = self._set.files.stat(plan.request.path)
-        with self._lock:
-            known = self._digests.get((real, stamp)) if stamp.settled else None
-        if known is None:
-            known = self._drafting.on_file(plan.request, lambda now: now.digest)
-            if stamp.settled:
-                _keep(self._digests, (real, stamp), known, self._lock)
-        return known
-
-
-class _Stats:
-    """Cached states of files, each checked once."""
-
-    def __init__(self, files: Files) -> None:
-        self._files = files
-        self._known: dict[RelPath, tuple[RelPath, Stamp] | Refusal] = {}
-
-    def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
-        """The real path and the stamp; raises the refusal of the first check."""
-        if path not in self._known:
-            try:
-                self._known[path] = self._files.stat(path)
-            except Refusal as refusal:
-                self._known[path] = refusal
-        found = self._known[path]
-        if isinstance(found, Refusal):
-            raise found
-        return found
-
-
-def _keep(known: OrderedDict[K, V], key: K, value: V, lock: Lock) -> None:
-    with lock:
-        known[key] = value
-        if len(known) > _MOST_STATES:
-            known.popitem(last=False)
-
+LONGEST_REASON = 4_000
+"""The most characters of a comment, or of the reason for a rejection."""
 
 RANGE_EDIT = "prepare_file_range_edit"
 """The tool recorded for split and replanned plans."""
-
-
-class Amending:
-    """Changes the plans of one workspace."""
-
-    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
-        self._set, self._drafting, self._applying = setting, drafting, applying
-
-    def amend(self, plan: Plan, by: str, new_content: str, decide: Callable[[], None]) -> Plan:
-        """Change the plan's text; `decide` may refuse that. InvalidArgs, the file's refusals."""
-        check_text("new_content", new_content)
-        request = plan.request.with_text(new_content)
-        with self._applying.lock(plan):
-            self._applying.check_waits(plan)
-            draft = self._draft(replace(plan, request=request))
-            made = self._planned(plan, plan.id, draft.request, draft, by)
-            decide()
-            self._set.registry.put(made)
-        self._remember(made, draft)
-        return made
-
-    def replan(
-        self, plan: Plan, by: str, digest: str, edit: RangeEdit, decide: Callable[[], None]
-    ) -> Plan:
-        """Replan as a replacement of lines of the file, if that has this digest.
-
-        Raises ContentChanged, or InvalidArgs for a plan of a whole file or blocks, or a bad text.
-        """
-        check_text("content", edit.content)
-        if not plan.request.of_lines:
-            raise InvalidArgs("hunk_id", "is not of lines of a file")
-        with self._applying.lock(plan):
-            self._applying.check_waits(plan)
-            base = self._drafting.on_file(edit, lambda now: now.whole())
-            if base.digest != digest:
-                raise ContentChanged("the file or the plan changed since it was shown")
-            draft = made_at(edit, base)
-            made = self._planned(plan, plan.id, edit, draft, by)
-            made = replace(made, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT))
-            decide()
-            self._set.registry.put(made)
-        self._remember(made, draft)
-        return made
-
-    def split(self, plan: Plan, by: str, decide: Callable[[str], None]) -> tuple[Plan, ...]:
-        """Make one plan for each region that the plan alters; the plan itself ends.
-
-        `decide` gets their ids and may refuse. Raises InvalidArgs for a plan of one region, of a
-        file that is not loaded whole, and if the parts together would not give the same bytes.
-        """
-        with self._applying.lock(plan):
-            self._applying.check_waits(plan)
-            if plan.request.in_notes:
-                raise InvalidArgs("hunk_id", "is a block diff, which is changed by its text")
-            draft = self._draft(plan)
-            base = draft.base
-            apart = draft.regions_apart
-            if draft.created or len(apart) < 2 or not isinstance(base, Snapshot):
-                raise InvalidArgs("hunk_id", "is of one region, which cannot be split")
-            made: list[Plan] = []
-            edits: list[Edit] = []
-            for region in apart:
-                request = range_edit_of(plan.request.path, base, region)
-                part = made_at(request, base)
-                one = self._planned(plan, self._set.ids(), request, part, by)
-                made.append(replace(one, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT)))
-                edits += part.change.edits
-            if base.edited(ChangeSet.of(base.size, edits)) != draft.after:
-                raise InvalidArgs("hunk_id", "cannot be split without changing other bytes")
-            decide(", ".join(one.id for one in made))
-            for index, one in enumerate(made):
-                while not self._set.registry.add(made[index]):
-                    made[index] = replace(one, id=self._set.ids())
-            self._set.registry.end(plan.id, "discarded", self._set.clock())
-        self._drafting.remember_planned(base, self._drafting.real(plan.request.path))
-        return tuple(made)
-
-    def _draft(self, plan: Plan) -> Draft:
-        if plan.request.in_notes:
-            return self._applying.blocks(replace(plan, blocks=None))
-        real = self._set.files.resolve(plan.request.path)
-        if plan.base_digest is None:
-            return self._drafting.of_new(plan.request)
-        return self._drafting.on_file(
-            plan.request, lambda now: self._applying.draft(plan, real, now)
-        )
-
-    def _planned(self, plan: Plan, hunk_id: str, request: Request, draft: Draft, by: str) -> Plan:
-        now_ms = max(self._set.clock(), plan.created_ms + 1)  # a decided version stays another plan
-        owner = self._set.members(plan.owner, plan.toolset)
-        asks = needs_person(owner, draft, self._drafting.real(request.path))
-        return replace(
-            plan,
-            id=hunk_id,
-            request=request,
-            place=draft.place,
-            action=draft.action,
-            base_digest=None if draft.created else draft.base.digest,
-            diff_digest=digest_of(draft.diff),
-            created_ms=now_ms,
-            expires_ms=max(plan.expires_ms, now_ms + self._set.life_ms(needs_person=asks)),
-            span=foot_span(draft.base, draft.place),
-            edited_by=by,
-            blocks=draft.reads,
-        )
-
-    def _remember(self, plan: Plan, draft: Draft) -> None:
-        self._applying.show(plan, draft)
-        self._drafting.remember_planned(draft.base, self._drafting.real(plan.request.path))
-
-
-def _name(tool: str) -> str:
-    return tool.removeprefix("team_mgmt_")
-
 
 _NEEDS_PERSON = "its own edits like this one are approved by a person"
 
@@ -368,8 +134,8 @@ class Review:
 
     def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
         self._set, self._drafting, self._applying = setting, drafting, applying
-        self._standing = Standing(setting, drafting, applying)
-        self._amending = Amending(setting, drafting, applying)
+        self._states: dict[tuple[Version, RelPath, Stamp], State] = {}
+        self._digests: dict[tuple[RelPath, Stamp], str] = {}
 
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, oldest first."""
@@ -377,46 +143,54 @@ class Review:
         paths = {path for plan in waiting for path in plan.request.paths}
         seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
         plans = [plan for plan in waiting if seen.issuperset(plan.request.paths)]
-        decisions = self._standing.decisions(plans)
-        look = self._standing.state
-        return tuple(Waiting(*one, look) for one in zip(plans, decisions, strict=True))
+        found: Mapping[Version, Decision] = {}
+        with suppress(StateFailed):
+            found = self._set.decisions.of_all([version_of(plan) for plan in plans])
+        return tuple(
+            Waiting(plan, self._standing(plan, found.get(version_of(plan))), self._state)
+            for plan in plans
+        )
 
     def states(self, waiting: Sequence[Waiting]) -> list[State]:
-        """The plans' status in their current files."""
-        return self._standing.states([one.plan for one in waiting])
+        """The plans' status in their current files; each file is looked at once."""
+        stat = cache(self._set.files.stat)
+        return [self._state(one.plan, stat) for one in waiting]
 
     def decision(self, plan: Plan) -> Decision | None:
-        """The decision on a plan that is still valid, or None."""
-        return self._standing.decision(plan)
+        """The decision on a plan, for display: no outdated approval; None if unreadable."""
+        with suppress(StateFailed):
+            return self._standing(plan, self._set.decisions.of(version_of(plan)))
+        return None
 
     def show(self, reviewer: Member, hunk_id: str) -> Shown:
         """The plan on the file now; raises InvalidHunkId, HunkNotFound, AccessDenied, others."""
         plan = self._plan(reviewer, hunk_id, "read")
         try:
-            draft = self._draft(reviewer, plan)
+            draft = self._draft(plan, reviewer)
         except Refusal as refusal:
             planned = self._as_planned(plan)
             if planned is None:
                 raise
-            decision = self._standing.decision(plan)
             now: Snapshot | None = None
             with suppress(Refusal):
                 now = self._drafting.at_hand(reviewer, plan.request, lambda one: one.whole())
+            decision = self.decision(plan)
             return Shown(plan, planned, "conflict", "", "", decision, refusal, now=now)
-        is_exact = digest_of(draft.diff) == plan.diff_digest
-        request = plan.request
-        to = None if request.target is None else self._drafting.real(request.target)
+        at, target = self._drafting.real(plan.request.path), plan.request.target
+        to = None if target is None else self._drafting.real(target)
         before, after = before_of(draft, created=draft.created), after_of(draft, to)
         decision = self._set.decisions.of(version_of(plan))
-        if decision is not None and decision.verdict == "approved":
-            real = str(self._drafting.real(plan.request.path))
-            if (decision.path, decision.before, decision.after) != (real, before, after):
-                with self._applying.lock(plan):  # else the plan itself may be changing the file
-                    self._applying.check_waits(plan)
-                    lapse(self._set.decisions, decision, self._set.clock())
-                decision = None
-        state: State = "exact" if is_exact else "drifted"
-        at = self._drafting.real(plan.request.path)
+        bytes_shown = str(at), before, after
+        if (
+            decision is not None
+            and decision.verdict == "approved"
+            and (decision.path, decision.before, decision.after) != bytes_shown
+        ):
+            with self._applying.lock(plan):  # else the plan itself may be changing the file
+                self._applying.check_waits(plan)
+                lapse(self._set.decisions, decision, self._set.clock())
+            decision = None
+        state = _state_of(plan, draft)
         checks = self._set.checks.judge(*Edited.of_plan(at, draft))
         signs = signs_in(self._set.members(plan.owner, plan.toolset), draft)
         return Shown(plan, draft, state, before, after, decision, checks=checks, signs=signs)
@@ -478,18 +252,9 @@ class Review:
         side = shown.draft.after if line > 0 else shown.draft.base
         if abs(line) > side.line_count:
             raise InvalidArgs("line", "is not a line of the text")
-        plan, now_ms = shown.plan, self._set.clock()
-        said = Decision(
-            plan=(plan.id, -now_ms),
-            owner=plan.owner,
-            path=str(self._set.files.resolve(plan.request.path)),
-            verdict="commented",
-            by=reviewer.name,
-            time_ms=now_ms,
-            after=f"{line:+}" if line else "",
-            reason=text,
-        )
-        self._set.decisions.forget(now_ms - REMEMBERED_MS)
+        plan, line_text = shown.plan, f"{line:+}" if line else ""
+        said = self._decided(reviewer, plan, "commented", after=line_text, reason=text)
+        said = replace(said, plan=(plan.id, -said.time_ms))
         while self._set.decisions.take(said) != said:  # another comment in the same millisecond
             said = replace(said, plan=(plan.id, said.plan[1] - 1))
         return said
@@ -542,37 +307,60 @@ class Review:
         what the file refuses.
         """
         plan = self._plan(reviewer, hunk_id, "write")
-
-        def decide() -> None:
-            self._take(reviewer, plan, "amended")
-
-        self._amending.amend(plan, reviewer.name, new_content, decide)
-        return self.show(reviewer, hunk_id)
+        check_text("new_content", new_content)
+        amended = replace(plan, request=plan.request.with_text(new_content))
+        return self._amend(reviewer, plan, lambda: self._drafted_anew(amended), plan.tool)
 
     def replan(
         self, reviewer: Member, hunk_id: str, digest: str, range_text: str, content: str
     ) -> Shown:
-        """Replan lines of the file as shown, under the same id; like `amend`."""
-        plan = self._plan(reviewer, hunk_id, "write")
-        edit = RangeEdit(plan.request.path, range_text, content)
+        """Replan lines of the file under the same id, if the file has this digest; like `amend`.
 
-        def decide() -> None:
-            self._take(reviewer, plan, "amended")
-
-        self._amending.replan(plan, reviewer.name, digest, edit, decide)
-        return self.show(reviewer, hunk_id)
-
-    def split(self, reviewer: Member, hunk_id: str) -> tuple[Plan, ...]:
-        """Split the plan into one for each region; its owner receives their ids.
-
-        Raises AlreadyDecided if it was decided on, InvalidArgs if there is nothing to split.
+        Raises ContentChanged, or InvalidArgs for a plan of a whole file or blocks, or a bad text.
         """
         plan = self._plan(reviewer, hunk_id, "write")
+        check_text("content", content)
+        if not plan.request.of_lines:
+            raise InvalidArgs("hunk_id", "is not of lines of a file")
+        edit = RangeEdit(plan.request.path, range_text, content)
 
-        def decide(ids: str) -> None:
-            self._take(reviewer, plan, "split", reason=ids)
+        def make() -> Draft:
+            base = self._drafting.at_hand(None, edit, lambda now: now.whole())
+            if base.digest != digest:
+                raise ContentChanged("the file or the plan changed since it was shown")
+            return made_at(edit, base)
 
-        return self._amending.split(plan, reviewer.name, decide)
+        return self._amend(reviewer, plan, make, _range_tool(plan))
+
+    def split(self, reviewer: Member, hunk_id: str) -> tuple[Plan, ...]:
+        """Split the plan into one for each region that it alters; its owner receives their ids.
+
+        Raises AlreadyDecided if it was decided on; InvalidArgs for a plan of one region, of a file
+        that is not loaded whole, and if the parts together would not give the same bytes.
+        """
+        plan = self._plan(reviewer, hunk_id, "write")
+        with self._applying.lock(plan):
+            self._applying.check_waits(plan)
+            if plan.request.in_notes:
+                raise InvalidArgs("hunk_id", "is a block diff, which is changed by its text")
+            draft = self._drafted_anew(plan)
+            base, path = draft.base, plan.request.path
+            apart = draft.regions_apart
+            if draft.created or len(apart) < 2 or not isinstance(base, Snapshot):
+                raise InvalidArgs("hunk_id", "is of one region, which cannot be split")
+            parts = [made_at(range_edit_of(path, base, region), base) for region in apart]
+            edits = [edit for part in parts for edit in part.change.edits]
+            if base.edited(ChangeSet.of(base.size, edits)) != draft.after:
+                raise InvalidArgs("hunk_id", "cannot be split without changing other bytes")
+            tool = _range_tool(plan)
+            plans = [self._planned(plan, reviewer, part, tool, self._set.ids()) for part in parts]
+            self._take(reviewer, plan, "split", reason=", ".join(one.id for one in plans))
+            for index, one in enumerate(plans):
+                while not self._set.registry.add(plans[index]):
+                    plans[index] = replace(one, id=self._set.ids())
+            self._set.registry.end(plan.id, "discarded", self._set.clock())
+        self._drafting.remember_planned(base, self._drafting.real(path))
+        return tuple(plans)
 
     def apply(
         self, reviewer: Member, seen: Sequence[Seen]
@@ -682,38 +470,136 @@ class Review:
         shown: Shown | None = None,
         reason: str = "",
     ) -> Decision:
-        now_ms = self._set.clock()
-        decision = Decision(
-            plan=version_of(plan),
-            owner=plan.owner,
-            path=str(self._set.files.resolve(plan.request.path)),
-            verdict=verdict,
-            by=reviewer.name,
-            time_ms=now_ms,
-            before=shown.before if shown else "",
-            after=shown.after if shown else "",
-            reason=reason,
-        )
-        self._set.decisions.forget(now_ms - REMEMBERED_MS)
+        before, after = (shown.before, shown.after) if shown else ("", "")
+        decision = self._decided(reviewer, plan, verdict, before, after, reason)
         if shown is not None and shown.decision is not None:
             raise AlreadyDecided(plan.id, shown.decision.by, shown.decision.verdict)
-        found = self._set.decisions.take(decision)
-        if found != decision:
-            raise AlreadyDecided(plan.id, found.by, found.verdict)
-        return found
+        stored = self._set.decisions.take(decision)
+        if stored != decision:
+            raise AlreadyDecided(plan.id, stored.by, stored.verdict)
+        return stored
 
-    def _draft(self, reviewer: Member, plan: Plan) -> Draft:
-        if plan.request.in_notes:
-            return self._applying.blocks(plan, reviewer)
-        real = self._set.files.resolve(plan.request.path)
+    def _decided(
+        self,
+        reviewer: Member,
+        plan: Plan,
+        verdict: Verdict,
+        before: str = "",
+        after: str = "",
+        reason: str = "",
+    ) -> Decision:
+        """A decision of now, which is not stored yet; old ones are dropped."""
+        now_ms, path = self._set.clock(), str(self._set.files.resolve(plan.request.path))
+        self._set.decisions.forget(now_ms - REMEMBERED_MS)
+        plain = before, after, reason
+        return Decision(version_of(plan), plan.owner, path, verdict, reviewer.name, now_ms, *plain)
+
+    def _standing(self, plan: Plan, decision: Decision | None) -> Decision | None:
+        """The decision, unless it is an approval of other bytes than those that are there."""
+        if decision is None or decision.verdict != "approved":
+            return decision
         try:
-            return self._drafting.at_hand(
-                reviewer, plan.request, lambda now: self._applying.draft(plan, real, now)
-            )
+            digest = self._digest(plan)
+        except FileNotFound:
+            digest = ""
+        except Refusal:
+            return None
+        return decision if digest == decision.before else None
+
+    def _state(self, plan: Plan, stat: Stat | None = None) -> State:
+        """The plan's current status, cached for each state of its file."""
+        if plan.request.in_notes:  # notes are read each time
+            return self._judged(plan)
+        try:
+            real, stamp = (stat or self._set.files.stat)(plan.request.path)
+            if plan.request.target is not None:
+                self._set.files.check_new(plan.request.target, stamp)
+        except FileNotFound:
+            return "exact" if plan.base_digest is None else "conflict"
+        except Refusal:
+            return "conflict"
+        key = (version_of(plan), real, stamp)
+        state = self._states.get(key)
+        if state is None:
+            state = self._judged(plan)
+            if stamp.settled:
+                _keep(self._states, key, state)
+        return state
+
+    def _judged(self, plan: Plan) -> State:
+        try:
+            if not plan.request.in_notes and self._digest(plan) == plan.base_digest:
+                return "exact"
+            return _state_of(plan, self._draft(plan))
+        except Refusal:
+            return "conflict"
+
+    def _digest(self, plan: Plan) -> str:
+        """The SHA-256 of the plan's current file; raises FileNotFound and others."""
+        if plan.request.in_notes:
+            return self._applying.blocks(plan).base.digest
+        key = self._set.files.stat(plan.request.path)
+        digest = self._digests.get(key)
+        if digest is None:
+            digest = self._drafting.at_hand(None, plan.request, lambda now: now.digest)
+            if key[1].settled:  # else it may change without another stamp
+                _keep(self._digests, key, digest)
+        return digest
+
+    def _amend(self, reviewer: Member, plan: Plan, make: Callable[[], Draft], tool: str) -> Shown:
+        """Replace the plan by what `make` drafts under its lock, and decide that it was amended."""
+        with self._applying.lock(plan):
+            self._applying.check_waits(plan)
+            draft = make()
+            amended = self._planned(plan, reviewer, draft, tool, plan.id)
+            self._take(reviewer, plan, "amended")
+            self._set.registry.put(amended)
+        self._applying.show(amended, draft)
+        self._drafting.remember_planned(draft.base, self._drafting.real(amended.request.path))
+        return self.show(reviewer, plan.id)
+
+    def _planned(self, plan: Plan, reviewer: Member, draft: Draft, tool: str, hunk_id: str) -> Plan:
+        now_ms = max(self._set.clock(), plan.created_ms + 1)  # a decided version stays another plan
+        owner = self._set.members(plan.owner, plan.toolset)
+        asks = needs_person(owner, draft, self._drafting.real(draft.request.path))
+        return replace(
+            plan,
+            id=hunk_id,
+            tool=tool,
+            request=draft.request,
+            place=draft.place,
+            action=draft.action,
+            base_digest=None if draft.created else draft.base.digest,
+            diff_digest=digest_of(draft.diff),
+            created_ms=now_ms,
+            expires_ms=max(plan.expires_ms, now_ms + self._set.life_ms(needs_person=asks)),
+            span=foot_span(draft.base, draft.place),
+            edited_by=reviewer.name,
+            blocks=draft.reads,
+        )
+
+    def _drafted_anew(self, plan: Plan) -> Draft:
+        """The plan's edit, for another version of the plan."""
+        if plan.base_digest is None and not plan.request.in_notes:
+            return self._drafting.of_new(plan.request)
+        return self._draft(replace(plan, blocks=None))
+
+    def _draft(self, plan: Plan, reviewer: Member | None = None) -> Draft:
+        """The plan's edit on what is there now; a reviewer has to be allowed to read that."""
+        request = plan.request
+        if request.in_notes:
+            return self._applying.blocks(plan, reviewer)
+        real = self._set.files.resolve(request.path)
+
+        def make(now: Source) -> Draft:
+            return self._applying.draft(plan, real, now)
+
+        try:
+            return self._drafting.at_hand(reviewer, request, make)
         except FileNotFound:
             if plan.base_digest is not None:
                 raise
-            return self._drafting.of_new(plan.request)
+            return self._drafting.of_new(request)
 
     def _as_planned(self, plan: Plan) -> Draft | None:
         """The plan as its owner was shown it; None if that text is no longer stored."""
@@ -743,3 +629,18 @@ def _refusal(check: Callable[[], object]) -> Refusal | None:
     except Refusal as refusal:
         return refusal
     return None
+
+
+def _state_of(plan: Plan, draft: Draft) -> State:
+    return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
+
+
+def _range_tool(plan: Plan) -> str:
+    """The tool that replaces lines, of the plan's toolset."""
+    return plan.tool.replace(plan.tool.removeprefix("team_mgmt_"), RANGE_EDIT)
+
+
+def _keep(known: dict[K, V], key: K, value: V) -> None:
+    if len(known) >= _MOST_STATES:
+        known.clear()
+    known[key] = value

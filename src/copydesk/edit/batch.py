@@ -26,6 +26,7 @@ from itertools import islice, zip_longest
 from operator import add, itemgetter
 from typing import NamedTuple
 
+from copydesk.edit.kinds.base import content_lines
 from copydesk.errors import (
     Clash,
     CollisionDetected,
@@ -38,8 +39,7 @@ from copydesk.errors import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
-from copydesk.text.folding import indentation, indented_by, reindented
-from copydesk.text.nearest import Near, nearest_of
+from copydesk.text.nearest import Near, indentation, indented_by, nearest_of, reindented
 from copydesk.text.search import (
     SHOWN,
     Matches,
@@ -143,14 +143,14 @@ def compile_in_order(
 
 
 def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) -> Batch:
-    if not old and base.line_count:
+    if not old:
+        if not base.line_count:
+            return _inserted(base, base.start(0), new)
         raise InvalidArgs(
             f"edits[{index}].oldText",
             "must not be empty in a file that has lines: to insert text, give a line next to the"
             " place, and repeat it in newText",
         )
-    if not old:
-        return _inserted(base, base.start(0), new)
     edit = StringEdit(old, new)
     _check_known(base.encoding, [edit])
     (found,), olds = _found(base, [edit])
@@ -175,9 +175,9 @@ def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> Non
     deeper although the first opens a block: the old one did, or the new one ends in a colon.
     """
     line = base.line_at(start)
-    lead, first = base.encoding.text(base.slice(base.start(line), start)), lines_of(edit.old)[0]
+    lead = base.encoding.text(base.slice(base.start(line), start))
     olds, news = (
-        [indentation(one) for one in lines_of(text)[1:] if one.strip()]
+        [indentation(one) for one in content_lines(text)[1:] if one.strip()]
         for text in (edit.old, edit.new)
     )
     was, now = next(iter(olds), ""), next(iter(news), lead + " ")
@@ -185,7 +185,7 @@ def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> Non
         len(was) > len(lead) or (was != now and edit.new.partition("\n")[0].rstrip().endswith(":"))
     )
     is_lost = is_flat or not all(one.startswith((lead, *olds)) for one in news)
-    if lead and not lead.strip(" \t") and first.strip() and is_lost:
+    if lead and not lead.strip(" \t") and edit.old.partition("\n")[0].strip() and is_lost:
         failure = FailedEdit(
             *(index, "without indentation", 1, (), f"{line + 1}~{line + 1}"),
             indented_by=len(lead.expandtabs(8)),
@@ -210,7 +210,7 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
     """
     is_closed, is_open = edit.old.endswith("\n"), edit.new[-1:] not in "\n"
     shown = lines_shown(base)
-    old = lines_of(edit.old)
+    old = content_lines(edit.old)
     shift = shifted(shown, old, edit.new, end=is_closed)
     if shift.there:
         raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, shift.there),))
@@ -249,9 +249,8 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
     places = [at for at in _bare(shown, old) if at + len(old) + end <= len(shown)]
     is_one = len(places) == 1
     lines = range(places[0], places[0] + len(old)) if is_one else range(0)
-    there = (
-        tuple(at + 1 for at in _standing(shown, lines_of(new), lines)) if len(places) < 2 else ()
-    )
+    standing = () if len(places) > 1 else _standing(shown, content_lines(new), lines)
+    there = tuple(at + 1 for at in standing)
     made = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
     return Shift(places, there, made)
 
@@ -266,9 +265,8 @@ def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[
     for at in _bare(shown, new):
         is_around = bool(old) and at <= old.start and old.stop <= at + size
         is_wider = is_around and size > len(old)
-        if (at in exact and (is_around or (not old and size > 1))) or (
-            is_wider and reindented("", new, shown[at : at + size]) is not None
-        ):
+        is_equal = at in exact and (is_around or (not old and size > 1))
+        if is_equal or (is_wider and reindented("", new, shown[at : at + size]) is not None):
             yield at
 
 
@@ -287,10 +285,9 @@ def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     """The change that replaces all non-overlapping matches of one text, from the start."""
-    replacement = _Replacement.of(base.encoding, edit)
-    _check_arguments([replacement])
+    _check_arguments([_Replacement.of(base.encoding, edit)])
     _check_known(base.encoding, [edit])
-    return _everywhere(base, edit, _places_apart(base, edit))
+    return replace_in(base, edit, [(0, base.line_count)])
 
 
 def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -319,12 +316,19 @@ def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span
 
 def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch:
     """Like `replace_everywhere`, in these lines only."""
-    places = [
-        ((span[0] + low, span[1] + low), old)
-        for piece, low in (_piece(base, part) for part in parts)
-        for span, old in _places_apart(piece, edit)
-    ]
-    return _everywhere(base, edit, places)
+    spans: list[Span] = []
+    olds: dict[int, str] = {}
+    for part in parts:
+        piece, low = _piece(base, part)
+        for (start, stop), old in _places_apart(piece, edit):
+            if old is not None:
+                olds[len(spans)] = old
+            spans.append((start + low, stop + low))
+    if not spans:
+        raise _failure(base, [edit], [Matches(0, ())], once=False)
+    every = len(spans)
+    same = [_Replacement.of(base.encoding, edit)] * every
+    return _batch(base, [edit] * every, same, tuple(spans), olds)
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
@@ -337,22 +341,12 @@ def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
 def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str | None]]:
     """All non-overlapping matches of the old text, with the text there if it has escapes."""
     found: list[tuple[Span, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
+    end = 0
     for span, old in [] if found else _shown_at(base, edit):
-        if not found or span[0] >= found[-1][0][1]:
+        if span[0] >= end:
             found.append((span, old))
+            end = span[1]
     return found
-
-
-def _everywhere(
-    base: Snapshot, edit: StringEdit, places: Sequence[tuple[Span, str | None]]
-) -> Batch:
-    if not places:
-        raise _failure(base, [edit], [Matches(0, ())], once=False)
-    spans = tuple(span for span, _ in places)
-    olds = {index: old for index, (_, old) in enumerate(places) if old is not None}
-    replacement = _Replacement.of(base.encoding, edit)
-    every = len(spans)
-    return _batch(base, [edit] * every, [replacement] * every, spans, olds)
 
 
 def _found(
@@ -434,22 +428,17 @@ class _Replacement(NamedTuple):
         if len(set(there)) < 2:
             return ends
         alignment = align(old, lines)
-        pairs = [(run.base_start, run.now_start, run.length) for run in alignment.runs]
-        for gap in alignment.gaps():
-            size = min(gap.base_stop - gap.base_start, gap.now_stop - gap.now_start)
-            pairs.append((gap.base_start, gap.now_start, size))
-        for was, now, size in pairs:
+        changed = ((a, c, min(b - a, d - c)) for a, b, c, d in alignment.gaps())
+        for was, now, size in (*alignment.runs, *changed):
             ends[now : now + size] = there[was : was + size]
         return ends
 
     def _ends(self, base: Snapshot, span: Span) -> Span:
         low, high = span
+        raw = base.data[low:high]
         if self.start >= 0:
-            if "\n" not in self.old or b"\r\n" not in (raw := base.data[low:high]):
-                return low + self.start, low + self.stop
             start, stop = with_returns(raw, (self.start, self.stop))
             return low + start, low + stop
-        raw = base.data[low:high]
         text = base.encoding.text(raw).encode("utf-8", "surrogatepass")
         marks = [
             len(self.old[:mark].encode("utf-8", "surrogatepass")) for mark in (self.head, self.tail)
@@ -526,18 +515,15 @@ def _collision(
     base: Snapshot, spans: Sequence[Span], pairs: Sequence[tuple[int, int]]
 ) -> CollisionDetected:
     """The refusal that names the pairs; if there are too many, also their number."""
-    named = tuple(_clash(base, spans, *pair) for pair in sorted(pairs[:SHOWN_COLLISIONS]))
+    lines = [f"{start + 1}~{stop}" for start, stop in part_lines(base, spans)]
+    shown = sorted(pairs[:SHOWN_COLLISIONS])
+    named = [Clash(one, other, lines[one], lines[other]) for one, other in shown]
     if len(pairs) <= SHOWN_COLLISIONS:
-        return CollisionDetected(named)
+        return CollisionDetected(tuple(named))
     order = sorted(spans)
     starts = [start for start, _ in order]
     count = sum(bisect_left(starts, stop) - at - 1 for at, (_, stop) in enumerate(order))
-    return CollisionDetected(named, count)
-
-
-def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash:
-    lines = (f"{start + 1}~{stop}" for start, stop in part_lines(base, (spans[one], spans[other])))
-    return Clash(one, other, *lines)
+    return CollisionDetected(tuple(named), count)
 
 
 def _failure(
@@ -553,21 +539,18 @@ def _failure(
     room = SHOWN_CORRECTIONS
     for index in failing:
         matches, near = found[index], near_of.get(index)
-        if matches.count:
-            lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans[:most])
-            failures.append(FailedEdit(index, "several matches", matches.count, lines))
-        elif near is None:
-            failures.append(FailedEdit(index, "no match", 0, ()))
-        else:
-            told = _near_miss(index, edits[index].old, near, room)
-            room -= len(told.corrected_old_string or "")
-            failures.append(told)
+        lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans[:most])
+        reason = "several matches" if matches.count else "no match"
+        failure = FailedEdit(index, reason, matches.count, lines)
+        if near is not None:
+            failure = _near_miss(index, edits[index].old, near, room)
+            room -= len(failure.corrected_old_string or "")
+        failures.append(failure)
     return PartialMatchFail(failing[0], tuple(failures))
 
 
 def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
     """The refusal of one edit whose text was not found: the nearest passage and how it differs."""
-    corrected = near.corrected if len(near.corrected or "") <= room else None
     by = indented_by(old, near.corrected) if near.corrected else None
     return FailedEdit(
         index,
@@ -580,7 +563,7 @@ def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
         near.causes or None,
         by or None,
         tuple(line + 1 for line in near.alike) or None,
-        corrected,
+        near.corrected if len(near.corrected or "") <= room else None,
     )
 
 
@@ -602,11 +585,6 @@ def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[i
             found.append(at - length)
             length = border[-1]
     return found
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of a text, without their ends."""
-    return [bare(line) for line in raw_lines(text)]
 
 
 def raw_lines(text: str) -> list[str]:

@@ -24,10 +24,9 @@ from copydesk.errors import ContentChanged, EncodingRefused, InvalidHunkId, Line
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.excerpt import Excerpt
-from copydesk.text.folding import explain
+from copydesk.text.nearest import explain
 from copydesk.text.search import find_all
-from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
+from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text, computed_once
 from copydesk.text.unified import FileEdit, Region, regions, runs_of
 
 SHOWN_CANDIDATES = 10

@@ -1,12 +1,13 @@
-"""Parse patches into hunks: those of apply_patch, and SEARCH/REPLACE blocks.
+"""Parse patches into hunks: apply_patch texts, SEARCH/REPLACE blocks, and unified diffs.
 
-Unified diffs are parsed by `edit/patch_diff.py`.
+All three give the same `FilePatch` and `PatchHunk`, which one function places (`PatchEdit.places`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -89,6 +90,9 @@ class PatchLines:
         yield from reversed(self._lines[max(self.at - count, 0) : self.at])
 
 
+_SHOWN = 200
+
+
 def invalid(reason: str, line: int | None = None, text: str | None = None) -> PatchInvalid:
     """Make a PatchInvalid for one line of the patch."""
     return PatchInvalid(reason, line, text if text is None else text[:_SHOWN])
@@ -116,15 +120,14 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     found: dict[str, FilePatch] = {}
     for patch in patches:
         before = found.get(patch.path)
-        if before is None:
-            found[patch.path] = patch
-            continue
-        is_made = before.kind == "add" and patch.kind == "update"
-        are_updates = (before.kind, patch.kind) == ("update", "update")
-        if not (are_updates or is_made or patch.in_order) or before.to or patch.to:
-            raise invalid("file_twice", patch.line, patch.path)
-        hunks = (*before.hunks, *patch.hunks)
-        found[patch.path] = replace(before, hunks=hunks, in_order=is_made or patch.in_order)
+        if before is not None:
+            is_made = before.kind == "add" and patch.kind == "update"
+            are_updates = before.kind == patch.kind == "update"
+            if not (are_updates or is_made or patch.in_order) or before.to or patch.to:
+                raise invalid("file_twice", patch.line, patch.path)
+            hunks = (*before.hunks, *patch.hunks)
+            patch = replace(before, hunks=hunks, in_order=is_made or patch.in_order)
+        found[patch.path] = patch
     return once_each(tuple(found.values()))
 
 
@@ -211,9 +214,8 @@ def _file(lines: PatchLines) -> FilePatch:
         return FilePatch("delete", _spelled(path), number, has_text=False)
     if what == "Add":
         return FilePatch("add", _spelled(path), number, (PatchHunk("", _added(lines), at=number),))
-    to = ""
-    if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
-        to = lines.take().strip().removeprefix(_MOVE).strip()
+    move = lines.take().strip() if (lines.peek() or "").strip().startswith(_MOVE) else ""
+    to = move.removeprefix(_MOVE).strip()
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and not _is_file_marker(line):
         if not _skip_to_marker(lines):
@@ -268,10 +270,7 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         body.pop()
     if not body:
         raise invalid("empty_hunk", number)
-    body = [f" {line}" if line in BLANK else line for line in body]
-    old = "".join(line[1:] + "\n" for line in body if line[0] != "+")
-    new = "".join(line[1:] + "\n" for line in body if line[0] != "-")
-    signs = "".join(line[0] for line in body)
+    old, new, signs = _sides(body, number)
     return PatchHunk(old, new, headers, at_end or not old, at=number, signs=signs)
 
 
@@ -322,15 +321,11 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
             _SEARCH.fullmatch((lines.peek(ahead) or "").strip()) for ahead in (1, 2)
         ):
             lines.take()
-            lines.take_while(_is_unfenced)
+            lines.take_while(lambda line: not line.strip().startswith(_FENCE))
         lines.at += 1
     if not found:
         raise invalid("no_blocks")
     return joined(found)
-
-
-def _is_unfenced(line: str) -> bool:
-    return not line.strip().startswith(_FENCE)
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
@@ -342,8 +337,7 @@ def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
             found.append((name, _is_path(line.strip(), name)))
         if not line.startswith((_FENCE, *(f"<{tag}>" for tag in _TAGS))):
             break
-    yield from (one for one in found if "." in one[0])
-    yield from (one for one in found if "." not in one[0])
+    yield from sorted(found, key=lambda one: "." not in one[0])
 
 
 def _is_path(line: str, name: str) -> bool:
@@ -376,14 +370,12 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
     old = _part(lines, _DIVIDER, number)
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
-    if above:
-        meant = (_spelled(name) for name, is_path in above if is_path or not is_new)
-        names = tuple(dict.fromkeys(name for each in meant for name in each))
+    meant = [_spelled(name) for name, is_path in above if is_path or not is_new]
+    names = tuple(dict.fromkeys(name for each in meant for name in each)) if above else names
     if not names:
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
-    kind: Kind = "add" if is_new else "update"
-    return FilePatch(kind, names, number, (hunk,), in_order=True)
+    return FilePatch("add" if is_new else "update", names, number, (hunk,), in_order=True)
 
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
@@ -401,3 +393,330 @@ def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
 def _is_text(line: str) -> bool:
     mark = line.strip()
     return not any(shape.fullmatch(mark) for shape in (_SEARCH, _DIVIDER, _REPLACE))
+
+
+REGULAR, EXECUTABLE = "100644", "100755"
+_NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
+_INDEX = re.compile(r"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?")
+_EPOCH = re.compile(r"\t(?:1970-01-01 \d\d:\d\d:00|1969-12-31 \d\d:\d\d:00)(?:\.0+)?(?: |$)")
+_COMBINED = ("diff --cc ", "diff --combined ", "@@@ ")
+_BINARY = ("GIT binary patch", "Binary files ", "Files ")
+_NO_NEWLINE = "\\"
+_NULL = "/dev/null"
+_LONGEST_NAME = 5_000
+_ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
+_QUOTED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NAMED = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
+_KINDS = {"120000": "symlink", "160000": "submodule"}
+
+
+def parse_diff(text: str) -> tuple[FilePatch, ...]:
+    """Return the files of a `git` or `diff -u` unified diff; raises PatchInvalid. Skips other text.
+
+    The counts in `@@` are used if they are right, so that a removed line that looks like a header
+    counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
+    """
+    lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
+    found: list[FilePatch] = []
+    while (line := lines.peek()) is not None:
+        if line.startswith(_COMBINED):
+            raise invalid("combined", lines.number, line)
+        if line.startswith("diff --git "):
+            found.append(_git(lines))
+        elif _is_header(lines) and _has_hunk(lines):
+            found.append(_plain(lines))
+        elif line.startswith("@@ ") or (
+            found  # a changed line outside hunks, unless it starts a signature
+            and line.startswith(("+", "-"))
+            and line.rstrip() != "---"
+            and not _is_signature(lines)
+        ):
+            raise invalid("stray_line", lines.number, line)
+        elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
+            raise invalid("binary", lines.number, line)
+        else:
+            lines.take()
+    if not found:
+        raise invalid("no_diff")
+    return once_each(found)
+
+
+def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
+    old, new = lines.peek(ahead), lines.peek(ahead + 1)
+    return (old or "").startswith("--- ") and (new or "").startswith("+++ ")
+
+
+def _has_hunk(lines: PatchLines) -> bool:
+    """Whether a hunk follows the file names; PatchInvalid for hunk lines without a header."""
+    after = lines.peek(2) or ""
+    if after[:1] in ("+", "-", " ") and after.strip() not in ("", "---"):
+        raise invalid("no_hunk_header", lines.number + 2, after)
+    return after.startswith("@@")
+
+
+def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:
+    """Whether the next lines are a mail signature: `-- ` and what follows."""
+    if (lines.peek(ahead) or "").rstrip("\r") not in ("-- ", "--"):
+        return False
+    after = lines.peek(ahead + 1)
+    return after is None or not after.startswith(("+", "-", " ", "@@"))
+
+
+@dataclass(slots=True)
+class _Head:
+    number: int
+    old: str = ""
+    new: str = ""
+    was_absent: bool = False
+    is_absent: bool = False
+    renamed_from: str = ""
+    renamed_to: str = ""
+    base: str = ""
+    after: str = ""
+    mode: str = ""
+    old_mode: str = ""
+
+
+def _git(lines: PatchLines) -> FilePatch:
+    head = _Head(lines.number)
+    names = lines.take().removeprefix("diff --git ")
+    while (line := lines.peek()) is not None:
+        key, number = line.rstrip("\r"), lines.number
+        if key.startswith(("rename from ", "rename to ")):
+            _, which, name = key.split(" ", 2)
+            setattr(head, f"renamed_{which}", _unquoted(name, number))
+        elif key.startswith(("copy from ", "copy to ")):
+            raise invalid("copy", number, key)
+        elif key.startswith("old mode "):
+            head.old_mode = key[9:].strip()
+        elif key.startswith(("new mode ", "new file mode ", "deleted file mode ")):
+            head.mode = _mode(key, number)
+            head.was_absent |= key.startswith("new file")
+            head.is_absent |= key.startswith("deleted")
+        elif found := _INDEX.fullmatch(key.rstrip()):
+            head.base, head.after, mode = found.groups()
+            if mode in _KINDS:
+                raise invalid(_KINDS[mode], number, key)
+        elif key.startswith(_BINARY):
+            raise invalid("binary", number, key)
+        elif not key.startswith(("similarity index ", "dissimilarity index ")):
+            break
+        lines.take()
+    if _is_header(lines):
+        _take_names(lines, head)
+        told = {head.old, head.new}
+        if _NULL not in told and not head.renamed_from:
+            with suppress(PatchInvalid):  # it names two files, as for a rename
+                told.add(_both(names, head.number))
+            if len(told) > 1:
+                raise invalid("two_files", head.number, ", ".join(sorted(told)))
+    if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
+        head.old = head.new = _both(names, head.number)
+    if head.renamed_from:
+        head.old, head.new = head.renamed_from, head.renamed_to or head.renamed_from
+    return _patch(lines, head, (head.old if head.is_absent or head.renamed_from else head.new,))
+
+
+def _mode(line: str, number: int) -> str:
+    """The git mode in a line; raises PatchInvalid for the mode of anything but a file."""
+    mode = line.rsplit(" ", 1)[1].strip()
+    if mode in _KINDS:
+        raise invalid(_KINDS[mode], number, line)
+    if mode not in (REGULAR, EXECUTABLE):
+        raise invalid("mode", number, line)
+    return mode
+
+
+def _plain(lines: PatchLines) -> FilePatch:
+    head = _Head(lines.number)
+    _take_names(lines, head)
+    old, new = head.old, head.new
+    before, _, old_rest = old.partition("/")
+    after, _, tail = new.partition("/")  # the path below both compared directories
+    if tail != old_rest or (before == after and after not in ("a", "b")):
+        tail = ""
+    if head.was_absent:  # the compared folders are not part of the workspace
+        return _patch(lines, head, (tail or new,))
+    names = (old, tail) if head.is_absent else (new, old, tail)
+    patch = _patch(lines, head, tuple(dict.fromkeys(filter(None, names))))
+    is_of_one = head.is_absent or old.startswith(new)
+    return patch if is_of_one else replace(patch, other=old)
+
+
+def _take_names(lines: PatchLines, head: _Head) -> None:
+    """Take the two lines that name the file before and after."""
+    old, was_absent = _name_taken(lines)
+    new, is_absent = _name_taken(lines)
+    head.was_absent |= was_absent
+    head.is_absent |= is_absent
+    if old == _NULL == new:
+        raise invalid("no_path", head.number)
+    head.old, head.new = _stripped(old, new)
+
+
+def _name_taken(lines: PatchLines) -> tuple[str, bool]:
+    """Take a line that names a file; whether that does not exist on this side."""
+    number, line = lines.number, lines.take().rstrip("\r")
+    name = line[4:]
+    if not name.startswith('"'):
+        name = name.partition("\t")[0].rstrip(" ")
+    name = _unquoted(name, number)
+    if not name:
+        raise invalid("no_path", number, line)
+    return name, name == _NULL or _EPOCH.search(line) is not None
+
+
+def _stripped(old: str, new: str) -> tuple[str, str]:
+    """Both names without git's prefixes, if both have one, or one is of no file."""
+    if _NULL in (old, new):
+        return old.removeprefix("a/"), new.removeprefix("b/")
+    pairs = {("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/")}
+    is_prefixed = {(old[:2], new[:2]), (new[:2], old[:2])} & pairs
+    return (old[2:], new[2:]) if is_prefixed else (old, new)
+
+
+def _both(names: str, number: int) -> str:
+    """The one name of `a/name b/name`, if no other line gives it."""
+    names = names.rstrip("\r")
+    if names.startswith('"'):
+        end = _quoted_end(names)
+        old, new = _unquoted(names[:end], number), _unquoted(names[end + 1 :], number)
+        return _stripped(old, new)[1]
+    for at in (i for i, one in enumerate(names[:_LONGEST_NAME]) if one == " "):
+        old, new = _stripped(names[:at], names[at + 1 :])
+        if old == new:
+            return new
+    raise invalid("no_path", number, names)
+
+
+def _quoted_end(text: str) -> int:
+    found = _QUOTED_NAME.match(text)
+    return found.end() if found else len(text) + 1
+
+
+def _unquoted(name: str, number: int) -> str:
+    """The name, which git may have quoted; raises PatchInvalid."""
+    if not name.startswith('"'):
+        return name
+    inner = name[1 : _quoted_end(name) - 1]
+
+    def one(found: re.Match[str]) -> str:
+        code = found[1]
+        return _NAMED[code] if code in _NAMED else chr(0xDC00 + int(code, 8) % 256)
+
+    made = _ESCAPE.sub(one, inner)
+    # an octal escape is a byte: together with those around it, it is UTF-8
+    raw = b"".join(
+        bytes([ord(each) - 0xDC00]) if "\udc00" <= each <= "\udcff" else each.encode()
+        for each in made
+    )
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise invalid("name_not_utf8", number, name) from None
+
+
+def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
+    if not any(names):
+        raise invalid("no_path", head.number)
+    hunks: list[PatchHunk] = []
+    dropped, number = 0, head.number
+    while (line := lines.peek()) is not None and line.startswith("@@"):
+        if line.startswith("@@@"):
+            raise invalid("combined", lines.number, line)
+        number, hunk = lines.number, _numbered_hunk(lines)
+        if hunk is None:
+            dropped += 1
+        else:
+            hunks.append(hunk)
+    if dropped and not hunks:
+        raise invalid("empty_hunk", number, "@@")
+    if line is not None and line.startswith(_BINARY[:2]):
+        raise invalid("binary", lines.number, line)
+    mode = "" if head.mode == head.old_mode else head.mode
+    blobs = head.base, head.after
+    made = FilePatch("update", names, head.number, tuple(hunks), "", *blobs, mode, dropped=dropped)
+    if head.was_absent:
+        if len(hunks) > 1 or any(hunk.old for hunk in hunks):
+            raise invalid("add_with_context", head.number)
+        added = made.hunks or (PatchHunk("", "", at=head.number),)
+        return replace(made, kind="add", hunks=added, base="")
+    if head.is_absent:
+        if any(hunk.new for hunk in hunks):
+            raise invalid("delete_with_rest", head.number)
+        return replace(made, kind="delete", mode="")
+    to = head.new if head.renamed_from and head.new != head.old else ""
+    if not hunks and not to and not mode:
+        raise invalid("no_hunks", head.number, names[0])
+    return replace(made, to=to)
+
+
+def _numbered_hunk(lines: PatchLines) -> PatchHunk | None:
+    """Take a hunk; None if it has no lines."""
+    number, head = lines.number, lines.take()
+    found = _NUMBERS.match(head)
+    body = None if found is None else _counted(lines, found)
+    if body is None:
+        body = _greedy(lines)
+    if not body:
+        return None
+    old, new, signs = _sides(body, number)
+    line = int(found[1]) if found else None
+    where, after = (line or 0, None) if old else (0, line)
+    return PatchHunk(old, new, line=where, after=after, at=number, signs=signs)
+
+
+def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
+    """Take the lines that the header's counts give; None if the counts are wrong."""
+    old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
+    body: list[str] = []
+    line = lines.peek()
+    while old or new or (line or "").startswith(_NO_NEWLINE):
+        sign = " " if line in BLANK else (line or "")[:1]
+        old, new = old - (sign in " -"), new - (sign in " +")
+        if line is None or sign not in " +-\\" or old < 0 or new < 0:
+            return None
+        body.append(line)
+        line = lines.peek(len(body))
+    end, signs = len(body), " +-"
+    while line is not None and not line.strip():
+        signs, end = "+-", end + 1
+        line = lines.peek(end)
+    is_more = line is not None and line[0] in signs
+    if is_more and not _is_header(lines, end) and not _is_signature(lines, end):
+        return None
+    lines.at += len(body)
+    return body
+
+
+def _greedy(lines: PatchLines) -> list[str]:
+    """Take all lines with a sign up to the next header, and blank lines between them."""
+    body: list[str] = []
+    while (line := lines.peek()) is not None and (line in BLANK or line[0] in " +-\\"):
+        is_next = _is_header(lines) and (lines.peek(2) or "@@").startswith("@@")
+        if is_next or _is_signature(lines):
+            break
+        body.append(lines.take())
+    while body and not body[-1].strip("\r"):
+        body.pop()
+    return body
+
+
+def _sides(body: list[str], number: int) -> tuple[str, str, str]:
+    """The old lines of a hunk, the new ones, and the signs of all."""
+    old: list[str] = []
+    new: list[str] = []
+    signs = ""
+    for line in body:
+        sign, text = (" ", line) if line in BLANK else (line[0], line[1:])
+        if sign != _NO_NEWLINE:
+            old += [f"{text}\n"] * (sign in " -")
+            new += [f"{text}\n"] * (sign in " +")
+            signs += sign
+            continue
+        for side, own in ((old, " -"), (new, " +")):
+            if signs and signs[-1] in own:
+                side[-1] = side[-1].removesuffix("\n")
+    if not all(text.endswith("\n") for text in (*old[:-1], *new[:-1])):
+        raise invalid("newline_within", number)
+    return "".join(old), "".join(new), signs

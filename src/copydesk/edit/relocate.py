@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from copydesk.edit.draft import Plan, compose, shown_blocks, span_of, standing
 from copydesk.edit.kinds.base import Place, Request, end_of, of_parts
@@ -19,6 +19,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
+from copydesk.text.lines import terminator_of
 from copydesk.text.relocation import (
     OF_SOME,
     WORD,
@@ -56,8 +57,7 @@ def relocate(
     if base.digest == now.digest:
         return place
     if known is None and own:
-        back = reduce(ChangeSet.then, reversed(own))
-        left = Snapshot(back.apply(now.data), now.encoding)
+        left = before_all(own, now)
         there = None
         with suppress(ContentChanged, AmbiguousMatch):  # the later edits may tell
             there = relocate(place, base, left)
@@ -71,14 +71,15 @@ def relocate(
     if not place.parts:
         return place.moved(drift.shift(place.foot))
     parts = tuple(_moved(part, drift) for part in place.parts)
-    moved = replace(of_parts(parts), candidates=place.candidates)
-    order = sorted(range(len(parts)), key=lambda i: place.parts[i])
-    for one, other in pairwise(order):
-        if place.parts[one][1] <= place.parts[other][0] and (
-            moved.parts[one][1] > moved.parts[other][0]
-        ):
+    for (old, new), (next_old, next_new) in pairwise(sorted(zip(place.parts, parts, strict=True))):
+        if old[1] <= next_old[0] and new[1] > next_new[0]:
             raise ContentChanged("parted", place.named)
-    return moved
+    return replace(of_parts(parts), candidates=place.candidates)
+
+
+def before_all(inverses: Sequence[ChangeSet], now: Snapshot) -> Snapshot:
+    """The text before the changes that have these inverses."""
+    return Snapshot(reduce(ChangeSet.then, reversed(inverses)).apply(now.data), now.encoding)
 
 
 def _moved(part: tuple[int, int], drift: Drift) -> tuple[int, int]:
@@ -220,19 +221,17 @@ def _check_not_put(
         most = max((len(each.new) for each in regions), default=0)
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
-    there = [(each, _standing(each, text)) for each in regions]
-    if not any(at is not None for _, at in there):
-        return
-    back = reduce(ChangeSet.then, reversed(known))
-    for region, at in there:
-        if at is not None:
-            start, stop = text.start(at), text.start(at + len(region.new))
-            last = at + len(region.new) - 1
-            if any(
-                edit.start < stop and start < edit.stop and not _ends_text(edit, text, last)
-                for edit in back.edits
-            ):
-                raise ContentChanged("what it writes stands there already", plan.place.named)
+    there = [
+        (at, at + len(each.new)) for each in regions if (at := _standing(each, text)) is not None
+    ]
+    back = reduce(ChangeSet.then, reversed(known)).edits if there else ()
+    for first, last in there:
+        start, stop = text.start(first), text.start(last)
+        if any(
+            edit.start < stop and start < edit.stop and not _ends_text(edit, text, last - 1)
+            for edit in back
+        ):
+            raise ContentChanged("what it writes stands there already", plan.place.named)
 
 
 def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
@@ -241,22 +240,21 @@ def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
     Empty if that is not found nearby, or if the new lines have no words: a brace among inserted
     lines is another brace.
     """
-    here, none = new.start, range(new.start, new.start)
+    here = new.start
     if old.start < old.stop or here < new.stop or not any(map(WORD.search, new.new)):
-        return none
+        return range(0)
     keys, known = now.unmarked(), base.unmarked()
-    stop = start = None
+    last, first = min(here + _NEAR, keys.line_count), max(here - _NEAR, 0)
+    stop = keys.line_count if keys.line_count <= here + _NEAR else None
     if old.start < known.line_count:
-        near = range(here, min(here + _NEAR, keys.line_count))
-        stop = next((at for at in near if keys.key(at) == known.key(old.start)), None)
-    elif keys.line_count <= here + _NEAR:
-        stop = keys.line_count
+        below = known.key(old.start)
+        stop = next((at for at in range(here, last) if keys.key(at) == below), None)
+    start = 0 if here <= _NEAR else None
     if old.start > 0:
-        near = range(here - 1, max(here - _NEAR, 0) - 1, -1)
-        start = next((at + 1 for at in near if keys.key(at) == known.key(old.start - 1)), None)
-    elif here <= _NEAR:
-        start = 0
-    return none if start is None or stop is None else range(start, stop)
+        above = known.key(old.start - 1)
+        before = range(here - 1, first - 1, -1)
+        start = next((at + 1 for at in before if keys.key(at) == above), None)
+    return range(0) if start is None or stop is None else range(start, stop)
 
 
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
@@ -277,16 +275,11 @@ def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
         return None
     old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
     new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
-    return next(
-        (
-            first
-            for first in (region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)])
-            if first >= 0
-            and first + size <= old.line_count
-            and [old.key(line) for line in range(first, first + size)] == new
-        ),
-        None,
-    )
+    for first in (region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]):
+        lines = range(first, first + size)
+        if 0 <= first <= old.line_count - size and [*map(old.key, lines)] == new:
+            return first
+    return None
 
 
 def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
@@ -296,8 +289,7 @@ def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) 
         return None
     if place.parts:
         text = now.whole()
-        back = reduce(ChangeSet.then, reversed(known))
-        return relocate(place, Snapshot(back.apply(text.data), text.encoding), text, known)
+        return relocate(place, before_all(known, text), text, known)
     if span is None:
         return None
     found = follow(*span, known)
@@ -368,9 +360,9 @@ class Drift:
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
         if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
             return None
-        if self._relocation is None:
-            return standing(now, low, high)
-        return standing(now, *self._relocation.room_of(low, max(high, low + 1)))
+        if self._relocation is not None:
+            low, high = self._relocation.room_of(low, max(high, low + 1))
+        return standing(now, low, high)
 
     def _shift(self, foot: tuple[int, int]) -> int:
         self.met = None
@@ -395,9 +387,8 @@ class Drift:
         base, now = self.base, self.now
         if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
             return False
-        if now.encoding.encode("<<<<<<<") not in now.data:
-            return False
-        is_there = overlap(conflicts(now.keys), at, at + foot[1] - foot[0])
+        is_marked = now.encoding.encode("<<<<<<<") in now.data
+        is_there = is_marked and overlap(conflicts(now.keys), at, at + foot[1] - foot[0])
         return is_there and not overlap(conflicts(base.keys), *foot)
 
     def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
@@ -442,9 +433,7 @@ class Drift:
         start = base.start(first) if first >= 0 else -1
         if last > base.line_count:
             return start, base.size + 1
-        if last == 0:
-            return start, 0
-        return start, span_of(base, last - 1, last)[1]
+        return start, span_of(base, last - 1, last)[1] if last else 0
 
     def _changed(
         self, foot: tuple[int, int], reason: Reason, at: int | None = None
@@ -478,14 +467,8 @@ def stale(
 
 def _changed(base: Snapshot, now: Snapshot) -> tuple[str, ...]:
     """The first few changes, as `lines 3~5 -> lines 3~9`."""
-    found: list[str] = []
-    a = b = 0
-    runs = [(r.base_start, r.now_start, r.length) for r in align(base.keys, now.keys).runs]
-    for start, now_start, length in [*runs, (base.line_count, now.line_count, 0)]:
-        if start > a or now_start > b:
-            found.append(f"{_named(a, start)} -> {_named(b, now_start)}")
-        a, b = start + length, now_start + length
-    return tuple(found[:SHOWN_CHANGES])
+    gaps = islice(align(base.keys, now.keys).gaps(), SHOWN_CHANGES)
+    return tuple(f"{_named(*gap[:2])} -> {_named(*gap[2:])}" for gap in gaps)
 
 
 def _named(start: int, stop: int) -> str:
@@ -541,11 +524,8 @@ def carried(inverse: ChangeSet, drift: Drift) -> ChangeSet:
         if at + one.size > then:
             raise ContentChanged("parted", f"{one.start + 1}~{other.stop}")
     change = ChangeSet.of(now.size, _edits(placed, drift))
-    if (
-        drift.known is None
-        and base.encoding.name != now.encoding.name
-        and not all(edit.new.isascii() for edit in change.edits)
-    ):
+    is_recoded = drift.known is None and base.encoding.name != now.encoding.name
+    if is_recoded and not all(edit.new.isascii() for edit in change.edits):
         raise ContentChanged(_OTHER_ENCODING)
     return change
 
@@ -628,7 +608,7 @@ def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> Iterator[E
     restyled = any(one and other and one != other for one, other in around)
     open_before = not run.size and 0 < at == now.line_count and not now.ends_with_newline
     encoding = now.encoding
-    open_end = followed and bool(run.new) and not _ending(run.new[-1], encoding)
+    open_end = followed and bool(run.new) and not terminator_of(run.new[-1], encoding)
     same = all(one == other for one, other in ends) and not restyled
     if run.edits and same and not open_before and not open_end:
         by = now.start(at) - base.start(run.start)
@@ -651,12 +631,7 @@ def _ends_around(run: _Run, at: int, drift: Drift) -> Iterator[tuple[bytes, byte
         yield drift.base.terminator(run.stop), drift.now.terminator(at)
 
 
-def _ending(raw: bytes, encoding: Encoding) -> bytes:
-    """The terminator of a raw line; empty if it has none."""
-    return Snapshot(raw, replace(encoding, bom=b"")).terminator(0)
-
-
 def _ended(raw: bytes, newline: bytes, encoding: Encoding) -> bytes:
     """The raw line with another terminator, if it has one."""
-    ending = _ending(raw, encoding)
+    ending = terminator_of(raw, encoding)
     return raw[: len(raw) - len(ending)] + newline if ending else raw

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from copydesk.edit.kinds.correction import is_elided
 from copydesk.text.change import ChangeSet
-from copydesk.text.elided import is_elided
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.unified import Region, regions
@@ -81,18 +81,15 @@ def _numbers(found: Sequence[_Passage]) -> str | None:
 
 def _placeholders(found: Sequence[_Passage]) -> str | None:
     for one in found:
-        if len(one.old) - len(one.new) < _LOST:
+        is_lost = len(one.old) - len(one.new) >= _LOST
+        if not is_lost or any(map(is_elided, one.old)):
             continue
         above = one.around[0]
         for line in one.new:
             is_body = one.suffix in ("py", "pyi") and above.rstrip().endswith(_BODY)
             is_bare = line.strip() in ("...", "\u2026")
             is_end = is_bare and one.suffix in ("yaml", "yml")  # of a document
-            if (
-                is_elided(line)
-                and not (is_bare and (is_body or is_end))
-                and (not any(map(is_elided, one.old)))
-            ):
+            if is_elided(line) and not (is_bare and (is_body or is_end)):
                 return line
             above = line if line.strip() else above
     return None
@@ -156,13 +153,11 @@ def signs_of(
     is_wide = base.encoding.unit > 1  # it is looked at whole, for its bytes say nothing
     if not (is_wide or any(_MAY.search(edit.new) for edit in change.edits)):
         return ()
-    name = path.parts[-1] if path.parts else ""
-    suffix = name.rpartition(".")[2].lower() if "." in name else ""
+    suffix = path.name.rpartition(".")[2].lower() if "." in path.name else ""
     base = base.unmarked()  # as the regions count its lines
     passages = list(_passages(suffix, base, regions(base, change)))
-    if not passages:
-        return ()
-    seen = ((one, one.seen(passages)) for one in SIGNS if one.name not in usual)
+    rows = [one for one in SIGNS if one.name not in usual and passages]
+    seen = ((one, one.seen(passages)) for one in rows)
     return tuple(one.words.format(line.strip()[:_SHOWN]) for one, line in seen if line is not None)
 
 
@@ -173,19 +168,14 @@ def repeated_lines(
 
     It is none if the replaced lines begin, or end, with that line as well.
     """
-    if REPEATED.name in usual:
-        return ()
-    for (start, stop), content in edits:
+    for (start, stop), content in edits if REPEATED.name not in usual else ():
         new = content.split("\n")[: -1 if content.endswith("\n") else None]
         low, high = base.reach(start)[0], base.reach(stop)[1]
-        pairs: list[tuple[str, int, int]] = []
-        if start > low:
-            pairs.append((new[0], start - 1, start))
-        if stop < high:
-            pairs.append((new[-1], stop, stop - 1))
-        for line, beside, own in pairs if new and start < stop else ():
-            line = line.removesuffix("\r")
-            if line.strip() and line == base.text(beside) != base.text(own):
+        ends = ((0, start - 1, start), (-1, stop, stop - 1)) if new and start < stop else ()
+        for at, beside, own in ends:
+            line = new[at].removesuffix("\r")
+            is_known = low <= beside < high
+            if is_known and line.strip() and line == base.text(beside) != base.text(own):
                 return (REPEATED.words.format(line.strip()[:_SHOWN]),)
     return ()
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
+from threading import Lock
 from typing import Literal
 
 from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.drafts import Setting
-from copydesk.desk.member import Member, Operation
+from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.recovery import Settled
 from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
-from copydesk.desk.transaction import ATTEMPTS, Stopped, Writer
+from copydesk.desk.transaction import Stopped, Writer, attempted
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
+    AccessDenied,
     ContentChanged,
     ContentRequired,
     Failed,
@@ -26,15 +30,11 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.notes.grammar import BlockHunk, is_address, parse_block_diff, select
-from copydesk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.notes.plan import (
     BlockDiff,
     BlockDraft,
-    BlockOperation,
     BlockPlan,
     BlockTree,
-    InsertBlocks,
-    UpdateBlock,
     as_item,
     block_draft,
     digest_of_texts,
@@ -48,23 +48,97 @@ from copydesk.notes.protocol import (
     Change,
     ChangesDone,
     Coverage,
-    Delete,
+    Crumb,
+    Heading,
     InsertText,
     NoteBlock,
     Notebook,
     NoteStore,
     Prepared,
-    Update,
+    SplitBlocks,
     WrongBlockKind,
     named,
     one_look,
 )
-from copydesk.store.protocol import OpenText, TargetMoved
+from copydesk.store.files import Files
+from copydesk.store.locks import held_at_fork
+from copydesk.store.protocol import TargetMoved
 from copydesk.text.change import ChangeSet
-from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNotes:
+    """An open store, with what the desk needs to know about it.
+
+    `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` maps a
+    notebook and a path in it (empty for the notebook itself) to the document's path, as access
+    lists and the journal use it. `in_files`: the documents are files of the workspace, and are
+    written as such.
+    """
+
+    store: NoteStore
+    split: SplitBlocks
+    valid: Callable[[str], bool]
+    path_of: Callable[[str, str], RelPath]
+    in_files: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Facts about a block; for a document below another one, `parent_id` is the other's.
+
+    `markdown` is the text it stands for: its own, for a heading that of its section, for a document
+    that of all its blocks. `child_count` is None for a block that cannot have children; `outline`
+    is empty unless it is a document.
+    """
+
+    block: NoteBlock
+    markdown: str
+    child_count: int | None
+    outline: tuple[Heading, ...]
+    breadcrumb: tuple[Crumb, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Infos:
+    """The requested blocks, in order, and the ids without a block."""
+
+    found: tuple[Info, ...]
+    missing: tuple[str, ...]
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockContent:
+    """Blocks to show: those of a slice, if one was given.
+
+    `start` is the 0-based index of the first of them among all `total`; `after` is the id of the
+    block after the last one, empty at the end.
+    """
+
+    target: NoteBlock
+    blocks: tuple[NoteBlock, ...]
+    total: int
+    start: int = 0
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotesWritten:
+    """The result of a write other than a block diff: the document or block, and the new blocks.
+
+    `edit_ids` are those of the journal. `created`: the document is new. `path` is that of the
+    document if it is a file.
+    """
+
+    target: NoteBlock
+    new_ids: tuple[str, ...]
+    edit_ids: tuple[int, ...]
+    diff: bytes
+    created: bool = False
+    path: RelPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,64 +150,72 @@ class Ready:
     documents: tuple[FileEdit, ...]
     draft: BlockDraft | None = None
 
+    @property
+    def of_diff(self) -> BlockDraft:
+        """The draft of a block diff."""
+        assert self.draft is not None, "it is one"
+        return self.draft
+
+    @property
+    def whole(self) -> FileEdit:
+        """All documents as one text."""
+        return joined(self.documents, self.path)
+
+    @property
+    def diff(self) -> bytes:
+        """The diffs of all documents, one after the other."""
+        return b"".join(document.diff for document in self.documents)
+
 
 def tree_of(
     store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
-) -> BlockTree | None:
-    """The blocks, containers and siblings, with texts if a hunk needs them; None if one is gone."""
+) -> BlockTree:
+    """The blocks, containers and siblings, with texts if a hunk needs them.
+
+    Raises TargetMoved if one is gone.
+    """
     blocks = dict(named)
     while wanted := {block.parent_id for block in blocks.values()} - blocks.keys() - {""}:
-        found = store.blocks(sorted(wanted))
-        if len(found) < len(wanted):
-            return None
-        blocks |= found
+        parents = store.blocks(sorted(wanted))
+        if len(parents) < len(wanted):
+            raise TargetMoved
+        blocks |= parents
     around = {block.parent_id for block in blocks.values()} - {""}
     around |= {block.id for block in named.values() if block.kind in CONTAINERS}
     appended = (named.get(hunk.block_id) for hunk in hunks if hunk.action == "APPEND")
     sections = {block.parent_id for block in appended if block is not None and block.kind == "h"}
     children: dict[str, tuple[str, ...]] = {}
     for container in sorted(around):
-        if container not in sections:
-            children[container] = store.child_ids(container)
-            continue
-        held = store.children(container)
-        children[container] = tuple(block.id for block in held)
-        blocks = {**{block.id: block for block in held}, **blocks}
+        if container in sections:
+            blocks = {block.id: block for block in store.children(container)} | blocks
+        children[container] = store.child_ids(container)
     there = {container: frozenset(ids) for container, ids in children.items()}
-    inside = all(b.id in there.get(b.parent_id, (b.id,)) for b in named.values())
-    return BlockTree(blocks, children) if inside else None
-
-
-def _change(operation: BlockOperation) -> Change:
-    if isinstance(operation, UpdateBlock):
-        return Update(operation.before.id, operation.after.markdown)
-    if isinstance(operation, InsertBlocks):
-        return InsertText(operation.markdown, operation.place.side, operation.place.anchor)
-    return Delete(operation.images[0].id)
+    if any(block.id not in there.get(block.parent_id, (block.id,)) for block in named.values()):
+        raise TargetMoved
+    return BlockTree(blocks, children)
 
 
 def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
     """Prepare the changes; if the store refuses a text, find its hunk by bisection."""
-    changes = [_change(operation) for operation in made.operations]
+    changes = [operation.change for operation in made.operations]
     try:
         return store.prepare(changes)
     except InvalidArgs as refusal:
-        taken, refused = 0, len(changes)
-        while refused - taken > 1:
-            count = (taken + refused) // 2
+
+        def is_refused(count: int) -> bool:
             try:
                 store.prepare(changes[:count])
-                taken = count
             except InvalidArgs:
-                refused = count
-        lines = ", ".join(map(str, made.operations[refused - 1].lines))
+                return True
+            return False
+
+        first = bisect_left(range(1, len(changes)), True, key=is_refused)
+        lines = ", ".join(map(str, made.operations[first].lines))
         raise InvalidArgs(f"diff, hunk of line {lines}", refusal.reason) from None
 
 
-def _same(one: NoteBlock, other: NoteBlock | None) -> bool:
-    if other is None:
-        return False
-    return (one.kind, one.markdown, one.parent_id) == (other.kind, other.markdown, other.parent_id)
+_PLANNED_ON = attrgetter("kind", "markdown", "parent_id")
+"""What a plan relies on of the blocks that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +231,6 @@ def _nothing() -> None:
     """Do nothing, as the default of a hook."""
 
 
-def _nothing_of(path: RelPath) -> FileEdit:
-    return FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
-
-
 def texts_digest(texts: Mapping[str, str]) -> str:
     """The digest of the texts of all documents of an entry."""
     return digest_of_texts(_joined(texts))
@@ -162,6 +240,7 @@ def _joined(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
 
+_AGAIN = "the notes are changed by another program again and again"
 _LOOKED_AT = 1_000
 """The most edits searched for writes to recover."""
 
@@ -169,16 +248,67 @@ _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
 
 class NoteReader:
-    """Reads the notes of one workspace."""
+    """Reads the notes of one workspace; each store is opened when first needed.
 
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    `open_home` opens the store that members with a permission see; it may be one for all.
+    Thread-safe.
+    """
+
+    def __init__(self, open_home: Callable[[Permission], OpenNotes], files: Files) -> None:
+        self._open, self._files = open_home, files
+        self._opened: dict[Permission, OpenNotes] = {}
+        self._lock = held_at_fork(Lock())
+
+    def home(self, member: Member) -> OpenNotes:
+        """The store as the member sees it; the first call opens it and may raise its errors."""
+        with self._lock:
+            found = self._opened.get(member.permission)
+            if found is None:
+                found = self._opened[member.permission] = self._open(member.permission)
+            return found
+
+    def store(self, member: Member) -> NoteStore:
+        return self.home(member).store
+
+    def path(self, member: Member, block: NoteBlock) -> RelPath:
+        """The path of the block's document."""
+        return self.home(member).path_of(block.box, block.path)
+
+    def check(self, member: Member, operation: Operation, paths: Iterable[RelPath]) -> None:
+        """Raise AccessDenied unless the member may do the operation in all these documents."""
+        for path in dict.fromkeys(paths):
+            authorized(self._files, member, path, operation)
+
+    def check_blocks(
+        self, member: Member, operation: Operation, blocks: Iterable[NoteBlock]
+    ) -> None:
+        """Like `check`, for the documents of blocks."""
+        self.check(member, operation, (self.path(member, block) for block in blocks))
+
+    def may_read(self, member: Member, block: NoteBlock) -> bool:
+        """Whether the member may read the block's document."""
+        try:
+            self.check_blocks(member, "read", [block])
+        except AccessDenied:
+            return False
+        return True
+
+    def may_see(self, member: Member, notebook_id: str) -> bool:
+        """Whether the member may read something in a notebook."""
+        path = self.home(member).path_of(notebook_id, "")
+        return member.permission.allows_walk(path) or member.permission.allows_read(path)
+
+    def close(self) -> None:
+        with self._lock:
+            for home in self._opened.values():
+                home.store.close()
+            self._opened.clear()
 
     def infos(self, member: Member, ids: Sequence[str]) -> Infos:
         """Return facts about blocks; raises BlockNotFound if none of them exists."""
         ids = [self._id_of(member, one) for one in ids]
-        there = self._notes.store(member).blocks([one for one in ids if not is_address(one)])
-        self._notes.check_blocks(member, "read", there.values())
+        there = self.store(member).blocks([one for one in ids if not is_address(one)])
+        self.check_blocks(member, "read", there.values())
         missing = tuple(one for one in ids if one not in there)
         if not there:
             raise BlockNotFound(", ".join(missing))
@@ -187,46 +317,54 @@ class NoteReader:
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
         """Return one block, by its id or its address; raises BlockNotFound."""
-        block_id = self._notes.store(member).located(block_id)
-        found = self._notes.store(member).blocks([block_id]).get(block_id)
-        if found is None:
+        store = self.store(member)
+        block_id = store.located(block_id)
+        block = store.blocks([block_id]).get(block_id)
+        if block is None:
             raise BlockNotFound(block_id)
-        self._notes.check_blocks(member, "read", [found])
-        return found
+        self.check_blocks(member, "read", [block])
+        return block
 
     def content(
         self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
     ) -> BlockContent:
         """The block, or its parts (a heading before its section); BlockNotFound, InvalidSlice."""
-        found = self.block(member, block_id)
-        if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
-            return page
-        blocks = self._shown(member, found, parts=parts)
-        total = len(blocks)
+        block = self.block(member, block_id)
         if slice_text is None:
-            return BlockContent(found, blocks, total)
-        chosen = select(slice_text, [block.id for block in blocks])
-        after = blocks[chosen.stop].id if chosen.stop < total else ""
-        return BlockContent(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
+            blocks = self._shown(member, block, parts=parts)
+            return BlockContent(block, blocks, len(blocks))
+        home, has_parts = self.home(member), block.kind in (*CONTAINERS, "h")
+        with one_look():
+            inside = home.store.child_ids(block.id) if has_parts else ()
+            ids = inside if has_parts and block.kind != "h" else (block.id, *inside)
+            chosen = select(slice_text, ids)
+            wanted = ids[chosen.start : chosen.stop]
+            # Files are read block by block; a kernel gives all blocks of a container at once.
+            there = home.store.blocks(wanted) if home.in_files else {}
+            if len(there) < len(wanted):  # in files, while another program changes one
+                there = {one.id: one for one in self._shown(member, block, parts=True)}
+        blocks = tuple(there[one] for one in wanted if one in there)
+        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
+        return BlockContent(block, blocks, len(ids), chosen.start, after)
 
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
         """The notebooks in which the member may read something."""
-        found = self._notes.store(member).notebooks()
-        return tuple(one for one in found if self._notes.may_see(member, one.id))
+        found = self.store(member).notebooks()
+        return tuple(one for one in found if self.may_see(member, one.id))
 
     def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
         """The documents of a notebook, by their title paths; raises NotebookNotFound."""
-        found = self._notes.store(member).documents(box, most)
-        return tuple(one for one in found if self._notes.may_read(member, one))
+        found = self.store(member).documents(box, most)
+        return tuple(one for one in found if self.may_read(member, one))
 
     def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
         """Blocks that contain all words, best first."""
-        found = self._notes.store(member).search(query, most)
-        return tuple(one for one in found if self._notes.may_read(member, one))
+        found = self.store(member).search(query, most)
+        return tuple(one for one in found if self.may_read(member, one))
 
     def coverage(self, member: Member, box: str) -> Coverage | None:
         """How much of a notebook is searched, and the files that are not documents."""
-        found = self._notes.store(member).coverage(box)
+        found = self.store(member).coverage(box)
         if found is None or not found.unread:
             return found
         allowed = member.permission.allows_read
@@ -245,34 +383,17 @@ class NoteReader:
 
     def _id_of(self, member: Member, address: str) -> str:
         try:
-            return self._notes.store(member).located(address)
+            return self.store(member).located(address)
         except BlockNotFound:
             return address
 
     def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
-        if block.kind == "h":
-            return (block, *self._notes.store(member).children(block.id))
-        if block.kind == "d" or (parts and block.kind in CONTAINERS):
-            return self._notes.store(member).children(block.id)
-        return (block,)
-
-    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> BlockContent | None:
-        """A slice of a container in files, without reading other texts; None if all are needed."""
-        home = self._notes.home(member)
-        if not home.in_files or block.kind not in (*CONTAINERS, "h"):
-            return None
-        inside = home.store.child_ids(block.id)
-        ids = (block.id, *inside) if block.kind == "h" else inside
-        chosen = select(slice_text, ids)
-        wanted = ids[chosen.start : chosen.stop]
-        there = home.store.blocks(wanted)
-        if len(there) < len(wanted):
-            return None  # the file is just being changed
-        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
-        return BlockContent(block, tuple(there.values()), len(ids), chosen.start, after)
+        has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
+        inside = self.store(member).children(block.id) if has_parts else ()
+        return inside if has_parts and block.kind != "h" else (block, *inside)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
-        store = self._notes.store(member)
+        store = self.store(member)
         inside = store.children(block.id) if block.kind in (*CONTAINERS, "h") else ()
         markdown = block.markdown
         if block.kind in ("d", "h"):
@@ -294,18 +415,21 @@ Location = Literal["siblings", "children", "parent"]
 class NotesDesk:
     """The notes of one workspace. Thread-safe."""
 
-    def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
-        self._set, self._writer, self._notes = setting, writer, notes
-        self.reading = NoteReader(notes)
+    def __init__(
+        self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
+    ) -> None:
+        self._set, self._writer = setting, writer
+        self.reading = NoteReader(open_home, setting.files)
+        self.close = self.reading.close
 
     def draft(self, member: Member, request: Request) -> BlockDraft:
         """The changes of a block diff; raises BlockDiffRefused, AccessDenied, store errors."""
-        return _draft_of(self._ready(member, request))
+        return self._ready(member, request).of_diff
 
     def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
         """Apply all hunks of a block diff, or none; raises as `draft`."""
         job = self._job(member, tool, request.path)
-        return _done(self._write(job, lambda: self._ready(member, request)))
+        return _done(self._write(job, partial(self._ready, member, request)))
 
     def apply(
         self,
@@ -322,15 +446,14 @@ class NotesDesk:
         """
         path = plan.request.path
         ticket = plan.created_ms, plan.id
-        by, place = plan.edited_by, (member, plan.tool, path, ticket, plan.id)
-        job = WriteRequest(*place, edited_by=by, is_stored=is_stored)
-        return _done(
-            self._write(job, lambda: self._planned(member, plan), precondition, after_commit)
-        )
+        place = member, plan.tool, path, ticket, plan.id
+        job = WriteRequest(*place, edited_by=plan.edited_by, is_stored=is_stored)
+        make = partial(self._planned, member, plan)
+        return _done(self._write(job, make, precondition, after_commit))
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
         """A plan's changes to the current blocks, for members who may read them; like `apply`."""
-        return _draft_of(self._planned(member, plan, "read"))
+        return self._planned(member, plan, "read").of_diff
 
     def undo(
         self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
@@ -340,25 +463,20 @@ class NotesDesk:
             if not entry.undo:
                 precondition()
                 raise InvalidArgs("edit_id", _NO_WAY_BACK)
-            made = self._write(
-                job,
-                lambda: self._prepared_changes(job.member, entry.undo, entry.path),
-                precondition,
-            )
+            make = partial(self._prepared_changes, job.member, entry.undo, entry.path)
+            made = self._write(job, make, precondition)
         except Refusal as refusal:
             if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                 raise
             return NotUndone(entry, refusal)
-        documents = made.ready.documents
-        first = joined(documents) if documents else _nothing_of(entry.path)
-        found = texts_digest(made.ready.prepared.before)
+        ready, whole = made.ready, made.ready.whole
         return Undone(
             entry,
-            first.base,
-            first.change,
-            first.after,
-            b"".join(document.diff for document in documents),
-            "exact" if found == entry.after else "fuzz",
+            whole.base,
+            whole.change,
+            whole.after,
+            ready.diff,
+            "exact" if texts_digest(ready.prepared.before) == entry.after else "fuzz",
             made.edit_ids[0] if made.edit_ids else 0,
         )
 
@@ -369,14 +487,13 @@ class NotesDesk:
             if entry.kind != "notes" or entry.state != "unsure" or not entry.undo:
                 continue
             try:
-                store = self._notes.store(member)
-                store.recover(entry.undo)
+                self.reading.store(member).recover(entry.undo)
             except Refusal as refusal:
                 found.append(Settled(entry, "unsure", refusal.code, refusal))
-                continue
-            self._set.journal.keep_undo(entry.edit_id, ())
-            self._set.journal.close_all([entry.edit_id], "failed")
-            found.append(Settled(entry, "failed"))
+            else:
+                self._set.journal.keep_undo(entry.edit_id, ())
+                self._set.journal.close_all([entry.edit_id], "failed")
+                found.append(Settled(entry, "failed"))
         return tuple(found)
 
     def append(
@@ -396,22 +513,23 @@ class NotesDesk:
         if kind == "document" and target.kind != "d":
             raise WrongBlockKind(target_id, target.kind, "document")
 
-        path = self._notes.path(member, target)
+        path = self.reading.path(member, target)
 
         def make() -> Ready:
             changes = [self._appending(member, target_id, markdown)]
             return self._prepared_changes(member, changes, path)
 
         made = self._write(self._job(member, tool, path), make)
-        return _written(made, target, made.done.ids[0] if made.done.ids else ())
+        new_ids = made.done.ids[0] if made.done.ids else ()
+        return NotesWritten(target, new_ids, made.edit_ids, made.ready.diff)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
 
         def make() -> Ready:
-            prepared = self._notes.store(member).prepare_daily_note(box, markdown)
+            prepared = self.reading.store(member).prepare_daily_note(box, markdown)
             ready = self._new(member, prepared, box)
-            if ready.documents or self._notes.home(member).in_files:
+            if ready.documents or self.reading.home(member).in_files:
                 return ready
             return replace(ready, documents=(rewritten(ready.path, "", markdown),))
 
@@ -440,7 +558,7 @@ class NotesDesk:
             raise ContentRequired("title")
 
         def make() -> Ready:
-            store = self._notes.store(member)
+            store = self.reading.store(member)
             if location == "children":
                 prepared = store.prepare_document(anchor.box, anchor_id, name, markdown)
             else:
@@ -453,38 +571,35 @@ class NotesDesk:
     def _ready(self, member: Member, request: Request, operation: Operation = "write") -> Ready:
         """Plan the diff on the current blocks; BlockDiffRefused, AccessDenied, store errors."""
         assert isinstance(request, BlockDiff), "others are of lines of files"
-        home = self._notes.home(member)
+        home = self.reading.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
             hunks = [replace(hunk, block_id=home.store.located(hunk.block_id)) for hunk in parsed]
-        for _ in range(ATTEMPTS):
-            found = self._on_blocks_now(member, hunks, request, operation)
-            if found is not None:
-                return found
-        raise Failed("read", "the notes are changed by another program again and again")
+        look = partial(self._on_blocks_now, member, hunks, request, operation)
+        return attempted(look, lambda: Failed("read", _AGAIN))
 
     def _prepared_changes(self, member: Member, changes: Sequence[Change], path: RelPath) -> Ready:
         """Prepare changes of the current blocks; `path` is that of the first document."""
-        store = self._notes.store(member)
+        store = self.reading.store(member)
         found = store.prepare(changes)
         blocks = store.blocks([one for change in changes for one in named(change)])
-        documents = self._documents(found, self._paths(member, blocks.values()))
-        return Ready(found, documents[0].path if documents else path, documents)
+        return self._to_write(found, self._paths(member, blocks.values()), path)
 
-    def _documents(self, prepared: Prepared, paths: Mapping[str, RelPath]) -> tuple[FileEdit, ...]:
-        """The change of each document's text; `paths` maps the paths of the store."""
-        if prepared.files:
-            return tuple(
-                edit
-                for edit in prepared.files
-                if edit.created or not edit.base.unchanged_by(edit.change)
-            )
+    def _to_write(self, prepared: Prepared, paths: Mapping[str, RelPath], path: RelPath) -> Ready:
+        """The change of each document's text, or of the one at `path` if that is not known yet.
+
+        `paths` maps the paths of the store.
+        """
         before, after = prepared.before, prepared.after
-        return tuple(
-            rewritten(paths[path], before.get(path), after.get(path, ""))
-            for path in {**before, **after}
-            if path in paths and before.get(path) != after.get(path, "")
+        edits = prepared.files or [
+            rewritten(paths[one], before.get(one), after.get(one, ""))
+            for one in {**before, **after}
+            if one in paths
+        ]
+        documents = tuple(
+            edit for edit in edits if edit.created or not edit.base.unchanged_by(edit.change)
         )
+        return Ready(prepared, documents[0].path if documents else path, documents)
 
     def _write(
         self,
@@ -497,49 +612,50 @@ class NotesDesk:
 
         `after_commit` runs if there was nothing to write.
         """
-        changed: ContentChanged | None = None
-        for _ in range(ATTEMPTS):
-            ready = make()
+        over: Refusal = Failed("write", _AGAIN)
+
+        def attempt() -> BlocksWritten:
+            nonlocal over
             try:
-                return self._attempt(job, ready, precondition, after_commit)
-            except TargetMoved:
-                changed = None
+                return self._attempt(job, make(), precondition, after_commit)
             except Stopped as stopped:
-                in_files = self._notes.home(job.member).in_files
+                in_files = self.reading.home(job.member).in_files
                 if in_files or not isinstance(stopped.refusal, ContentChanged):
                     raise stopped.refusal from None
-                changed = stopped.refusal
-        raise changed or Failed("write", "the notes are changed by another program again and again")
+                over = stopped.refusal
+                raise TargetMoved from None
+
+        return attempted(attempt, lambda: over)
 
     def _on_blocks_now(
         self, member: Member, hunks: Sequence[BlockHunk], request: BlockDiff, operation: Operation
-    ) -> Ready | None:
-        """One attempt; None if the notes changed concurrently."""
-        home = self._notes.home(member)
+    ) -> Ready:
+        """One attempt; TargetMoved if the notes changed concurrently."""
+        home = self.reading.home(member)
         ids = list(dict.fromkeys(hunk.block_id for hunk in hunks))
         with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
-            self._notes.check_blocks(member, "read", there.values())
-            self._notes.check_blocks(member, operation, there.values())
+            self.reading.check_blocks(member, "read", there.values())
+            self.reading.check_blocks(member, operation, there.values())
             tree = tree_of(home.store, there, hunks)
-            if tree is None:
-                return None
             made = plan_blocks(hunks, tree, home.split, strict=request.strict)
             prepared = _prepared(home.store, made)
             if not request.drop_anchors:
                 home.store.check_links(prepared)
         again = home.store.blocks(ids)
-        if any(not _same(there[one], again.get(one)) for one in there):
-            return None
+        if any(
+            one not in again or _PLANNED_ON(again[one]) != _PLANNED_ON(there[one]) for one in there
+        ):
+            raise TargetMoved
         paths = self._paths(member, there.values())
         path = next(iter(paths.values()))  # all named blocks exist
-        draft = block_draft(request, made, self._documents(prepared, paths), path)
-        draft = replace(draft, notices=prepared.notices)
+        documents = self._to_write(prepared, paths, path).documents
+        draft = block_draft(request, made, documents, path, prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
     def _paths(self, member: Member, blocks: Iterable[NoteBlock]) -> dict[str, RelPath]:
         """Map the store's paths of the blocks' documents to workspace paths."""
-        return {block.path: self._notes.path(member, block) for block in blocks}
+        return {block.path: self.reading.path(member, block) for block in blocks}
 
     def _attempt(
         self,
@@ -549,19 +665,15 @@ class NotesDesk:
         after_commit: Callable[[], None],
     ) -> BlocksWritten:
         paths = [document.path for document in ready.documents] or [ready.path]
-        self._notes.check(job.member, "write", paths)
-        self._notes.check(job.member, "read", paths)
-        reals = {self._set.files.resolve(path): path for path in paths}
-        with (
-            self._set.locks.of_all(
-                dict.fromkeys((*reals, *job.member.own_lock), job.ticket), job.caller
-            ),
-            ExitStack() as held,
-        ):
+        self.reading.check(job.member, "write", paths)
+        self.reading.check(job.member, "read", paths)
+        reals = map(self._set.files.resolve, paths)
+        tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
+        with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
             precondition()
-            self._notes.check(job.member.now(), "write", paths)
+            self.reading.check(job.member.now(), "write", paths)
             passed = self._approved(job, ready)
-            home = self._notes.home(job.member)
+            home = self.reading.home(job.member)
             changes_nothing = ready.draft is not None and not ready.draft.plan.operations
             if ready.documents and home.in_files:
                 made = self._in_files(job, ready, passed, held)
@@ -578,13 +690,12 @@ class NotesDesk:
         if not ready.documents:
             return Passed(None, None, 0)
         reals = [self._set.files.resolve(one.path) for one in ready.documents]
-        whole = joined(ready.documents)
         return self._set.approving.check(
             job.member,
             job.plan,
             reals[0],
-            whole,
-            created=whole.created,
+            ready.whole,
+            created=ready.whole.created,
             others=reals[1:],
             undoes=(job.undoes,),
             edited_by=job.edited_by,
@@ -593,45 +704,33 @@ class NotesDesk:
     def _in_files(
         self, job: WriteRequest, ready: Ready, passed: Passed, held: ExitStack
     ) -> BlocksWritten:
-        documents = {self._set.files.resolve(one.path): one for one in ready.documents}
-        opened = self._opened(job, documents, held)
+        files, named = self._set.files, self._set.named
+        documents = {files.resolve(one.path): one for one in ready.documents}
+        changed = [real for real, document in documents.items() if not document.created]
+        wanted = {real: partial(files.text, real, named) for real in changed}
+        opened = self._writer.opened(wanted, job.ticket, job.caller, held)
+        inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
-        for real, one in sorted(documents.items(), key=lambda pair: str(pair[0])):
-            self._set.bases.keep(one.after, real)
-            is_first = not steps  # one plan is tied once
-            own = replace(job, path=one.path, is_stored=job.is_stored and is_first)
-            parts = (Part(own, one, passed.approval, passed.decided_ms),)
+        for real, document in sorted(documents.items(), key=lambda pair: str(pair[0])):
             there = opened.get(real)
+            if isinstance(there, Refusal):
+                raise there
+            if there is not None:
+                other = inodes.setdefault((there.stamp.dev, there.stamp.ino), real)
+                if other != real:
+                    raise Failed("write several documents", f"{real} and {other} are one file")
+                if there.source.digest != document.base.digest:
+                    raise TargetMoved
+            self._set.bases.keep(document.after, real)
+            is_first = not steps  # one plan is tied once
+            own = replace(job, path=document.path, is_stored=job.is_stored and is_first)
+            parts = (Part(own, document, passed.approval, passed.decided_ms),)
             steps.append(Create(real, parts) if there is None else edit(real, parts, there))
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
-        edit_ids = tuple(entry.edit_id for entry in entries)
-        try:
-            done = self._notes.store(job.member).execute(ready.prepared)
-        except Refusal:  # the texts are written, only the ids are unknown
-            return BlocksWritten(ready, ChangesDone(()), edit_ids)
-        return BlocksWritten(ready, done, edit_ids)
-
-    def _opened(
-        self, job: WriteRequest, documents: dict[RelPath, FileEdit], held: ExitStack
-    ) -> dict[RelPath, OpenText]:
-        files, named = self._set.files, self._set.named
-        there = {
-            real: partial(files.text, real, named)
-            for real, document in documents.items()
-            if not document.created
-        }
-        found: dict[RelPath, OpenText] = {}
-        inodes: dict[tuple[int, int], RelPath] = {}
-        for real, one in self._writer.opened(there, job.ticket, job.caller, held).items():
-            if isinstance(one, Refusal):
-                raise one
-            inode = (one.stamp.dev, one.stamp.ino)
-            if inodes.setdefault(inode, real) != real:
-                raise Failed("write several documents", f"{real} and {inodes[inode]} are one file")
-            if one.source.digest != documents[real].base.digest:
-                raise TargetMoved()
-            found[real] = one
-        return found
+        done = ChangesDone(())
+        with suppress(Refusal):  # the texts are written, only the ids are unknown
+            done = self.reading.store(job.member).execute(ready.prepared)
+        return BlocksWritten(ready, done, tuple(entry.edit_id for entry in entries))
 
     def _in_store(self, job: WriteRequest, ready: Ready, passed: Passed) -> BlocksWritten:
         """Let the store write; journal the entry before, and its undo after."""
@@ -639,12 +738,11 @@ class NotesDesk:
 
         def write(edit_id: int) -> None:
             keep = partial(journal.keep_undo, edit_id)
-            done.append(self._notes.store(job.member).execute(ready.prepared, keep))
+            done.append(self.reading.store(job.member).execute(ready.prepared, keep))
             with suppress(Refusal):  # the last of what was recorded while it wrote stays
                 keep(done[0].undo)
 
-        made = joined(ready.documents) if ready.documents else _nothing_of(ready.path)
-        part = Part(job, made, passed.approval, passed.decided_ms)
+        part = Part(job, ready.whole, passed.approval, passed.decided_ms)
         (entry,) = self._writer.write((InStore(self._entry(job, ready), part, write),))
         return BlocksWritten(ready, done[0], (entry.edit_id,))
 
@@ -661,7 +759,7 @@ class NotesDesk:
             before=digest_of_texts(before),
             after=digest_of_texts(after or f"{now_ms} {job.tool}"),
             inverse=ChangeSet.of(0, []),
-            diff=b"".join(document.diff for document in ready.documents),
+            diff=ready.diff,
             hunk_id=job.hunk_id,
             undoes=job.undoes,
             why=job.member.why,
@@ -672,20 +770,17 @@ class NotesDesk:
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
         ready = self._ready(member, plan.request, operation)
-        now = {image.id: digest_of_texts(image.markdown) for image in _draft_of(ready).plan.reads}
+        now = {block.id: digest_of_texts(block.markdown) for block in ready.of_diff.plan.reads}
         for block_id, digest in plan.blocks.digests if plan.blocks else ():
             if now.get(block_id) != digest:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
         return ready
 
-    def close(self) -> None:
-        self._notes.close()
-
     def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
-        store = self._notes.store(member)
+        store = self.reading.store(member)
         target = store.blocks([target_id]).get(target_id)
         if target is not None and target.kind == "l":
-            pieces = self._notes.home(member).split(markdown)
+            pieces = self.reading.home(member).split(markdown)
             if any(piece.kind != "l" for piece in pieces):
                 markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
         if target is None or target.kind in CONTAINERS:
@@ -696,12 +791,10 @@ class NotesDesk:
         return InsertText(markdown, "after", target_id)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
-        path_of = self._notes.home(member).path_of
+        path_of = self.reading.home(member).path_of
         texts = {**prepared.before, **prepared.after}
         paths = {path: path_of(box, path) for path in texts}
-        documents = self._documents(prepared, paths)
-        here = next(iter(paths.values()), path_of(box, ""))
-        return Ready(prepared, documents[0].path if documents else here, documents)
+        return self._to_write(prepared, paths, next(iter(paths.values()), path_of(box, "")))
 
     def _made_document(
         self, member: Member, tool: str, make: Callable[[], Ready], box: str
@@ -713,24 +806,10 @@ class NotesDesk:
         document_id, *new_ids = made.done.ids[0]
         target = self.reading.block(member, document_id)
         created = any(one.created for one in made.ready.documents)
-        written = _written(made, target, tuple(new_ids), created=created)
-        home = self._notes.home(member)
-        return replace(
-            written, path=home.path_of(target.box, target.path) if home.in_files else None
-        )
-
-
-def _draft_of(ready: Ready) -> BlockDraft:
-    assert ready.draft is not None, "of a block diff"
-    return ready.draft
+        home = self.reading.home(member)
+        path = home.path_of(target.box, target.path) if home.in_files else None
+        return NotesWritten(target, tuple(new_ids), made.edit_ids, made.ready.diff, created, path)
 
 
 def _done(made: BlocksWritten) -> BlockDraft:
-    return _draft_of(made.ready).done(made.done.ids, made.edit_ids)
-
-
-def _written(
-    made: BlocksWritten, target: NoteBlock, new_ids: tuple[str, ...], *, created: bool = False
-) -> NotesWritten:
-    diff = b"".join(document.diff for document in made.ready.documents)
-    return NotesWritten(target, new_ids, made.edit_ids, diff, created)
+    return replace(made.ready.of_diff, ids=made.done.ids, edit_ids=made.edit_ids)

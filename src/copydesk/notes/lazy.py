@@ -13,8 +13,7 @@ from copydesk.desk.transaction import Writer
 from copydesk.store.locks import held_at_fork
 
 if TYPE_CHECKING:
-    from copydesk.notes.desk import NotesDesk
-    from copydesk.notes.notebook_access import OpenNotes
+    from copydesk.notes.desk import NotesDesk, OpenNotes
 
 
 class LazyNotes:
@@ -23,7 +22,7 @@ class LazyNotes:
     def __init__(
         self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
     ) -> None:
-        self._setting, self._writer, self._open = setting, writer, open_home
+        self._parts = setting, writer, open_home
         self._made: NotesDesk | None = None
         self._lock = held_at_fork(RLock())
 
@@ -31,10 +30,8 @@ class LazyNotes:
         with self._lock:
             if self._made is None:
                 from copydesk.notes.desk import NotesDesk
-                from copydesk.notes.notebook_access import Notes
 
-                notes = Notes(self._open, self._setting.files)
-                self._made = NotesDesk(self._setting, self._writer, notes)
+                self._made = NotesDesk(*self._parts)
             return self._made
 
     def close(self) -> None:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
-from typing import Literal, Protocol, cast
+from itertools import chain, groupby, pairwise, repeat
+from typing import Literal, cast
 
 from copydesk.edit.draft import BlockReads, Draft
-from copydesk.edit.kinds.base import Normalized, Place
-from copydesk.edit.kinds.content import OfContent
+from copydesk.edit.kinds.base import Normalized, OfContent, Place
 from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
     BlockHunk,
     Kind,
-    NewText,
     Problem,
-    SplitText,
     content_of_hunk,
     lines_of_hunk,
     problem,
+)
+from copydesk.notes.protocol import (
+    CONTAINERS,
+    BlockText,
+    Change,
+    Delete,
+    InsertText,
+    NoteBlock,
+    Side,
+    SplitBlocks,
+    Update,
 )
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align, same_after
@@ -47,27 +55,8 @@ class BlockDiff(OfContent):
     drop_anchors: bool = False
 
 
-CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
-"""Kinds of blocks with children; a heading has none, its section follows it."""
-
 _MARKER = re.compile(r"[ \t]*([0-9]{1,8})?([-*+.)])[ \t]+(\[.\][ \t])?")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)", re.MULTILINE)
-
-
-class BlockView(Protocol):
-    """One block as it is now. `parent_id` is its container, empty for a document."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def parent_id(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def markdown(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,7 @@ class BlockTree:
     block, or is one. The siblings of a heading that something is appended to are in `blocks` too.
     """
 
-    blocks: Mapping[str, BlockView]
+    blocks: Mapping[str, NoteBlock]
     children: Mapping[str, Sequence[str]]
 
     def around(self, block_id: str) -> list[str]:
@@ -103,11 +92,6 @@ class BlockImage:
     id: str
     kind: str
     markdown: str
-
-
-def image_of(block: BlockView) -> BlockImage:
-    """The image of a current block."""
-    return BlockImage(block.id, block.kind, block.markdown)
 
 
 def as_item(text: str, items: Sequence[str]) -> str:
@@ -135,51 +119,20 @@ class Unfit(Exception):
 
     def __init__(self, kind: Kind, other: int | None = None) -> None:
         super().__init__(kind)
-        self.kind: Kind = kind
-        self.other = other
-
-
-BlockSide = Literal["before", "after", "first_in", "last_in"]
+        self.kind, self.other = kind, other
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPosition:
-    """Directly before or after a block, or first or last in a container."""
+class BlockOperation:
+    """A change of a plan, and the `images` of the blocks that it leaves.
 
-    side: BlockSide
-    anchor: str
+    A new block is put beside or in one that existed before the diff. `lines` (1-based) are the
+    headers that ask for the change; they are not compared.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class UpdateBlock:
-    """Replace a block's text; `lines` (1-based) are the headers that ask for it, not compared."""
-
-    before: BlockImage
-    after: BlockImage
+    change: Change
+    images: tuple[BlockImage, ...] = ()
     lines: tuple[int, ...] = field(default=(), compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class InsertBlocks:
-    """Insert blocks (`markdown` is the text of all) at a block that existed before the diff."""
-
-    place: BlockPosition
-    markdown: str
-    images: tuple[BlockImage, ...]
-    lines: tuple[int, ...] = field(default=(), compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteBlock:
-    """Delete a block with all its children; `place` is its position at that moment."""
-
-    place: BlockPosition
-    markdown: str
-    images: tuple[BlockImage, ...]
-    lines: tuple[int, ...] = field(default=(), compare=False)
-
-
-BlockOperation = UpdateBlock | InsertBlocks | DeleteBlock
 
 
 class Order:
@@ -213,9 +166,6 @@ class Order:
         behind = self.after(parent, previous)
         self._link(parent, previous, block)
         self._link(parent, block, behind)
-
-    def remove(self, parent: str, block: str) -> None:
-        self._link(parent, self.before(parent, block), self.after(parent, block))
 
     def _link(self, parent: str, one: str | None, other: str | None) -> None:
         self._next[parent, one], self._previous[parent, other] = other, one
@@ -317,17 +267,12 @@ def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[str]:
 
 
 def _gap_lines(mine: list[str], theirs: list[str], gap: Gap, last: int) -> Iterator[str]:
-    removed, added = gap.base_stop - gap.base_start, gap.now_stop - gap.now_start
+    removed, added = mine[gap.base_start : gap.base_stop], theirs[gap.now_start : gap.now_stop]
     if gap.base_start and gap.base_start - 1 > last:
         yield f"  {_cut(mine[gap.base_start - 1], 0)}"
-    for i in range(removed):
-        line = mine[gap.base_start + i]
-        at = same_after(line, theirs[gap.now_start + i], 0, 0) if i < added else 0
-        yield f"- {_cut(line, at)}"
-    for i in range(added):
-        line = theirs[gap.now_start + i]
-        at = same_after(line, mine[gap.base_start + i], 0, 0) if i < removed else 0
-        yield f"+ {_cut(line, at)}"
+    for sign, lines, others in (("-", removed, added), ("+", added, removed)):
+        for line, other in zip(lines, chain(others, repeat("")), strict=False):
+            yield f"{sign} {_cut(line, same_after(line, other, 0, 0))}"
     if gap.base_stop < len(mine):
         yield f"  {_cut(mine[gap.base_stop], 0)}"
 
@@ -352,15 +297,13 @@ class NewBlock:
 class WorkingCopy:
     """The blocks after the hunks so far; deleted ones keep their place, `made` are new, by name."""
 
-    def __init__(self, tree: BlockTree, split: SplitText, *, strict: bool) -> None:
+    def __init__(self, tree: BlockTree, split: SplitBlocks, *, strict: bool) -> None:
         self.order = Order(tree.children)
         self.made: dict[str, NewBlock] = {}
         self.updated: dict[str, tuple[BlockImage, BlockHunk]] = {}
         self.deleted: dict[str, BlockHunk] = {}
         self.grown: dict[str, None] = {}  # the parents of new blocks, as an ordered set
-        self._tree = tree
-        self._split = split
-        self._strict = strict
+        self._tree, self._split, self._strict = tree, split, strict
         self._written: dict[str, BlockHunk] = {}  # a refused hunk keeps its claim too
         self._inside: dict[str, int] = {}
         self._tails: dict[tuple[str, str], str] = {}  # the last block that the action put there
@@ -379,13 +322,14 @@ class WorkingCopy:
             return self.made[block_id].image
         if block_id in self.updated:
             return self.updated[block_id][0]
-        return image_of(self._tree.blocks[block_id])
+        block = self._tree.blocks[block_id]
+        return BlockImage(block.id, block.kind, block.markdown)
 
     def _write(self, hunk: BlockHunk) -> None:
         before = self.image(hunk.block_id)
         if before.kind == "d":
             raise Unfit("INVALID_TARGET.document")
-        self._claim(hunk)
+        self._claim(hunk, writes=True)
         if hunk.search is not None and not matches(
             hunk.search, before.markdown, strict=self._strict
         ):
@@ -409,40 +353,33 @@ class WorkingCopy:
             raise Unfit("INVALID_TARGET.document")
         parent = target.id if within else self._tree.blocks[target.id].parent_id
         pieces = self._pieces(hunk.text, parent)
-        self._claim_place(target.id, hunk.line, within=within)
+        self._claim(hunk, within=within)
         action = "AFTER" if target.kind == "h" and hunk.action == "PREPEND" else hunk.action
         previous = self._spot(action, target, parent)
         leans = action in ("AFTER", "PREPEND") or (action == "APPEND" and not within)
         last = self._insert(hunk, parent, previous, pieces, len(pieces), leans=leans)
         self._tails[action, target.id] = last
 
-    def _claim(self, hunk: BlockHunk) -> None:
-        """Claim the block that a hunk writes or deletes. Raises Unfit."""
+    def _claim(self, hunk: BlockHunk, *, writes: bool = False, within: bool = False) -> None:
+        """Claim the block that a hunk `writes`, or a place next to or `within` it. Raises Unfit."""
         block_id = hunk.block_id
         around = self._tree.around(block_id)
         for place in (block_id, *around):
             claim = self._written.get(place)
-            if claim is not None:
-                same = place == block_id
-                kind: Kind = "CONFLICTING_HUNKS.same" if same else "CONFLICTING_HUNKS.inside"
-                raise Unfit(kind, claim.line)
-        if block_id in self._inside:
-            raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
-        self._written[block_id] = hunk
-        for place in around:
-            self._inside.setdefault(place, hunk.line)
-
-    def _claim_place(self, block_id: str, line: int, *, within: bool) -> None:
-        """Claim an insertion next to a block, or `within` it. Raises Unfit."""
-        around = self._tree.around(block_id)
-        for place in (block_id, *around):
-            claim = self._written.get(place)
-            if claim is not None and claim.deletes:
+            if claim is None:
+                continue
+            if claim.deletes and not writes:
                 raise Unfit("ANCHOR_DELETED", claim.line)
-            if claim is not None and (within or place != block_id):
+            if place != block_id or within:
                 raise Unfit("CONFLICTING_HUNKS.inside", claim.line)
+            if writes:
+                raise Unfit("CONFLICTING_HUNKS.same", claim.line)
+        if writes and block_id in self._inside:
+            raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
+        if writes:
+            self._written[block_id] = hunk
         for place in (block_id, *around) if within else around:
-            self._inside.setdefault(place, line)
+            self._inside.setdefault(place, hunk.line)
 
     def _spot(self, action: str, target: BlockImage, parent: str) -> str | None:
         """The block after which a new text is inserted; None for the first place."""
@@ -472,7 +409,7 @@ class WorkingCopy:
         hunk: BlockHunk,
         parent: str,
         previous: str | None,
-        pieces: list[NewText],
+        pieces: list[BlockText],
         count: int,
         *,
         leans: bool,
@@ -488,7 +425,7 @@ class WorkingCopy:
             previous = name
         return name
 
-    def _pieces(self, text: str, parent: str) -> list[NewText]:
+    def _pieces(self, text: str, parent: str) -> list[BlockText]:
         """Return the blocks of a new text, of a kind that the parent can contain; at least one."""
         pieces = list(self._split(text))
         if self.image(parent).kind == "l":
@@ -516,11 +453,11 @@ class BlockPlan:
 
     hunks: tuple[BlockHunk, ...]
     operations: tuple[BlockOperation, ...]
-    reads: tuple[BlockImage, ...]
+    reads: tuple[NoteBlock, ...]
 
 
 def plan_blocks(
-    hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitText, *, strict: bool = True
+    hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitBlocks, *, strict: bool = True
 ) -> BlockPlan:
     """Plan all hunks; BlockDiffRefused lists all that fail. Linear, except for comparing texts."""
     working = WorkingCopy(tree, split, strict=strict)
@@ -530,19 +467,18 @@ def plan_blocks(
         try:
             working.take(hunk)
         except Unfit as unfit:
-            mismatch = unfit.kind == "CONTENT_MISMATCH.text"
-            if mismatch and compared < _COMPARED:
+            if unfit.kind == "CONTENT_MISMATCH.text" and compared < _COMPARED:
+                compared += 1
                 problems.append(_mismatch(hunk, tree))
             else:
                 problems.append(
                     problem(unfit.kind, hunk.line, block_id=hunk.block_id, other_line=unfit.other)
                 )
-            compared += mismatch
     if problems:
         raise BlockDiffRefused(tuple(problems))
     named = dict.fromkeys(hunk.block_id for hunk in hunks)
     operations = (*_updates(tree, working), *_inserts(working), *_deletes(tree, working))
-    return BlockPlan(tuple(hunks), operations, tuple(image_of(tree.blocks[one]) for one in named))
+    return BlockPlan(tuple(hunks), operations, tuple(tree.blocks[one] for one in named))
 
 
 def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
@@ -558,9 +494,8 @@ def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
 
 def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
     for block_id, (after, hunk) in working.updated.items():
-        before = image_of(tree.blocks[block_id])
-        if not matches(after.markdown, before.markdown):
-            yield UpdateBlock(before, after, (hunk.line,))
+        if not matches(after.markdown, tree.blocks[block_id].markdown):
+            yield BlockOperation(Update(block_id, after.markdown), (after,), (hunk.line,))
 
 
 def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
@@ -568,13 +503,12 @@ def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
     for parent in working.grown:
         left: str | None = None
         gap: list[NewBlock] = []
-        for name in working.order.all(parent):
+        for name in (*working.order.all(parent), None):
             if name in working.made:
                 gap.append(working.made[name])
-                continue
-            yield from _gap(parent, left, gap, name)
-            left, gap = name, []
-        yield from _gap(parent, left, gap, None)
+            else:
+                yield from _gap(parent, left, gap, name)
+                left, gap = name, []
 
 
 def _gap(
@@ -583,45 +517,31 @@ def _gap(
     """The inserts between two blocks (None: the parent's end); those that lean come reversed."""
     runs = [list(run) for _, run in groupby(gap, key=lambda new: id(new.hunk))]
     leaning = next((i for i, run in enumerate(runs) if not run[0].leans), len(runs))
-    behind = BlockPosition("first_in", parent) if left is None else BlockPosition("after", left)
-    ahead = BlockPosition("last_in", parent) if right is None else BlockPosition("before", right)
     for run in reversed(runs[:leaning]):
-        yield _insert(behind, run)
+        yield _insert("first_in" if left is None else "after", left or parent, run)
     for run in runs[leaning:]:
-        yield _insert(ahead, run)
+        yield _insert("last_in" if right is None else "before", right or parent, run)
 
 
-def _insert(place: BlockPosition, run: list[NewBlock]) -> InsertBlocks:
+def _insert(side: Side, anchor_id: str, run: list[NewBlock]) -> BlockOperation:
     """Insert blocks of one hunk, with its text as given if these are all its blocks."""
     hunk = run[0].hunk
     images = tuple(new.image for new in run)
     between = "\n" if images[0].kind == "i" else "\n\n"
     whole = len(run) == run[0].pieces
     markdown = hunk.text if whole else between.join(image.markdown for image in images)
-    return InsertBlocks(place, markdown, images, (hunk.line,))
+    return BlockOperation(InsertText(markdown, side, anchor_id), images, (hunk.line,))
 
 
 def _deletes(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
     emptied = dict(_emptied(tree, working))
-    done: set[str] = set()
+    lines: dict[str, tuple[int, ...]] = {}
     for block_id, hunk in working.deleted.items():
         parent = tree.blocks[block_id].parent_id
-        lines: tuple[int, ...] = (hunk.line,)
-        if parent in emptied:
-            block_id, lines = parent, emptied[parent]
-            parent = tree.blocks[block_id].parent_id
-            if block_id in done:
-                continue
-        done.add(block_id)
-        previous = working.order.before(parent, block_id)
-        place = (
-            BlockPosition("first_in", parent)
-            if previous is None
-            else BlockPosition("after", previous)
-        )
-        working.order.remove(parent, block_id)
-        image = image_of(tree.blocks[block_id])
-        yield DeleteBlock(place, image.markdown, (image,), lines)
+        whole = parent in emptied
+        lines[parent if whole else block_id] = emptied[parent] if whole else (hunk.line,)
+    for block_id, hunk_lines in lines.items():
+        yield BlockOperation(Delete(block_id), (), hunk_lines)
 
 
 def _emptied(tree: BlockTree, working: WorkingCopy) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -695,7 +615,7 @@ class BlockDraft(Draft):
     def bad_character(self) -> bool:
         """Whether the new text contains U+FFFD and the blocks that the hunks name do not."""
         return any("\ufffd" in hunk.text for hunk in self.plan.hunks) and not any(
-            "\ufffd" in image.markdown for image in self.plan.reads
+            "\ufffd" in block.markdown for block in self.plan.reads
         )
 
     @property
@@ -703,18 +623,18 @@ class BlockDraft(Draft):
         """The saved data of a plan: digests of texts that no SEARCH gives, and line counts."""
         changing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
         blind = {hunk.block_id for hunk in changing if hunk.search is None}
-        found = (image for image in self.plan.reads if image.id in blind)
-        digests = tuple((image.id, digest_of_texts(image.markdown)) for image in found)
+        found = (block for block in self.plan.reads if block.id in blind)
+        digests = tuple((block.id, digest_of_texts(block.markdown)) for block in found)
         return BlockReads(digests, self.old_count, self.new_count)
 
     def made(self) -> tuple[HunkMade, ...]:
         """The results of all hunks, in the order of the diff."""
         came: dict[int, list[str]] = {}
         for operation, ids in zip(self.plan.operations, self.ids, strict=False):
-            if isinstance(operation, InsertBlocks):
+            if isinstance(operation.change, InsertText):
                 for line in operation.lines:
                     came.setdefault(line, []).extend(ids)
-        old = {image.id: image.markdown for image in self.plan.reads}
+        old = {block.id: block.markdown for block in self.plan.reads}
         return tuple(
             HunkMade(
                 "DELETE" if hunk.deletes else _KINDS[hunk.action],
@@ -726,17 +646,17 @@ class BlockDraft(Draft):
             for hunk in self.plan.hunks
         )
 
-    def done(self, ids: tuple[tuple[str, ...], ...], edit_ids: tuple[int, ...]) -> BlockDraft:
-        """The draft with the results of its write."""
-        return replace(self, ids=ids, edit_ids=edit_ids)
-
 
 def block_draft(
-    request: BlockDiff, plan: BlockPlan, documents: Sequence[FileEdit], path: RelPath
+    request: BlockDiff,
+    plan: BlockPlan,
+    documents: Sequence[FileEdit],
+    path: RelPath,
+    notices: tuple[tuple[str, str, str], ...] = (),
 ) -> BlockDraft:
     """The draft of a plan and its documents; `path` is that of the first one named."""
     order = tuple(sorted(documents, key=lambda each: each.path != path))
-    whole = joined(order) if order else FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+    whole = joined(order, path)
     closed = whole.base.line_count == 0 or whole.base.ends_with_newline
     style = whole.base.newline_name(whole.base.dominant_newline)
     return BlockDraft(
@@ -749,11 +669,17 @@ def block_draft(
         created=whole.created,
         plan=plan,
         documents=order,
+        notices=notices,
     )
 
 
-def joined(documents: Sequence[FileEdit]) -> FileEdit:
-    """Join documents, at least one, into one text: all but the first below a line with its path."""
+def joined(documents: Sequence[FileEdit], path: RelPath) -> FileEdit:
+    """Join documents into one text: all but the first below a line with its path.
+
+    Without documents it is an empty one at `path`.
+    """
+    if not documents:
+        return rewritten(path, "", "")
     first, *others = documents
     if not others:
         return first

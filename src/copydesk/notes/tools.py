@@ -30,16 +30,9 @@ from copydesk.tools.report_fields import (
 from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
-    from copydesk.notes.notebook_access import (
-        BlockContent,
-        Coverage,
-        Crumb,
-        Heading,
-        Info,
-        Infos,
-        NoteBlock,
-    )
+    from copydesk.notes.desk import BlockContent, Info, Infos
     from copydesk.notes.plan import BlockDiff, BlockDraft
+    from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock
 
 _PREVIEW = 10
 _LONGEST = 200
@@ -236,36 +229,33 @@ class CreateNewDocCall(EditingCall):
         )
 
 
-class ApplyBlockDiffCall(EditingCall):
-    """Apply all hunks of a diff, or none."""
-
-    diff: str
-    strictMatch: bool = True
-    dropAnchors: bool = False
-    dryRun: bool = False
-
-    def run(self, context: Context, name: str) -> Answer:
-        from copydesk.notes.plan import BlockDiff  # rarely needed
-
-        request = BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
-        if self.dryRun:
-            return _edited(context, notes_of(context.desk).draft(context.member, request), dry=True)
-        return _edited(
-            context, notes_of(context.desk).edit(context.member, name, request), dry=False
-        )
-
-
-class PrepareBlockDiffCall(PrepareCall):
-    """Plan a diff."""
+class BlockDiffCall(EditingCall):
+    """A call with a diff of blocks."""
 
     diff: str
     strictMatch: bool = True
     dropAnchors: bool = False
 
     def request(self, context: Context) -> BlockDiff:
-        from copydesk.notes.plan import BlockDiff
+        from copydesk.notes.plan import BlockDiff  # rarely needed
 
         return BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
+
+
+class ApplyBlockDiffCall(BlockDiffCall):
+    """Apply all hunks of a diff, or none."""
+
+    dryRun: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        desk, request = notes_of(context.desk), self.request(context)
+        if self.dryRun:
+            return _edited(context, desk.draft(context.member, request), dry=True)
+        return _edited(context, desk.edit(context.member, name, request), dry=False)
+
+
+class PrepareBlockDiffCall(BlockDiffCall, PrepareCall):
+    """Plan a diff."""
 
 
 def notes() -> tuple[Tool, ...]:

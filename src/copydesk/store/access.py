@@ -11,11 +11,12 @@ import re
 import sys
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from copydesk.errors import AccessDenied, InvalidArgs
-from copydesk.store.staging import GLOB
-from copydesk.text.relpath import RelPath
+from copydesk.store.contents import GLOB
+from copydesk.text.relpath import RelPath, braces, name_pattern
 
 MOST_ALTERNATIVES = 1_000
 
@@ -90,12 +91,12 @@ def alternatives(glob: str) -> tuple[str, ...]:
     waiting = [glob]
     while waiting:
         one = waiting.pop()
-        braces = _first_braces(one)
-        if braces is None:
+        outer = min(braces(one, classes=True), default=None)
+        if outer is None:
             done.append(one)
         else:
-            start, stop, inner = braces
-            waiting += [one[:start] + text + one[stop:] for text in inner]
+            texts = (one[a + 1 : b] for a, b in pairwise(outer))
+            waiting += [one[: outer[0]] + text + one[outer[-1] + 1 :] for text in texts]
         if len(done) + len(waiting) > MOST_ALTERNATIVES:
             raise InvalidArgs("globs", f"more than {MOST_ALTERNATIVES} alternatives in one glob")
     return tuple(done)
@@ -105,31 +106,6 @@ def literal_end(glob: str) -> str:
     """The text with which every name ends that the glob's last part matches."""
     last = glob.rsplit("/", 1)[-1]
     return re.split(r"[*?\]]", last)[-1].replace("\\", "")
-
-
-def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
-    """The position of the first braces, and the texts between their commas."""
-    start = begun = depth = at = 0
-    texts: list[str] = []
-    while at < len(glob):
-        char = glob[at]
-        if char == "\\":
-            at += 1
-        elif char == "[":
-            at = max(at, glob.find("]", at + 2))
-        elif char == "{":
-            depth += 1
-            if depth == 1:
-                start, begun = at, at + 1
-        elif char == "," and depth == 1:
-            texts.append(glob[begun:at])
-            begun = at + 1
-        elif char == "}" and depth:
-            depth -= 1
-            if not depth:
-                return start, at + 1, [*texts, glob[begun:at]]
-        at += 1
-    return None
 
 
 def _wild(name: str) -> bool:
@@ -145,9 +121,8 @@ def _means(part: str, name: str, fold: bool) -> bool:
     if "*" in part or "?" in part:
         return False
     if _wild(name):
-        return re.fullmatch(_of_name(name), re.sub(r"\\(.)", r"\1", part), re.DOTALL) is not None
-    literal = re.sub(r"\\(.)", r"[\1]", part)
-    return re.fullmatch(_of_name(literal), name, re.DOTALL) is not None
+        return re.fullmatch(_of_name(name), _ESCAPE.sub(r"\1", part), re.DOTALL) is not None
+    return re.fullmatch(name_pattern(part), name, re.DOTALL) is not None
 
 
 def _spelled(path: RelPath, fold: bool) -> str:
@@ -170,52 +145,9 @@ def _compiled(pattern: str, fold: bool, partly: bool) -> re.Pattern[str]:
     return re.compile(expression, re.DOTALL)
 
 
-def _of_name(glob: str) -> str:
-    """The regular expression of a name; text between two stars matches at its first place only.
-
-    Every other symbol is one character, so no later place could do better.
-    """
-    runs = [""]
-    at = 0
-    while at < len(glob):
-        char = glob[at]
-        end = glob.find("]", at + 2 + (glob[at + 1 : at + 2] in ("!", "^"))) if char == "[" else -1
-        if end > 0:
-            runs[-1] += _of_class(glob[at + 1 : end])
-            at = end
-        elif char == "*":
-            runs.append("")
-        else:
-            runs[-1] += "[^/]" if char == "?" else re.escape(char)
-        at += 1
-    first, *others = runs
-    if not others:
-        return first
-    between = "".join(f"(?>[^/]*?{run})" for run in others[:-1] if run)
-    return f"{first}{between}[^/]*{others[-1]}"
-
-
-def _of_class(inside: str) -> str:
-    negated = inside[0] in "!^"
-    members = _ranges(inside[1:] if negated else inside)
-    if not members:
-        return "[^/]" if negated else r"(?!)"
-    return f"(?!/)[{'^' if negated else ''}{members}]"
-
-
-def _ranges(inside: str) -> str:
-    found: list[str] = []
-    at = 0
-    while at < len(inside):
-        if inside[at + 1 : at + 2] == "-" and at + 2 < len(inside):
-            first, last = inside[at], inside[at + 2]
-            if first <= last:  # a descending range contains nothing
-                found.append(f"{re.escape(first)}-{re.escape(last)}")
-            at += 3
-        else:
-            found.append(re.escape(inside[at]))
-            at += 1
-    return "".join(found)
+def _of_name(pattern: str) -> str:
+    """The regular expression for a name in a pattern, where a backslash is one."""
+    return name_pattern(pattern.replace("\\", r"\\"))
 
 
 Operation = Literal["read", "write"]

@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import re
-import selectors
 import shlex
 import shutil
 import signal
@@ -49,7 +48,7 @@ MOST_OUTPUT = 1 << 20
 _MOST_PROBLEMS = 1_000
 _MOST_LINES = 10
 _LONGEST = 300
-_LOOK_AGAIN_S = 0.05
+_LOOK_AGAIN_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,15 +284,13 @@ def may_be_other(suffix: str, data: bytes) -> bool:
 
 def missing_parsers() -> list[str]:
     """The suffixes of files whose parser is not installed."""
-
-    def is_missing(suffix: str) -> bool:
+    missing: list[str] = []
+    for suffix in _PARSERS:
         try:
             syntax(suffix, b"")
         except NotRun as none:
-            return none.reason == "missing"
-        return False
-
-    return [suffix for suffix in _PARSERS if is_missing(suffix)]
+            missing += [suffix] * (none.reason == "missing")
+    return missing
 
 
 _PASSED_ON = (
@@ -333,6 +330,7 @@ class Commands:
             raise NotRun("failed", refused.strerror or str(refused), passes=True) from None
 
     def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Diagnostic]:
+        folders = scratch, self._root
         check_words(rule.command, self._root)
         parts = re.split(r"[\s\0'\"=@]+", "\0".join(rule.command)) if rule.is_together else ()
         for copied in files.keys() & set(map(os.path.normpath, parts)):
@@ -356,13 +354,14 @@ class Commands:
                 given.seek(0)
             argv[0], environ = program, {**_environment(self._root), "TMPDIR": scratch}
             status, output = _output(argv, scratch, environ, given.fileno(), rule.seconds)
-        names = {name: path for path in files for name in self._names(path, scratch)}
+        names = {
+            name: path
+            for path in files
+            for name in (path, f"./{path}", *(os.path.join(one, path) for one in folders))
+        }
         if not rule.is_together:
             names |= dict.fromkeys(_STDIN, next(iter(files)))
         return _problems(status, output.decode("utf-8", "replace"), names)
-
-    def _names(self, path: str, scratch: str) -> tuple[str, ...]:
-        return path, f"./{path}", os.path.join(scratch, path), os.path.join(self._root, path)
 
 
 def _filled(word: str, known: Mapping[str, str]) -> str:
@@ -414,42 +413,33 @@ def _output(
 ) -> tuple[int, bytes]:
     """Run a command; return its exit status and output. Raises NotRun and Cancelled."""
     deadline = time.monotonic() + seconds
-    process = subprocess.Popen(
-        argv,
-        cwd=folder,
-        env=environ,
-        stdin=given,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    assert process.stdout is not None, "it was asked for"
-    output, is_open = bytearray(), True
-    try:
-        with selectors.DefaultSelector() as pipe, process.stdout as stream:
-            pipe.register(stream, selectors.EVENT_READ)
-            while True:
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env=environ,
+            stdin=given,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while not _has_ended(process) and os.fstat(output.fileno()).st_size <= MOST_OUTPUT:
                 check_cancelled()
                 if time.monotonic() >= deadline:
                     raise NotRun("timeout", str(seconds))
-                ended = _has_ended(process)  # asked first: then all its output is in the pipe
-                if is_open and pipe.select(0 if ended else _LOOK_AGAIN_S):
-                    chunk = os.read(stream.fileno(), 1 << 16)
-                    output += chunk
-                    is_open = bool(chunk)
-                    if len(output) > MOST_OUTPUT:
-                        raise NotRun("output", str(MOST_OUTPUT))
-                elif ended:  # whoever still has its output is in its process group
-                    break
-                elif not is_open:
-                    time.sleep(_LOOK_AGAIN_S / 10)
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+                time.sleep(_LOOK_AGAIN_S)
+        finally:  # whoever still has its output is in its process group
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        text = output.read(MOST_OUTPUT + 1)
+    if len(text) > MOST_OUTPUT:
+        raise NotRun("output", str(MOST_OUTPUT))
     if process.returncode < 0:
         raise NotRun("died", signal.Signals(-process.returncode).name)
-    return process.returncode, bytes(output)
+    return process.returncode, text
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

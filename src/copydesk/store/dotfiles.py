@@ -24,7 +24,7 @@ from itertools import pairwise
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.files import Files
 from copydesk.text.encoding import checked_name
-from copydesk.text.relpath import Glob, RelPath, class_end, class_pattern
+from copydesk.text.relpath import Glob, RelPath, braces, name_pattern
 
 NAME = ".gitignore"
 _MOST_BYTES = 1 << 20
@@ -127,36 +127,13 @@ def _line(text: str) -> _Line | None:
     whole = "/" in text
     try:
         names = text.removeprefix("/").split("/")  # `*` and `?` match within a name, `**` across
-        glob = Glob(tuple(None if name == "**" else _name(name) for name in names))
+        flags = re.DOTALL | re.ASCII
+        glob = Glob(
+            tuple(None if name == "**" else re.compile(name_pattern(name), flags) for name in names)
+        )
         return _Line(glob, whole, directories, again)
     except re.error:
         return None
-
-
-def _name(glob: str) -> re.Pattern[str]:
-    """The pattern of a name; text between two `*` matches at its first place only."""
-    found = [""]
-    at = 0
-    while at < len(glob):
-        char = glob[at]
-        end = class_end(glob, at) if char == "[" else 0
-        if char == "\\" and at + 1 < len(glob):
-            at += 1
-            found[-1] += re.escape(glob[at])
-        elif char == "*":
-            found.append("")
-        elif char == "?":
-            found[-1] += "."
-        elif end:
-            found[-1] += class_pattern(glob[at + 1 : end])
-            at = end
-        else:
-            found[-1] += re.escape(char)
-        at += 1
-    first, *within = found
-    last = f".*{within.pop()}" if within else ""
-    sought = "".join(f"(?>.*?{text})" for text in within if text)
-    return re.compile(first + sought + last, re.DOTALL | re.ASCII)
 
 
 _LONGEST = 1_000
@@ -198,7 +175,7 @@ class _Matcher:
         """The positions where the glob can end if it begins at one of `starts`."""
         if depth > _DEEPEST:
             raise RecursionError
-        choices = _choices(glob)
+        choices = {marks[0]: marks for marks in braces(glob) if len(marks) > 2}
         at = 0
         while at < len(glob) and starts:
             character, length = glob[at], 1
@@ -254,26 +231,6 @@ class _Matcher:
                     if low <= int(self._path[start:end]) <= high:
                         found |= 1 << end
         return found
-
-
-def _choices(glob: str) -> dict[int, list[int]]:
-    """The start, commas and end of each brace pair with a comma, by the offset of its start."""
-    found: dict[int, list[int]] = {}
-    opened: list[list[int]] = []
-    at = 0
-    while at < len(glob):
-        if glob[at] == "\\":
-            at += 1
-        elif glob[at] == "{":
-            opened.append([at])
-        elif glob[at] == "," and opened:
-            opened[-1].append(at)
-        elif glob[at] == "}" and opened:
-            marks = [*opened.pop(), at]
-            if len(marks) > 2:
-                found[marks[0]] = marks
-        at += 1
-    return found
 
 
 _FRESH_SECONDS = 1.0

@@ -22,9 +22,8 @@ from typing import Literal, Protocol, Self
 
 from copydesk.errors import Busy, Failed
 from copydesk.text.encoding import Encoding
-from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Source
+from copydesk.text.snapshot import Facts, Source
 
 
 class Closing(ABC):

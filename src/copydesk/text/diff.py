@@ -12,9 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, compress
-from operator import add
-from typing import NamedTuple
+from itertools import accumulate
+from operator import add, itemgetter
+from typing import Literal, NamedTuple
 
 
 class Common:
@@ -177,45 +177,36 @@ class Alignment:
         """The number of matched lines."""
         return sum(run.length for run in self.runs)
 
-    def run_at_base(self, line: int, length: int = 1) -> int | None:
-        """Return the index of the run that holds base lines [line, line + length), or None."""
-        index = bisect_right(self.runs, line, key=lambda run: run.base_start) - 1
-        if index < 0:
-            return None
-        run = self.runs[index]
-        return index if line + length <= run.base_start + run.length else None
-
     def now_of(self, line: int, length: int = 1) -> int | None:
         """Where base lines [line, line + length) are in now, if one run holds them all."""
-        index = self.run_at_base(line, length)
-        if index is None:
-            return None
-        run = self.runs[index]
-        return line - run.base_start + run.now_start
+        return self._across(line, length, 0)
 
     def base_of(self, line: int, length: int = 1) -> int | None:
         """Where now lines [line, line + length) were in base, if one run holds them all."""
-        index = bisect_right(self.runs, line, key=lambda run: run.now_start) - 1
+        return self._across(line, length, 1)
+
+    def _across(self, line: int, length: int, side: Literal[0, 1]) -> int | None:
+        """The line of the other text for one of base (side 0) or now (side 1)."""
+        index = bisect_right(self.runs, line, key=itemgetter(side)) - 1
         if index < 0:
             return None
         run = self.runs[index]
-        if line + length > run.now_start + run.length:
-            return None
-        return line - run.now_start + run.base_start
+        inner = line - run[side]
+        return run[1 - side] + inner if inner + length <= run.length else None
 
     def room_of(self, line: int, length: int = 1) -> tuple[int, int]:
         """Where base lines [line, line + length) may be in now, between matches; half-open."""
-        index = bisect_left(self.runs, line, key=lambda run: run.base_start)
-        low = 0
-        if index:
-            run = self.runs[index - 1]
-            low = run.now_start + min(run.length, line - run.base_start)
         end = line + length
-        index = bisect_right(self.runs, end, key=lambda run: run.base_start + run.length)
-        if index == len(self.runs):
-            return low, self.now_length
-        run = self.runs[index]
-        return low, run.now_start + max(0, end - run.base_start)
+        above = bisect_left(self.runs, line, key=lambda run: run.base_start)
+        below = bisect_right(self.runs, end, key=lambda run: run.base_start + run.length)
+        low, high = 0, self.now_length
+        if above:
+            run = self.runs[above - 1]
+            low = run.now_start + min(run.length, line - run.base_start)
+        if below < len(self.runs):
+            run = self.runs[below]
+            high = run.now_start + max(0, end - run.base_start)
+        return low, high
 
     def gaps(self) -> Iterator[Gap]:
         """Yield the non-empty gaps before, between and after the runs."""
@@ -262,10 +253,8 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
 def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
     """How many lines the two share at the start, and how many of the rest at the end."""
     head = same_after(a, b, 0, 0) if a[:1] == b[:1] else 0
-    if a[-1:] != b[-1:]:
-        return head, 0
-    i, j = len(a), len(b)
-    return head, min(same_before(a, b, i, j), min(i, j) - head)
+    tail = same_before(a, b, len(a), len(b)) if a[-1:] == b[-1:] else 0
+    return head, min(tail, len(a) - head, len(b) - head)
 
 
 def changed_part(
@@ -325,16 +314,16 @@ def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> lis
     order = [j for _, j in pairs]
     if order == sorted(order):
         return pairs
-    ends: list[int] = []
+    ends: list[int] = []  # of the chains of each length: the least line of now that ends one
     end_at: list[int] = []
     before: list[int] = []
-    for at, (_, j) in enumerate(pairs):
+    for at, j in enumerate(order):
         length = bisect_left(ends, j)
         ends[length : length + 1] = [j]
         end_at[length : length + 1] = [at]
         before.append(end_at[length - 1] if length else -1)
     chain: list[tuple[int, int]] = []
-    at = end_at[-1] if end_at else -1
+    at = end_at[-1]
     while at >= 0:
         chain.append(pairs[at])
         at = before[at]
@@ -367,12 +356,11 @@ def _extend(
 
 def _joined(found: list[Run]) -> Iterator[Run]:
     """Yield the runs in order; join those that touch on both sides, leave out empty ones."""
-    found.sort()
     last = Run(0, 0, 0)
-    for run in compress(found, (run.length for run in found)):
+    for run in sorted(found):
         if (last.base_start + last.length, last.now_start + last.length) == run[:2]:
             last = Run(last.base_start, last.now_start, last.length + run.length)
-        else:
+        elif run.length:
             if last.length:
                 yield last
             last = run
@@ -434,35 +422,32 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 def _hunk(rows: Sequence[str], old_start: int, new_start: int) -> str:
     old_count = sum(row[0] != "+" for row in rows)
     new_count = sum(row[0] != "-" for row in rows)
-    old_at, new_at = old_start + bool(old_count), new_start + bool(new_count)
     text = "".join(
         row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows
     )
-    return f"@@ -{old_at},{old_count} +{new_at},{new_count} @@\n{text}"
+    old = f"{old_start + bool(old_count)},{old_count}"
+    return f"@@ -{old} +{new_start + bool(new_count)},{new_count} @@\n{text}"
 
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int]]:
     """Return the steps from the old lines to the new ones, each as its kind and number of lines."""
-    found = _shortest(old, new)
-    if found is None:
+    step = _shortest(old, new)
+    if step is None:
         return list(_aligned(old, new))
     steps: list[tuple[str, int]] = []
-    at: _Step | None = found
-    while at is not None:
-        steps.append((at.kind, at.size))
-        at = at.before
-    return [step for step in reversed(steps) if step[1]]
+    while step is not None:
+        steps += [(step.kind, step.size)] * bool(step.size)
+        step = step.before
+    return steps[::-1]
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield the steps of a diff that may not be the shortest."""
     at = to = 0
-    for run in (*align(old, new).runs, None):
-        base, now = (len(old), len(new)) if run is None else (run.base_start, run.now_start)
-        yield from ((kind, n) for kind, n in (("-", base - at), ("+", now - to)) if n)
-        if run is not None:
-            yield " ", run.length
-            at, to = base + run.length, now + run.length
+    for base, now, length in (*align(old, new).runs, Run(len(old), len(new), 0)):
+        steps = (("-", base - at), ("+", now - to), (" ", length))
+        yield from (step for step in steps if step[1])
+        at, to = base + length, now + length
 
 
 def _shortest(old: Sequence[str], new: Sequence[str]) -> _Step | None:

@@ -1,18 +1,613 @@
-"""Find the lines most similar to a text that was not found, in bounded time on any file."""
+"""Near misses: where a text that was not found is written another way, or what is most like it.
+
+One engine, for old and new texts, anchors, patches and blocks. First the file and the text are
+folded (no white space, letter case, look-alike characters, normalization, escapes or line numbers)
+and searched exactly; the fewest causes explain the difference. Where nothing folds to the same,
+pieces of the text vote for places, and the most similar lines are taken. Laws: a correction is the
+exact text of the file; the work is bounded by the sizes of both texts, never by their product.
+"""
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import accumulate, islice, zip_longest
+from operator import itemgetter
+from typing import Literal
 
 from copydesk.errors import EncodingRefused
 from copydesk.text import sizes
 from copydesk.text.diff import Gap, align, longest, same_after
-from copydesk.text.folding import Cause, Correction, corrections, fold, visible
-from copydesk.text.search import NormalizedText, places
+from copydesk.text.search import FEW, NormalizedText, occurrences, places
 from copydesk.text.snapshot import Snapshot, Source
+
+Cause = Literal[
+    "trailing_blanks",
+    "tabs_for_spaces",
+    "spaces_for_tabs",
+    "indentation",
+    "spacing",
+    "blank_lines",
+    "line_breaks",
+    "final_newline",
+    "no_break_space",
+    "invisible",
+    "quotes",
+    "quote_style",
+    "dashes",
+    "look_alikes",
+    "case",
+    "normalization",
+    "carriage_return",
+    "literal_newline",
+    "newline_for_escape",
+    "escaped",
+    "unescaped",
+    "line_numbers",
+]
+"""Why a text is not found although a reader sees it in the file.
+
+`tabs_for_spaces`: tabs where the file has spaces. `quotes`, `dashes`: characters that look like
+those of the file. `quote_style`: ' for \", or the reverse. `literal_newline`: a backslash and an n
+for a line break; `newline_for_escape`: the reverse. `escaped`: a backslash or an entity for a
+character; `unescaped`: the reverse. `line_numbers`: line numbers shown by a read were copied too.
+"""
+
+_BLANKS = " \t\n\r\x0b\x0c"
+_SPACES = (
+    "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+)
+_INVISIBLE = (
+    "\xad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
+)
+_SINGLE = "\u2018\u2019\u201a\u201b\u2032\u2035\u02b9\u02bc\u02bb\xb4\uff07"
+_DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u2036\u02ba\u301d\u301e\uff02"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d"
+_BREAKS = "\x85\u2028\u2029"
+
+_TO_SPACE = str.maketrans(dict.fromkeys(_SPACES, " "))
+_TO_NOTHING = str.maketrans(dict.fromkeys(_INVISIBLE))
+_TO_QUOTE = str.maketrans(dict.fromkeys(_SINGLE, "'") | dict.fromkeys(_DOUBLE, '"'))
+_TO_DASH = str.maketrans(dict.fromkeys(_DASHES, "-"))
+_FOLD = str.maketrans(
+    dict.fromkeys(_BLANKS + _SPACES + _INVISIBLE + _BREAKS)
+    | dict.fromkeys(_SINGLE + _DOUBLE + "'`", '"')
+    | dict.fromkeys(_DASHES, "-")
+)
+_ODD = re.compile(f"[{re.escape(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)}]")
+_AGAIN = re.compile(f"[ '`{_ODD.pattern[1:]}")
+_ASCII_FOLD = bytes(ord(chr(i).lower()) if chr(i) not in "'`" else 34 for i in range(128)) + bytes(
+    range(128, 256)
+)
+_SHOWN_AS_CODE = frozenset(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)
+
+_NEWLINE_ESCAPES = re.compile(r"\\[nrt]")
+_ESCAPES = re.compile(r"\\([nrt]|u[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])")
+_ENTITY = re.compile(r"&#?\w+;")
+_NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2502\u2192]|\t|[:-](?![0-9]))")
+_IN_WORD = re.compile(r"\w\w")
+_BACKSLASHES = re.compile(r"[ \t]*\\+")
+_BLOCKS = (1 << 11, 1 << 14)
+"""Bytes of one block, within which a position is found by bisection; larger for an ASCII text."""
+
+_HITS = 50
+"""Matches compared per text when there are `FEW` texts; all texts share the total."""
+
+_ENDS = 4_096
+"""Bytes around a match that are searched for white space."""
+
+LONGEST = 100_000
+"""Longest text, in characters, that is folded."""
+
+_COMPARED = 20_000
+"""The most characters used to compute the causes."""
+
+_WIDTHS = (4, 8, 2, 3)
+_INDENTATION = 4
+"""From this many blanks on, those at the start of a text are indentation, not spacing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A passage of a file that reads the same as a text that was not found.
+
+    Bytes [start, stop) are `text`; of these, [first, last) are without white space at the ends.
+    `alike` are the bytes where other passages start that may be meant as well; if there are any,
+    none is certain. Of two corrections the one with the lower `rank` is meant, if their `sure`
+    differs.
+    """
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    text: str
+    causes: tuple[Cause, ...]
+    alike: tuple[int, ...] = ()
+    rank: tuple[int, ...] = ()
+
+
+def fold(text: str) -> str:
+    """Fold a text for comparison: no white space, lower case, one character for all look-alikes."""
+    folded = _text(_coded(text).translate(_ASCII_FOLD, _BLANKS.encode()))
+    if folded.isascii():
+        return folded
+    if _ODD.search(folded):
+        folded = folded.translate(_FOLD)
+    plain = unicodedata.normalize("NFKD", folded).lower()
+    return plain.translate(_FOLD) if plain != folded and _AGAIN.search(plain) else plain
+
+
+def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
+    """For each text, none of which is in `data` (LF line ends), return what was probably meant."""
+    found: list[Correction | None] = [None] * len(wanted)
+    asked = {at: text for at, text in enumerate(wanted) if text.strip() and len(text) <= LONGEST}
+    if len(data) > (sizes.NEAR if data.isascii() else sizes.NEAR // 4):
+        return found
+    if len(asked) <= FEW:
+        asked = {
+            at: text for at, text in asked.items() if _has_words(data, unnumbered(text) or text)
+        }
+    if not asked:
+        return found
+    most = max(_HITS * FEW // len(asked), FEW)
+    as_sent = {at: [_Needle(text, text)] for at, text in asked.items()}
+    plain = _Folded(data, fold)
+    plain.take(found, as_sent, most)
+    left = [at for at in asked if found[at] is None]
+    plain.take(found, {at: [*_needles(asked[at])][1:] for at in left}, most)
+    if b"\\" in data and left:
+        _Folded(data, _fold_escapes).take(found, {at: as_sent[at] for at in left}, most)
+    return found
+
+
+_WORD = re.compile(r"[^\W_]{2,}")
+_WORDS = 40
+
+
+def _has_words(data: bytes, text: str) -> bool:
+    """Whether the file contains the text's words (plain ones only), so that folding pays off."""
+    lowered, text = b"", _ENTITY.sub(" ", text)
+    for found in islice(_WORD.finditer(text), _WORDS):
+        word, around = found[0], text[max(found.start() - 1, 0) : found.end() + 1]
+        is_plain = "\\" not in around and not unicodedata.combining(around[-1])
+        is_folded = not word.isascii() and word != unicodedata.normalize("NFKD", word).lower()
+        if is_plain and not is_folded and word.encode() not in data:
+            lowered = lowered or data.lower()
+            if word.lower().encode() not in lowered:
+                return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Needle:
+    """A text as requested, and the variant to search for; `numbered`: without its line numbers."""
+
+    sought: str
+    text: str
+    numbered: bool = False
+
+
+def _needles(text: str) -> Iterator[_Needle]:
+    """Yield the text as it is, then as it was meant if it was copied or escaped wrongly."""
+    seen = set[str]()
+    for own, numbered in ((text, False), (unnumbered(text), True)):
+        meant = own and (
+            own,
+            _resolved(own),
+            html.unescape(own),
+            html.escape(own, quote=False),
+            html.escape(own),
+        )
+        for variant in meant or ():
+            if own is not None and variant not in seen:
+                seen.add(variant)
+                yield _Needle(own, variant, numbered)
+
+
+def unnumbered(text: str) -> str | None:
+    """Remove line numbers that were copied along; None unless every non-blank line has one."""
+    lines = text.split("\n")
+    ends = [_NUMBER.match(line) for line in lines]
+    is_lacking = any(line.strip() and not end for end, line in zip(ends, lines, strict=True))
+    if is_lacking or not any(ends):
+        return None
+    rest = [line[end.end() :] if end else line for end, line in zip(ends, lines, strict=True)]
+    if all(line.startswith(" ") for line in rest if line.strip()) and "\t" not in {
+        end[0][-1] for end in ends if end
+    }:
+        rest = [line.removeprefix(" ") for line in rest]
+    return "\n".join(rest)
+
+
+def _resolved(text: str) -> str:
+    """Replace the escapes in the text by the characters they stand for."""
+
+    def character(found: re.Match[str]) -> str:
+        name = found[1]
+        return chr(int(name[1:], 16)) if len(name) > 1 else _NAMED.get(name, name)
+
+    return _ESCAPES.sub(character, text)
+
+
+_NAMED = {"n": "\n", "t": "\t", "r": ""}
+
+
+def _fold_escapes(text: str) -> str:
+    """Do `fold`, treating escaped white space as white space and removing backslashes."""
+    if "\\" in text:
+        text = _NEWLINE_ESCAPES.sub("", text).replace("\\", "")
+    return fold(text)
+
+
+class _Folded:
+    """A text folded block by block, so that each match can be mapped back to the text itself."""
+
+    def __init__(self, data: bytes, folded: Callable[[str], str]) -> None:
+        self.data, self._fold = data, folded
+        self._starts, self._at = [0], [0]
+        parts: list[bytes] = []
+        size = _BLOCKS[data.isascii()]
+        while self._starts[-1] < len(data):
+            start = self._starts[-1]
+            stop = _end_of_block(data, start + size)
+            parts.append(_coded(folded(_text(data[start:stop]))))
+            self._starts.append(stop)
+            self._at.append(self._at[-1] + len(parts[-1]))
+        self.folded = b"".join(parts)
+
+    def take(
+        self,
+        found: list[Correction | None],
+        needles: Mapping[int, Sequence[_Needle]],
+        most: int,
+    ) -> None:
+        """Store the best correction by each text's needles, if it beats the one stored before."""
+        asked = [
+            (at, needle, _coded(self._fold(needle.text)))
+            for at, own in needles.items()
+            for needle in own
+        ]
+        matches = occurrences(self.folded, [key for _, _, key in asked])
+        for (at, needle, key), (_, starts) in zip(asked, matches, strict=True):
+            spots = [
+                (self._byte(start)[0], self._byte(start + len(key) - 1)[1])
+                for start in starts[:most]
+            ]
+            best, before = self._best(needle, spots), found[at]
+            if best and (before is None or len(best.causes) < len(before.causes)):
+                found[at] = best
+
+    def _best(self, needle: _Needle, spots: Iterable[tuple[int, int]]) -> Correction | None:
+        """The needle's match that differs least, with the others that may be meant as well."""
+        escapes = self._fold is _fold_escapes
+        grown = (_grown(self.data, needle.text, *spot, escapes=escapes) for spot in spots)
+        ranked = [(_distance(needle.text, here.text), here) for here in grown if here is not None]
+        if not ranked:
+            return None
+        rank, best = min(ranked, key=lambda one: (one[0], one[1].start))
+        causes = explain(needle.sought, best.text)
+        if needle.numbered:
+            causes = ("line_numbers", *causes)
+        equal = [one for key, one in ranked if key[:_RANKED] == rank[:_RANKED]]
+        alike = tuple(sorted(one.first for one in equal if one is not best))
+        own_rank = (needle.sought != needle.text or needle.numbered or escapes, *rank)
+        return replace(best, causes=causes, alike=alike, rank=own_rank)
+
+    def _byte(self, at: int) -> tuple[int, int]:
+        """Return the bytes [start, stop) of the character whose folded form includes byte `at`."""
+        index = bisect_right(self._at, at) - 1
+        begin, inner = self._starts[index], at - self._at[index]
+        text = _text(self.data[begin : self._starts[index + 1]])
+        low, high = 0, len(text)
+        while high - low > 1:  # the first `low` characters fold to at most `inner` bytes
+            middle = (low + high) // 2
+            if len(_coded(self._fold(text[:middle]))) <= inner:
+                low = middle
+            else:
+                high = middle
+        start = begin + len(_coded(text[:low]))
+        return start, start + len(_coded(text[low:high]))
+
+
+def _end_of_block(data: bytes, at: int) -> int:
+    """Return a byte near `at` that is not within a character and not after a backslash."""
+    for end in range(at, min(at + 64, len(data))):
+        if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C:
+            return end
+    return min(at + 64, len(data))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _coded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> Correction | None:
+    """Extend a match by white space at its ends as the text has it; None if it is no match.
+
+    It is none if it starts or ends within a word, or if the text has a line break where the file's
+    line goes on.
+    """
+    body = text.strip()
+    if escapes:  # folding removed backslashes: those next to the match belong to it
+        own = data[max(first - _INDENTATION, 0) : first]
+        if body[0] != "\\" and not (body[0].isalnum() or body[0].isspace()):
+            first -= len(own) - len(own.rstrip(b"\\"))
+        left_out = _BACKSLASHES.match(_text(data[last : last + _ENDS]))
+        if left_out and body[-1] == "\\" and data[last - 1] != 0x5C:
+            last += left_out.end()
+    before, after = _text(data[max(first - _ENDS, 0) : first]), _text(data[last : last + _ENDS])
+    if _IN_WORD.match(before[-1:] + body[0]) or _IN_WORD.match(body[-1] + after[:1]):
+        return None
+    lead, trail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    above = before[len(before.rstrip(_WHITE)) :]
+    below = after[: len(after) - len(after.lstrip(_WHITE))]
+    at_start, at_end = len(above) == first, last + len(_coded(below)) == len(data)
+    is_first = at_start or "\n" in above  # nothing but white space is before it in its line
+    head = _beside(lead, above.split("\n")[::-1], at_end=at_start, ends_line=True)
+    ends_line = trail.endswith("\n")
+    tail = _beside(trail, below.split("\n"), at_end=at_end, ends_line=ends_line)
+    if head is None or tail is None:
+        return None
+    if not is_first and "\n" not in lead and len(lead) >= _INDENTATION:
+        return None
+    start = first - len(_coded("\n".join(head[::-1])))
+    stop = last + len(_coded("\n".join(tail)))
+    have = _text(data[start:stop])
+    own_blanks = above[above.rfind("\n") + 1 :]
+    if not lead and own_blanks and is_first:
+        shifts = _shifts(text.split("\n")[1:], have.split("\n")[1:])
+        if shifts == {len(own_blanks.expandtabs(8))}:  # every line is indented less, the first too
+            have, start = own_blanks + have, start - len(_coded(own_blanks))
+    return Correction(start, stop, first, last, have, ())
+
+
+_WHITE = _BLANKS + _SPACES + _INVISIBLE + _BREAKS
+
+
+def _beside(
+    wanted: str, blanks: Sequence[str], *, at_end: bool, ends_line: bool
+) -> Sequence[str] | None:
+    """Of the white space beside a match, what corresponds to that at an end of the text.
+
+    `blanks` are its lines, nearest first; `at_end`: they reach an end of the file; `ends_line`:
+    what is wanted ends with a line break. None if nothing corresponds.
+    """
+    breaks = wanted.count("\n")
+    if not breaks:
+        return blanks[:1] if wanted else ()
+    if len(blanks) == 1:
+        return blanks if at_end else None
+    count = min(breaks, len(blanks) - 1)
+    return [*blanks[:count], "" if ends_line else blanks[count]]
+
+
+def indentation(line: str) -> str:
+    """The spaces and tabs at the start of a line."""
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int]:
+    """By how many columns the file's non-blank lines are indented more than those searched for."""
+    mine, theirs = [one for one in mine if one.strip()], [one for one in theirs if one.strip()]
+    if len(mine) != len(theirs):
+        return set()
+    pairs = zip(mine, theirs, strict=True)
+    return {
+        len(indentation(have).expandtabs(tab)) - len(indentation(own).expandtabs(tab))
+        for own, have in pairs
+    }
+
+
+_RANKED = 4
+"""How many leading elements of a distance decide whether one match is certain."""
+
+
+def _distance(mine: str, theirs: str) -> tuple[int, ...]:
+    """How far a text is from what is there: visible differences, line breaks, indentation."""
+    if mine == theirs:
+        return (0,) * 7
+    own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
+    other = own != have
+    seen = abs(len(own) - len(have)) + sum(a != b for a, b in zip(own, have, strict=False))
+    breaks = mine.count("\n") != theirs.count("\n")
+    if breaks:
+        return other, seen, 1, 0, 0, 0, abs(len(mine) - len(theirs))
+    lines, there = mine.split("\n"), theirs.split("\n")
+    shifts = min((_shifts(lines, there, tab) for tab in _WIDTHS), key=_weight)
+    inner = sum(a.strip() != b.strip() for a, b in zip(lines, there, strict=True))
+    return other, seen, 0, any(shifts), inner, _weight(shifts), abs(len(mine) - len(theirs))
+
+
+def _weight(shifts: set[int]) -> int:
+    return 100 * max(len(shifts) - 1, 0) + sum(map(abs, shifts))
+
+
+_NO_WHITE = str.maketrans(dict.fromkeys(_WHITE))
+
+
+def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
+    """Return why two texts that look the same differ, in as few causes as possible."""
+    mine, theirs = mine.replace("\r\n", "\n"), theirs.replace("\r\n", "\n")
+    if mine == theirs:
+        return ()
+    if max(len(mine), len(theirs)) > _COMPARED:
+        mine, theirs = _differing(mine, theirs)
+    folded = fold(mine), fold(theirs)
+    if "&" in mine and folded[1] == fold(plain := html.unescape(mine)) != folded[0]:
+        return ("escaped", *explain(plain, theirs))
+    if "&" in theirs and folded[0] == fold(plain := html.unescape(theirs)) != folded[1]:
+        return ("unescaped", *explain(mine, plain))
+    tabbed = "\t" in mine or "\t" in theirs
+    found = [
+        _fewest(mine, theirs, tab, escapes=folded[0] != folded[1])
+        for tab in (_WIDTHS if tabbed else _WIDTHS[:1])
+    ]
+    told = [one for one in found if one is not None]
+    best = min(told, key=lambda one: ("indentation" in one, len(one)), default=None)
+    if best is None and _fold_escapes(mine) == _fold_escapes(theirs):
+        best = ("escapes",)
+    return () if best is None else tuple(_directed(name, mine, theirs) for name in best)
+
+
+def _differing(mine: str, theirs: str) -> tuple[str, str]:
+    """The first differing lines of two long texts; the starts if the line counts differ."""
+    own, have = mine.split("\n"), theirs.split("\n")
+    if len(own) != len(have):
+        return mine[:_COMPARED], theirs[:_COMPARED]
+    pairs = [pair for pair in zip(own, have, strict=True) if pair[0] != pair[1]]
+    sizes_so_far = accumulate(max(map(len, pair)) for pair in pairs)
+    first = [pair for pair, size in zip(pairs, sizes_so_far, strict=True) if size <= _COMPARED]
+    return "\n".join(one for one, _ in first), "\n".join(other for _, other in first)
+
+
+def _fewest(mine: str, theirs: str, tab: int, *, escapes: bool) -> tuple[str, ...] | None:
+    """Return the fewest steps that make both texts equal; None if all steps together do not."""
+    steps = _steps(tab)[0 if escapes else _OF_ESCAPES :]
+    if not _same(mine, theirs, steps):
+        return None
+    for name in _GENERAL_FIRST:
+        fewer = [step for step in steps if step[0] != name]
+        if _same(mine, theirs, fewer):
+            steps = fewer
+    return tuple(name for name, _ in steps)
+
+
+_OF_ESCAPES = 2
+"""The first steps, this many, are about escapes; they are tried only if needed."""
+
+Step = tuple[str, Callable[[str], str]]
+
+
+def _same(mine: str, theirs: str, steps: Sequence[Step]) -> bool:
+    for _, step in steps:
+        mine, theirs = step(mine), step(theirs)
+    return mine == theirs
+
+
+def _lines(step: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: "\n".join(map(step, text.split("\n")))
+
+
+def _steps(tab: int) -> Sequence[Step]:
+    """The normalization steps, each with the name of its cause."""
+
+    def tabs(line: str) -> str:
+        blanks = indentation(line)
+        return blanks.expandtabs(tab) + line[len(blanks) :]
+
+    return (
+        ("newlines", real_newlines),
+        ("escapes", _resolved),
+        ("normalization", lambda text: unicodedata.normalize("NFC", text)),
+        ("invisible", lambda text: text.translate(_TO_NOTHING)),
+        ("no_break_space", lambda text: text.translate(_TO_SPACE)),
+        ("quotes", lambda text: text.translate(_TO_QUOTE)),
+        ("quote_style", lambda text: text.replace("'", '"').replace("`", '"')),
+        ("dashes", lambda text: text.translate(_TO_DASH)),
+        ("look_alikes", lambda text: unicodedata.normalize("NFKD", text)),
+        ("case", str.lower),
+        ("carriage_return", lambda text: text.replace("\r", "")),
+        ("trailing_blanks", _lines(lambda line: line.rstrip(" \t"))),
+        ("tabs", _lines(tabs)),
+        ("indentation", _lines(lambda line: line.lstrip(" \t"))),
+        ("spacing", lambda text: _INNER.sub("", text)),
+        ("blank_lines", lambda text: _EMPTY.sub("\n", text)),
+        ("final_newline", lambda text: text.rstrip("\n")),
+        ("line_breaks", lambda text: text.translate(_NO_WHITE)),
+        ("any", fold),
+    )
+
+
+def real_newlines(text: str) -> str:
+    """Replace escaped line breaks and tabs by the characters themselves."""
+    return text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
+
+
+_INNER = re.compile(r"(?<=[^ \t\n])[ \t]+(?=[^ \t\n])")
+_EMPTY = re.compile(r"\n(?:[ \t]*\n)+")
+_GENERAL_FIRST = (
+    *("any", "line_breaks", "final_newline", "blank_lines", "spacing", "look_alikes"),
+    *("indentation", "tabs", "quote_style", "case", "escapes", "newlines"),
+    *("trailing_blanks", "carriage_return", "no_break_space", "invisible"),
+    *("quotes", "dashes", "normalization"),
+)
+
+
+def _tabs(text: str) -> int:
+    return sum(indentation(line).count("\t") for line in text.split("\n"))
+
+
+_DIRECTED: Mapping[str, tuple[Callable[[str], int], Cause, Cause]] = {
+    "tabs": (_tabs, "tabs_for_spaces", "spaces_for_tabs"),
+    "newlines": (
+        lambda text: len(_NEWLINE_ESCAPES.findall(text)),
+        "literal_newline",
+        "newline_for_escape",
+    ),
+    "escapes": (lambda text: text.count("\\"), "escaped", "unescaped"),
+}
+"""Steps with two causes: what is counted, the cause if the text sought has more, and the other."""
+
+
+def _directed(name: str, mine: str, theirs: str) -> Cause:
+    """Return the full name of the cause, by which of the two texts has the tabs or the escapes."""
+    if name in _DIRECTED:
+        count, more, less = _DIRECTED[name]
+        return more if count(mine) > count(theirs) else less
+    return "look_alikes" if name == "any" else name  # type: ignore[return-value]  # of the table
+
+
+def indented_by(mine: str, theirs: str) -> int | None:
+    """By how many columns all lines of the file are indented more; None if they differ in it."""
+    own, have = mine.split("\n"), theirs.split("\n")
+    shifts = _shifts(own, have)
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def reindented(text: str, mine: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """Indent the lines of `text` more or less by what indents the lines `theirs` so beside `mine`.
+
+    None if that is not the same blanks for every pair of lines, or a line of `text` lacks those to
+    be taken off. Blank lines do not count, and stay.
+    """
+    pairs = [
+        (indentation(a), indentation(b)) for a, b in zip(mine, theirs, strict=True) if a.strip()
+    ]
+    own, have = pairs[0] if pairs else ("", "")
+    more, less = have[: max(len(have) - len(own), 0)], own[: max(len(own) - len(have), 0)]
+    lines = text.split("\n")
+    if any(more + one != less + other for one, other in pairs) or any(
+        line.strip() and not line.startswith(less) for line in lines
+    ):
+        return None
+    return "\n".join(more + line[len(less) :] if line.strip() else line for line in lines)
+
+
+def visible(line: str) -> str:
+    """The line with invisible characters shown: tabs, trailing spaces, look-alikes by code."""
+    bare = line.rstrip(" ")
+    shown = bare.replace("\t", "→").replace("\r", "<CR>") + "·" * (len(line) - len(bare))
+    if shown.isascii():
+        return shown
+    return "".join(
+        f"<U+{ord(one):04X}>" if one in _SHOWN_AS_CODE or unicodedata.combining(one) else one
+        for one in shown
+    )
+
 
 _SIZES = (32, 16, 8, 4)
 """Bytes of a piece, at most half of the text: long ones are more selective, short ones are
@@ -54,7 +649,7 @@ def candidates(data: bytes, texts: Sequence[bytes], most: int) -> list[list[Cand
     limit = max(_PLACES // max(len(texts), 1), _LEAST_PLACES)
     keys = list(dict.fromkeys(piece for found in pieces for _, piece in found))
     found = places(data, keys, limit)
-    lines = _lines(data, {at for starts in found.values() for at in starts})
+    lines = _lines_at(data, {at for starts in found.values() for at in starts})
     return [
         _voted(text, own, found, lines, limit)[:most]
         for text, own in zip(texts, pieces, strict=True)
@@ -69,15 +664,13 @@ def _voted(
     limit: int,
 ) -> list[Candidate]:
     spots: dict[tuple[int, int], Candidate] = {}
-    line = last = 0
+    line_of = _lines_at(text, {offset for offset, _ in pieces})
     for offset, piece in sorted(pieces):
-        line += text.count(b"\n", last, offset)
-        last = offset
         starts = found[piece]
         popular = len(starts) > limit
         weight = _TINY if popular else 1 / max(len(starts), 1)
         for place in starts[:_FIRST] if popular else starts:
-            start, at = max(lines[place] - line, 0), max(place - offset, 0)
+            start, at = max(lines[place] - line_of[offset], 0), max(place - offset, 0)
             spot = spots.get((start, at >> _NEAR))
             votes = spot.weight if spot else 0.0
             if spot is None or spot.rarest < weight:
@@ -97,14 +690,11 @@ def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
         step = -(-(room + 1) // count)
         for offset in range(0, room + 1, step):
             piece = text[offset : offset + size]
-            if piece.isspace() or not piece:
-                continue
-            yield offset, piece
-            if piece != piece.lower():
-                yield offset, piece.lower()
+            if piece.strip():
+                yield from ((offset, spelled) for spelled in {piece: 0, piece.lower(): 0})
 
 
-def _lines(data: bytes, marks: set[int]) -> dict[int, int]:
+def _lines_at(data: bytes, marks: set[int]) -> dict[int, int]:
     """Map each byte offset to its 0-based line."""
     found: dict[int, int] = {}
     line = last = 0
@@ -116,7 +706,7 @@ def _lines(data: bytes, marks: set[int]) -> dict[int, int]:
 
 
 _CLOSE = 0.6
-_COMPARED = 200
+_COMPARED_LINE = 200
 _NEAREST_LINES = 3
 _WORTH = 0.45
 _SPOTS = 12
@@ -196,7 +786,7 @@ def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> l
     left = [at for at, one in enumerate(found) if one is None]
     spots = candidates(data, [_lines_of(sought[at]).encode() for at in left], _SPOTS)
     for at, own in zip(left, spots, strict=True):
-        found[at] = _best(data, sought[at], own, room)
+        found[at] = _most_like(data, sought[at], own, room)
     return found
 
 
@@ -211,10 +801,7 @@ def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) 
     stop = start + data.count(b"\n", found.first, found.last) + 1
     lines, have = _lines_of(text).split("\n"), _lines_of(found.text).split("\n")
     percent = min(round(100 * _likeness(lines, have)), 99)
-    closed = text.endswith("\n")
-    diff = _diff(lines, have, room, closed=closed)
-    if not diff:
-        diff = _remarked(lines, room, open_end=closed and not found.text.endswith("\n"))
+    diff = _diff(text, have, room, is_open=not found.text.endswith("\n"))
     return Near(start, stop, percent, diff, found.causes, corrected, alike)
 
 
@@ -227,36 +814,31 @@ def _lines_of(text: str) -> str:
     return text.removesuffix("\n")
 
 
-def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | None:
+def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | None:
     sought = _lines_of(text)
     lines = sought.split("\n")
     size = len(sought.encode())
-    best, found = (0.0, 0), None
-    tried: dict[int, float] = {}
+    ranked: list[tuple[float, int, Candidate, list[str]]] = []
     for spot in spots[: _SPOTS_OF_LONG if size > _LONG else _SPOTS]:
         have = _window(data, spot, len(lines), size)
-        likeness = tried[spot.line] = _likeness(lines, have)
-        rank = (likeness, -abs(sum(map(len, have)) - len(sought)))
-        if found is None or rank > best:
-            best, found = rank, (spot, have)
+        likeness = _likeness(lines, have)
+        ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
         if size > _LONG and likeness > _SURE:
             break
-    if found is None or best[0] < _WORTH:
+    best, _, spot, have = max(ranked, key=itemgetter(0, 1), default=(0.0, 0, None, []))
+    if spot is None or best < _WORTH:
         return None
-    spot, have = found
-    first, percent = spot.line, min(round(100 * best[0]), 99)
+    first = spot.line
     if len(lines) >= _LEAST_LINES:
         first, have = _extent(data, spot, lines, have)
     above, have = _trimmed(lines, have)
-    start = first + above
-    closed = text.endswith("\n")
-    diff = _diff(lines, have, room, closed=closed)
-    if not diff:
-        last = start + len(have) - 1 == data.count(b"\n")
-        diff = _remarked(lines, room, open_end=closed and last and not data.endswith(b"\n"))
-    likely = [at for at, likeness in tried.items() if likeness > best[0] - _AS_GOOD]
-    alike = tuple(sorted({*likely} - {spot.line, start}))
-    return Near(start, start + len(have), percent, diff, alike=alike)
+    start, stop = first + above, first + above + len(have)
+    is_open = stop > data.count(b"\n") and not data.endswith(b"\n")
+    diff = _diff(text, have, room, is_open=is_open)
+    likely = {each.line: likeness for likeness, _, each, _ in ranked}
+    alike = {at for at, likeness in likely.items() if likeness > best - _AS_GOOD}
+    others = tuple(sorted(alike - {spot.line, start}))
+    return Near(start, stop, min(round(100 * best), 99), diff, alike=others)
 
 
 def _extent(
@@ -267,20 +849,27 @@ def _extent(
     They may be further apart than in the text: others were put between.
     """
     count = len(sought)
-    at = data.rfind(b"\n", 0, spot.seen_at) + 1
-    for _ in range(spot.seen_below + count):
-        at = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
+    at = _lines_up(data, spot.seen_at, spot.seen_below + count)
     first = data.count(b"\n", 0, at)
     raw = data[at : at + 8 * len("\n".join(sought).encode()) + _SLACK].split(b"\n", 3 * count)
     lines = [line.decode("utf-8", "backslashreplace") for line in raw[: 3 * count]]
+    bare = [line.strip() for line in lines]
     low, high = spot.line - first, spot.line - first + len(have)
     if have[0].strip() != sought[0].strip():
-        above = (at for at in range(low - 1, -1, -1) if lines[at].strip() == sought[0].strip())
+        above = (at for at in range(low - 1, -1, -1) if bare[at] == sought[0].strip())
         low = next(above, low)
     if have[-1].strip() != sought[-1].strip():
-        below = (at for at in range(high, len(lines)) if lines[at].strip() == sought[-1].strip())
+        below = (at for at in range(high, len(lines)) if bare[at] == sought[-1].strip())
         high = next(below, high - 1) + 1
     return first + low, lines[low:high]
+
+
+def _lines_up(data: bytes, at: int, count: int) -> int:
+    """The byte where the line starts that is `count` lines above the one with byte `at`."""
+    start = data.rfind(b"\n", 0, at) + 1
+    for _ in range(count):
+        start = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+    return start
 
 
 def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
@@ -297,9 +886,7 @@ def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
 
 def _window(data: bytes, spot: Candidate, count: int, size: int) -> list[str]:
     """Return `count` lines from the spot on; of a very long line, the part around the spot."""
-    start = data.rfind(b"\n", 0, spot.seen_at) + 1
-    for _ in range(spot.seen_below):
-        start = data.rfind(b"\n", 0, start - 1) + 1
+    start = _lines_up(data, spot.seen_at, spot.seen_below)
     stop = start - 1
     for _ in range(count):
         end = data.find(b"\n", stop + 1)
@@ -323,31 +910,27 @@ def _likeness(sought: list[str], have: list[str]) -> float:
     Lines are equal up to the blanks around them, the number of which counts; those that differ are
     compared inside. Of a line longer than the one searched for, only the matching stretch counts.
     """
-    one, other = [line.strip() for line in sought], [line.strip() for line in have]
+    alignment = align([line.strip() for line in sought], [line.strip() for line in have])
     same = total = 0
-    alignment = align(one, other)
-    for run in alignment.runs:
-        for i in range(run.length):
-            mine, theirs = sought[run.base_start + i], have[run.now_start + i]
-            total += len(mine) + len(theirs) + 2
-            same += len(mine) + len(theirs) + 2 - abs(len(mine) - len(theirs))
-    pairs = 0
-    for gap in alignment.gaps():
-        for mine, theirs in _paired(gap, sought, have):
-            pairs += 1
-            alike, stretch = (_within if pairs <= _PAIRS else _at_the_start)(mine, theirs)
-            same += 2 * alike
-            total += len(mine) + stretch
+    for base, now, length in alignment.runs:
+        for at in range(length):
+            mine, theirs = len(sought[base + at]), len(have[now + at])
+            total += mine + theirs + 2
+            same += 2 * min(mine, theirs) + 2
+    pairs = (pair for gap in alignment.gaps() for pair in _paired(gap, sought, have))
+    for at, (own, other) in enumerate(pairs):
+        if at < _PAIRS:
+            alike, stretch = _within(own, other)
+        else:
+            alike, stretch = _first_difference(own, other)[0], len(own)
+        same += 2 * alike
+        total += len(own) + stretch
     return same / total if total else 0.0
 
 
-def _paired(gap: Gap, sought: list[str], have: list[str]) -> list[tuple[str, str]]:
+def _paired(gap: Gap, sought: list[str], have: list[str]) -> Iterator[tuple[str, str]]:
     mine = sought[gap.base_start : gap.base_stop]
-    theirs = have[gap.now_start : gap.now_stop]
-    count = max(len(mine), len(theirs))
-    mine += [""] * (count - len(mine))
-    theirs += [""] * (count - len(theirs))
-    return list(zip(mine, theirs, strict=True))
+    return zip_longest(mine, have[gap.now_start : gap.now_stop], fillvalue="")
 
 
 def _within(mine: str, theirs: str) -> tuple[int, int]:
@@ -368,22 +951,17 @@ def _within(mine: str, theirs: str) -> tuple[int, int]:
     return at + alike + left, at + stretch + left
 
 
-def _at_the_start(mine: str, theirs: str) -> tuple[int, int]:
-    """Like `_within`, but compare only up to the first difference."""
-    at, _ = _first_difference(mine, theirs)
-    return at, len(mine)
-
-
 def _tokens(line: str) -> list[str]:
     return re.findall(r"\w+|\W", line[: 8 * _TOKENS])[:_TOKENS]
 
 
 def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]:
     """Show the line where texts that look the same differ, with a remark that says how."""
-    line, remark = lines[-1], _OPEN_END
+    line, at, remark = lines[-1], len(lines[-1]), _OPEN_END
     if not open_end:
-        line, remark = next((one for one in lines if "\\x" in one), line), _NOT_TEXT
-    shown = _cut(line, line.find("\\x") if remark == _NOT_TEXT else len(line), room // 2)
+        line = next((one for one in lines if "\\x" in one), line)
+        at, remark = line.find("\\x"), _NOT_TEXT
+    shown = _cut(line, at, room // 2)
     return f"- {shown}", f"+ {shown}", remark
 
 
@@ -392,14 +970,16 @@ def line_difference(sought: list[str], have: list[str]) -> tuple[str, ...]:
     return _line_diff(sought, have, have, _SHOWN)
 
 
-def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tuple[str, ...]:
-    """Return the lines that differ; `closed`: the last line searched for has a line end."""
+def _diff(text: str, have: list[str], room: int, *, is_open: bool) -> tuple[str, ...]:
+    """Return the lines that differ; `is_open`: those of the file have no line end at their end."""
+    sought, closed = _lines_of(text).split("\n"), text.endswith("\n")
     same = list(have)
     if len(have) > 1 and have[0].endswith(sought[0]):
         same[0] = sought[0]  # the text may start and end within a line
     if not closed and len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
         same[-1] = sought[-1]
-    return _line_diff(sought, have, same, room)
+    diff = _line_diff(sought, have, same, room)
+    return diff or _remarked(sought, room, open_end=closed and is_open)
 
 
 def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -> tuple[str, ...]:
@@ -407,21 +987,8 @@ def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -
     gaps = list(align(sought, same).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
-    lines: list[str] = []
-    for gap in gaps:
-        pairs = [_shown(*pair) for pair in _paired(gap, sought, have)]
-        places = [_first_difference(*pair) for pair in pairs[:_DIFF_LINES]]
-        removed = gap.base_stop - gap.base_start
-        added = gap.now_stop - gap.now_start
-        for i, (at, there) in enumerate(places):
-            if i < removed:
-                lines.append(f"- {_cut(pairs[i][0], at, width)}")
-            if i < added:
-                lines.append(f"+ {_cut(pairs[i][1], there, width)}")
-        if len(lines) >= _DIFF_LINES:
-            break
     shown: list[str] = []
-    for line in lines[:_DIFF_LINES]:
+    for line in islice(_signed(gaps, sought, have, width), _DIFF_LINES):
         room -= len(line) + 2 * sum(char > "\x7f" for char in line)
         if room < 0 and len(shown) > 1:
             break
@@ -429,6 +996,18 @@ def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -
     if count > len(shown):
         shown.append(f"… ({count - len(shown)} more lines differ)")
     return tuple(shown)
+
+
+def _signed(gaps: Iterable[Gap], sought: list[str], have: list[str], width: int) -> Iterator[str]:
+    """Yield the lines of a diff, each cut to the part around the first difference."""
+    for gap in gaps:
+        for at, pair in enumerate(_paired(gap, sought, have)):
+            mine, theirs = _shown(*pair)
+            low, high = _first_difference(mine, theirs)
+            if at < gap.base_stop - gap.base_start:
+                yield f"- {_cut(mine, low, width)}"
+            if at < gap.now_stop - gap.now_start:
+                yield f"+ {_cut(theirs, high, width)}"
 
 
 def _shown(mine: str, theirs: str) -> tuple[str, str]:
@@ -469,57 +1048,54 @@ class Closest:
 
 
 def nearest_lines(source: Source, text: str) -> Closest:
-    """Return the lines most similar to `text`, which is in none of them; the first 64 MiB count."""
-    found, size = _NearestLines(text), 0
-    for first, lines in source.blocks():
-        found.take(lines, first)
+    """Return the lines most similar to `text`, which is in none of them; the first 64 MiB count.
+
+    Letter case is ignored.
+    """
+    equal: list[tuple[tuple[int, ...], int, Correction]] = []
+    similar: list[tuple[float, int, int]] = []
+    size = 0
+    for first, lines in source.blocks() if text.strip() else ():
+        with suppress(EncodingRefused):
+            data = NormalizedText.of(lines).data
+            if len(equal) < _MOST_EQUAL:
+                equal += _equal_lines(data, text, first)
+            similar = sorted([*similar, *_similar_lines(data, text, first)])[:_NEAREST_LINES]
         size += lines.size
         if size >= sizes.NEAR:
             break
-    return found.closest
+    near = [line for _, _, line in similar]
+    if not equal:
+        return Closest(tuple(near))
+    equal.sort(key=itemgetter(0, 1))
+    rank, _, best = equal[0]
+    sure = 1 + _RANKED  # so much of the rank is less than that of others, or none is certain
+    alike = sorted(line for other, line, _ in equal if other[:sure] == rank[:sure])
+    certain = len(alike) == 1 and _is_text(best.text)
+    numbers = tuple(dict.fromkeys((*alike, *near)))[:_NEAREST_LINES]
+    return Closest(numbers, best.causes, best.text if certain else None)
 
 
-class _NearestLines:
-    """The lines most similar to one text, ignoring case, in a file given in blocks of lines."""
+def _equal_lines(
+    data: bytes, text: str, first_line: int
+) -> Iterator[tuple[tuple[int, ...], int, Correction]]:
+    """Yield the lines that have the text written another way: its rank, the line, and how."""
+    (equal,) = corrections(data, [text])
+    if equal is not None and "\n" not in equal.text:
+        for at in (equal.first, *equal.alike):
+            yield equal.rank, first_line + data.count(b"\n", 0, at), equal
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._wanted = text.strip()[:_COMPARED].encode().lower()
-        self._found: list[tuple[float, int, int]] = []
-        self._equal: list[tuple[tuple[int, ...], int, Correction]] = []
 
-    @property
-    def closest(self) -> Closest:
-        """The nearest of all lines seen so far."""
-        equal = sorted(self._equal, key=lambda one: one[:2])
-        best = equal[0][2] if equal else None
-        alike = sorted(line for _, line, one in equal if best and one.sure == best.sure)
-        lines = tuple(dict.fromkeys((*alike, *(line for _, _, line in self._found))))
-        if best is None:
-            return Closest(lines)
-        certain = len(alike) == 1 and _is_text(best.text)
-        return Closest(lines[:_NEAREST_LINES], best.causes, best.text if certain else None)
-
-    def take(self, base: Snapshot, first_line: int) -> None:
-        """Search the next lines, the first of which is line `first_line` of the file."""
-        if not self._wanted:
-            return
-        try:
-            plain = NormalizedText.of(base).data
-        except EncodingRefused:
-            return
-        (equal,) = corrections(plain, [self._text])
-        if equal is not None and "\n" not in equal.text and len(self._equal) < _MOST_EQUAL:
-            for at in (equal.first, *equal.alike):
-                line = first_line + plain.count(b"\n", 0, at)
-                self._equal.append((equal.rank, line, equal))
-        data, wanted, size = plain.lower(), self._wanted.decode(), len(self._wanted)
-        found: dict[int, tuple[float, int]] = {}
-        for spot in candidates(data, [self._wanted], _SPOTS)[0]:
-            have = _window(data, spot, 1, size)[0].strip()
-            likeness = _likeness([wanted], [have])
-            if likeness >= _CLOSE:
-                rank = (-likeness, abs(len(have) - len(wanted)))
-                found[spot.line] = min(rank, found.get(spot.line, rank))
-        ranked = ((*rank, first_line + line) for line, rank in found.items())
-        self._found = sorted((*self._found, *ranked))[:_NEAREST_LINES]
+def _similar_lines(data: bytes, text: str, first_line: int) -> Iterator[tuple[float, int, int]]:
+    """Yield the similar lines, once each: how unlike, how much longer or shorter, the line."""
+    coded = text.strip()[:_COMPARED_LINE].encode().lower()
+    wanted, lowered = coded.decode(), data.lower()
+    found: dict[int, tuple[float, int]] = {}
+    for spot in candidates(lowered, [coded], _SPOTS)[0]:
+        have = _window(lowered, spot, 1, len(coded))[0].strip()
+        likeness = _likeness([wanted], [have])
+        if likeness >= _CLOSE:
+            rank = (-likeness, abs(len(have) - len(wanted)))
+            found[spot.line] = min(rank, found.get(spot.line, rank))
+    for line, (unlike, more) in found.items():
+        yield unlike, more, first_line + line

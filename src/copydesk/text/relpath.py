@@ -86,6 +86,9 @@ _LONGEST = 1_000
 _DEEPEST = 20
 _ANY = re.compile("[^/]", re.DOTALL)
 
+_CLASS = re.compile(r"\[[!^]?+\]?+(?:\[:\w+:\]|\\.|[^\]\\])*+\]", re.DOTALL)
+"""A class; `[:alpha:]` may be within, and a bracket or backslash after a backslash."""
+
 _POSIX = {
     "alnum": r"^\W_",
     "alpha": r"^\W\d_",
@@ -102,6 +105,12 @@ _POSIX = {
     "word": r"\w",
     "xdigit": "A-Fa-f0-9",
 }
+_IN_CLASS = re.compile(
+    rf"\[:({'|'.join(_POSIX)}):\]|(?:\\(?=.))?(.)(?:-(.))?",
+    re.DOTALL,
+)
+"""What is within a class: a named one, or a character and the last of a range that it begins."""
+
 _RANGE = re.compile(
     r"(-?\d{1,15})\.\.(-?\d{1,15})(?:\.\.(-?\d{1,15}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?"
 )
@@ -179,22 +188,23 @@ class _Name:
         while at:
             begin = at & -at
             at, done = at ^ begin, done | begin
-            key = id(group), begin
-            if key not in self._known:
-                self._known[key] = self._once(group, begin)
-            found |= self._known[key]
+            found |= self._once(group, begin)
             if group.sign in "+*":
                 at |= found & ~done
         return found
 
     def _once(self, group: _Group, begin: int) -> int:
-        found = 0
-        for part in group.either:
-            found |= self.ends(part, begin)
-        if group.sign != "!":
-            return found
-        is_named = self.ends(group.rest, found) & self._end
-        return 0 if is_named else self.ends(("", *group.rest), begin)
+        """Where a group may end that begins at one position, not repeated."""
+        key = id(group), begin
+        if key not in self._known:
+            found = 0
+            for part in group.either:
+                found |= self.ends(part, begin)
+            if group.sign == "!":
+                is_named = self.ends(group.rest, found) & self._end
+                found = 0 if is_named else self.ends(("", *group.rest), begin)
+            self._known[key] = found
+        return self._known[key]
 
 
 @lru_cache(maxsize=256)
@@ -237,27 +247,38 @@ def _alternatives(glob: str) -> list[str]:
 
 def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
     """Return the span of the first braces that have alternatives, and those alternatives."""
-    opened: list[tuple[int, list[int]]] = []
+    for marks in braces(glob):
+        start, stop = marks[0], marks[-1] + 1
+        if len(marks) > 2:
+            return start, stop, [glob[a + 1 : b] for a, b in pairwise(marks)]
+        counted = _RANGE.fullmatch(glob, start + 1, stop - 1)
+        if counted:
+            return start, stop, _counted(counted)
+    return None
+
+
+def braces(glob: str, *, classes: bool = False) -> list[list[int]]:
+    """The start, commas and end of each pair of braces, in the order in which they close.
+
+    With `classes`, what is in brackets is not looked at.
+    """
+    found: list[list[int]] = []
+    opened: list[list[int]] = []
     at = 0
     while at < len(glob):
         char = glob[at]
         if char == "\\":
             at += 1
+        elif char == "[" and classes:
+            at = max(at, glob.find("]", at + 2))
         elif char == "{":
-            opened.append((at, []))
-        elif char == "," and opened:
-            opened[-1][1].append(at)
-        elif char == "}" and opened:
-            start, commas = opened.pop()
-            if commas:
-                ends = [start, *commas, at]
-                texts = [glob[a + 1 : b] for a, b in pairwise(ends)]
-                return start, at + 1, texts
-            counted = _RANGE.fullmatch(glob, start + 1, at)
-            if counted:
-                return start, at + 1, _counted(counted)
+            opened.append([at])
+        elif char in ",}" and opened:
+            opened[-1].append(at)
+            if char == "}":
+                found.append(opened.pop())
         at += 1
-    return None
+    return found
 
 
 def _counted(found: re.Match[str]) -> list[str]:
@@ -274,11 +295,11 @@ def _counted(found: re.Match[str]) -> list[str]:
 
 
 def _of_path(glob: str) -> Glob:
-    *names, last = glob.split("/")
-    if not last and names:
+    first, *names = glob.split("/")
+    if names and not names[-1]:
         return Glob((), never=True)  # it matches only what ends with a "/"
     parts: list[_Part | re.Pattern[str] | None] = []
-    for name in (*(name for i, name in enumerate(names) if name or not i), last):
+    for name in (first, *filter(None, names)):
         if name and not name.strip("*"):
             parts.append(None if name == "**" else ("",))
         else:
@@ -338,39 +359,52 @@ def _group(glob: str, at: int) -> tuple[int, list[str]] | None:
 
 def class_end(glob: str, at: int) -> int:
     """Return the index of the `]` that closes a class; 0 if there is none."""
-    first = at + 1 + (glob[at + 1 : at + 2] in ("!", "^"))
-    first += glob[first : first + 1] == "]"
-    while first < len(glob):
-        if glob[first] == "]":
-            return first
-        named = re.compile(r"\[:\w+:\]").match(glob, first)
-        first = named.end() if named else first + 1 + (glob[first] == "\\")
-    return 0
+    found = _CLASS.match(glob, at)
+    return found.end() - 1 if found else 0
 
 
 def class_pattern(inside: str) -> str:
     """Return the regular expression for the text between the `[` and the `]` of a class."""
     negated = inside[0] in "!^"
-    inside = inside[1:] if negated else inside
-    found = ""
+    plain = ""
     either: list[str] = []
-    at = 0
-    while at < len(inside):
-        named = re.compile(r"\[:(\w+):\]").match(inside, at)
-        if named and named[1] in _POSIX:
-            either.append(f"[{_POSIX[named[1]]}]")
-            at = named.end()
-            continue
-        at += inside[at] == "\\" and at + 1 < len(inside)
-        if inside[at + 1 : at + 2] == "-" and at + 2 < len(inside):
-            low, high = inside[at], inside[at + 2]
-            found += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
-            at += 3
-        else:
-            found += re.escape(inside[at])
-            at += 1
-    either += [f"[{found}]"] if found else []
+    for named, low, high in _IN_CLASS.findall(inside, int(negated)):
+        if named:
+            either.append(f"[{_POSIX[named]}]")
+        elif not high:
+            plain += re.escape(low)
+        elif low <= high:
+            plain += f"{re.escape(low)}-{re.escape(high)}"
+    either += [f"[{plain}]"] if plain else []
     if not either:
         return "[^/]" if negated else "(?!)"
     any_of = f"(?:{'|'.join(either)})"
     return rf"(?!{any_of})[^/]" if negated else rf"(?!/){any_of}"
+
+
+def name_pattern(glob: str) -> str:
+    """The regular expression for a name; text between two `*` matches at its first place only.
+
+    Every other symbol is one character, so no later place could do better.
+    """
+    runs = [""]
+    at = 0
+    while at < len(glob):
+        char = glob[at]
+        end = class_end(glob, at) if char == "[" else 0
+        if end:
+            runs[-1] += class_pattern(glob[at + 1 : end])
+            at = end
+        elif char == "*":
+            runs.append("")
+        elif char == "?":
+            runs[-1] += "[^/]"
+        else:
+            at += char == "\\" and at + 1 < len(glob)
+            runs[-1] += re.escape(glob[at])
+        at += 1
+    first, *others = runs
+    if not others:
+        return first
+    between = "".join(f"(?>[^/]*?{run})" for run in others[:-1] if run)
+    return f"{first}{between}[^/]*{others[-1]}"

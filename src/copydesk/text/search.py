@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -44,14 +45,11 @@ class NormalizedText:
     def needle(self, text: str) -> bytes | None:
         """Return the bytes to search for; None if the encoding cannot represent the text."""
         text = text.replace("\r\n", "\n")
-        if text.isascii():
+        if text.isascii() or (self.base.encoding.known and not has_raw(text)):
             return text.encode()
-        if self.base.encoding.known and not has_raw(text):
-            return text.encode()
-        try:
+        with suppress(EncodingRefused):
             return self._coded(text)
-        except EncodingRefused:
-            return None
+        return None
 
     def find(self, pattern: re.Pattern[str]) -> list[tuple[Span, str]]:
         """Return each match of a pattern, overlapping ones too: its span, and its text with LF."""
@@ -59,16 +57,16 @@ class NormalizedText:
             text = self.base.encoding.text(self.data)
         else:
             text = self.data.decode("utf-8", "surrogatepass")
-        found: list[tuple[Span, str]] = []
+        spans, texts = list[Span](), list[str]()
         at = byte = 0
         match = pattern.search(text)
         while match:
             byte += len(self._coded(text[at : match.start()]))
             at = match.start()
-            found.append(((byte, byte + len(self._coded(match[0]))), match[0]))
+            spans.append((byte, byte + len(self._coded(match[0]))))
+            texts.append(match[0])
             match = pattern.search(text, at + 1)
-        spans = self.original([span for span, _ in found])
-        return [(span, text) for span, (_, text) in zip(spans, found, strict=True)]
+        return list(zip(self.original(spans), texts, strict=True))
 
     def _coded(self, text: str) -> bytes:
         """Encode a part of the text as it is in `data`."""
@@ -79,8 +77,7 @@ class NormalizedText:
     def original(self, spans: Sequence[Span]) -> list[Span]:
         """Map spans of `data` to spans of the file's bytes."""
         mark = len(self.base.encoding.bom)
-        body = len(self.base.data) - mark
-        if self._own is None and len(self.data) == body:
+        if self._own is None and len(self.data) == len(self.base.data) - mark:
             return [(a + mark, b + mark) for a, b in spans] if mark else list(spans)
         marks = sorted({at for span in spans for at in span})
         if self._own is None:
@@ -187,14 +184,12 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
     plain = NormalizedText.of(base)
     needles = [plain.needle(text) for text in wanted]
     found = occurrences(plain.data, needles)
-    spans = plain.original(
-        [
-            (at, at + len(needle or b""))
-            for (_, starts), needle in zip(found, needles, strict=True)
-            for at in starts
-        ]
-    )
-    rest = iter(spans)
+    spans = [
+        (at, at + len(needle or b""))
+        for (_, starts), needle in zip(found, needles, strict=True)
+        for at in starts
+    ]
+    rest = iter(plain.original(spans))
     return tuple([Matches(count, tuple(islice(rest, len(starts)))) for count, starts in found])
 
 
@@ -202,11 +197,9 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
     """Return the non-overlapping matches of one text, searching from the start of the file."""
     plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
-    if not needle:
-        return []
     spans: list[Span] = []
-    at = plain.data.find(needle)
-    while at >= 0:
+    at = plain.data.find(needle) if needle else -1
+    while needle and at >= 0:
         spans.append((at, at + len(needle)))
         at = plain.data.find(needle, at + len(needle))
     return plain.original(spans)
@@ -239,9 +232,7 @@ class _Places(NamedTuple):
 def occurrences(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
     """Return the matches of each needle, the first `SHOWN` of them; equal ones share a search."""
     distinct = list(dict.fromkeys(needle for needle in needles if needle))
-    found: dict[bytes, _Places] = {}
-    if len(distinct) > FEW and _installed():
-        found = _at_once(data, distinct)
+    found = _at_once(data, distinct) if len(distinct) > FEW and _installed() else {}
     for needle in distinct:
         if needle not in found:
             found[needle] = _one(data, needle)
@@ -257,9 +248,8 @@ def _starts(data: bytes, needle: bytes) -> Iterator[int]:
 
 def _one(data: bytes, needle: bytes) -> _Places:
     starts = list(islice(_starts(data, needle), SHOWN + 1))
-    if len(starts) <= SHOWN:
-        return _Places(len(starts), starts)
-    return _Places(SHOWN + _count(data, needle, starts.pop()), starts)
+    more = _count(data, needle, starts.pop()) if len(starts) > SHOWN else 0
+    return _Places(len(starts) + more, starts)
 
 
 def _count(data: bytes, needle: bytes, at: int) -> int:
@@ -278,14 +268,13 @@ def _count(data: bytes, needle: bytes, at: int) -> int:
 
 def _period(needle: bytes) -> int:
     """Return the least distance, at most its length, at which the needle may follow itself."""
-    borders = [0] * len(needle)
-    border = 0
-    for at in range(1, len(needle)):
-        while border and needle[at] != needle[border]:
+    borders = [0]
+    for byte in needle[1:]:
+        border = borders[-1]
+        while border and needle[border] != byte:
             border = borders[border - 1]
-        border += needle[at] == needle[border]
-        borders[at] = border
-    return len(needle) - border
+        borders.append(border + (needle[border] == byte))
+    return len(needle) - borders[-1]
 
 
 def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
@@ -302,21 +291,18 @@ def _by_keys(
     data: bytes, needles: list[bytes], most: int
 ) -> tuple[dict[bytes, _Places], list[bytes]]:
     """Search by keys of at most `most` bytes; return the matches, and needles with popular keys."""
-    groups: dict[bytes, list[tuple[bytes, int]]] = {}
-    for needle, offset, size in _keyed(needles, most):
-        groups.setdefault(needle[offset : offset + size], []).append((needle, offset))
-    seen = places(data, list(groups), _POPULAR)
+    keyed = list(_keyed(needles, most))
+    keys = [needle[offset : offset + size] for needle, offset, size in keyed]
+    seen = places(data, list(dict.fromkeys(keys)), _POPULAR)
     found: dict[bytes, _Places] = {}
     left: list[bytes] = []
-    for key, members in groups.items():
+    for key, (needle, offset, _) in zip(keys, keyed, strict=True):
         if len(seen[key]) > _POPULAR:
-            left += [needle for needle, _ in members]
+            left.append(needle)
             continue
-        for needle, offset in members:
-            starts = [  # a negative start counts from the end, where too little is left to match
-                at - offset for at in seen[key] if data.startswith(needle, at - offset)
-            ]
-            found[needle] = _Places(len(starts), starts[:SHOWN])
+        # a negative start counts from the end, where too little is left to match
+        starts = [at - offset for at in seen[key] if data.startswith(needle, at - offset)]
+        found[needle] = _Places(len(starts), starts[:SHOWN])
     return found, left
 
 
@@ -329,14 +315,13 @@ def _size(length: int, most: int) -> int:
 
 def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
     """Yield each needle with the offset and size of its key: a piece that few others have."""
-    first: list[tuple[bytes, int, int, bytes]] = []
-    for needle in needles:
-        size = _size(len(needle), most)
-        at = (len(needle) - size) // 3
-        first.append((needle, at, size, needle[at : at + size]))
-    shared = Counter(piece for _, _, _, piece in first)
+    sizes = [_size(len(needle), most) for needle in needles]
+    offsets = [(len(needle) - size) // 3 for needle, size in zip(needles, sizes, strict=True)]
+    first = [*zip(needles, offsets, sizes, strict=True)]
+    pieces = [needle[at : at + size] for needle, at, size in first]
+    shared = Counter(pieces)
     rest: list[tuple[bytes, int]] = []
-    for needle, at, size, piece in first:
+    for (needle, at, size), piece in zip(first, pieces, strict=True):
         if shared[piece] == 1 and len(set(piece)) >= _DISTINCT:
             yield needle, at, size
         else:
@@ -345,26 +330,24 @@ def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _weighed(needles: list[tuple[bytes, int]]) -> Iterator[tuple[bytes, int, int]]:
-    """Yield keys of the given sizes for needles with much in common: the pieces fewest share."""
-    offsets = [
-        list(dict.fromkeys((len(needle) - size) * part // 3 for part in (1, 2, 0, 3)))
+    """Yield keys of the given sizes for needles with much in common: the pieces fewest share.
+
+    Of those the one with the most different bytes.
+    """
+    tried = [
+        {at: needle[at : at + size] for at in ((len(needle) - size) * part // 3 for part in _PARTS)}
         for needle, size in needles
     ]
-    shared = Counter(
-        needle[at : at + size]
-        for (needle, size), tried in zip(needles, offsets, strict=True)
-        for at in tried
-    )
-    for (needle, size), tried in zip(needles, offsets, strict=True):
-        best, least = tried[0], (len(needles) + 1, 0)
-        for at in tried:
-            piece = needle[at : at + size]
-            variety = min(len(set(piece)), _DISTINCT)
-            if (shared[piece], -variety) < least:
-                best, least = at, (shared[piece], -variety)
-            if least == (1, -min(size, _DISTINCT)):
-                break
-        yield needle, best, size
+    shared = Counter(piece for pieces in tried for piece in pieces.values())
+    for (needle, size), pieces in zip(needles, tried, strict=True):
+        ranks = {
+            at: (shared[piece], -min(len(set(piece)), _DISTINCT)) for at, piece in pieces.items()
+        }
+        yield needle, min(ranks, key=ranks.__getitem__), size
+
+
+_PARTS = (1, 2, 0, 3)
+"""Where pieces of a needle are tried, in thirds of it; the first is preferred."""
 
 
 def _installed() -> bool:
@@ -377,7 +360,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     found: dict[bytes, list[int]] = {key: [] for key in keys}
-    live: list[bytes] = list(keys)
+    live = list(keys)
     start, view = 0, memoryview(data)
     chunk = _CHUNK if max(map(len, live)) <= _KEY else max(_CHUNK >> 3, 1)  # more sizes, more ends
     while live and start < len(data):
@@ -385,7 +368,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
         dense = table <= _TABLE and table * _WORTH <= len(data)
         kind = Implementation.DFA if dense else Implementation.ContiguousNFA
         automaton = BytesAhoCorasick(live, implementation=kind)
-        lists: list[list[int]] = [found[key] for key in live]
+        lists = [found[key] for key in live]
         reach = max(map(len, live)) - 1
         waste = 0
         while start < len(data) and waste < _WASTE + 50 * len(live):

@@ -46,7 +46,7 @@ Reading a block releases the GIL, which the digest computed at the same time nee
 NEAR = 64 << 20
 """Lines similar to a text that was not found are searched for in this many bytes from the start.
 
-Its folded form (`text/folding.py`) is searched for only in files up to this size, or a quarter of
+Its folded form (`text/nearest.py`) is searched for only in files up to this size, or a quarter of
 it if they are not ASCII.
 """
 

@@ -131,26 +131,22 @@ def unified_start(
     created: bool = False,
 ) -> tuple[bytes, bool]:
     """Return the diff up to the first hunk that ends beyond a limit, and whether it is complete."""
-    parts: list[bytes] = []
-    size = lines = 0
+    text, lines = bytearray(), 0
     for part in _parts(old, change, path, created=created):
-        if size > most_bytes or lines > most_lines:
-            return b"".join(parts), False
-        parts.append(part)
-        size += len(part)
+        if len(text) > most_bytes or lines > most_lines:
+            return bytes(text), False
+        text += part
         lines += part.count(b"\n")
-    return b"".join(parts), True
+    return bytes(text), True
 
 
 def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
     """Count the lines added and removed, as a diff of the change shows them."""
     if isinstance(old, Snapshot) and _is_within_lines(old, change):
         return len(change.edits), len(change.edits)
-    added = removed = 0
-    for region in _regions(old.unmarked(), change, lambda byte: 0):
-        added += len(region.new)
-        removed += region.stop - region.start
-    return added, removed
+    found = [*_regions(old.unmarked(), change, lambda byte: 0)]
+    added = sum(len(region.new) for region in found)
+    return added, sum(region.stop - region.start for region in found)
 
 
 def _is_within_lines(old: Snapshot, change: ChangeSet) -> bool:
@@ -175,9 +171,9 @@ def renamed(path: str, to: str, edit: tuple[Text, ChangeSet] | None = None) -> b
     if edit is not None and not edit[0].unchanged_by(edit[1]):
         old = edit[0].unmarked()
         hunks = b"".join(_hunks(old, _regions(old, edit[1], old.line_at)))
-    head = b"diff --git " + before + b" " + after + b"\n"
-    head += b"" if hunks else b"similarity index 100%\n"
-    head += b"rename from " + quoted(path) + b"\nrename to " + quoted(to) + b"\n"
+    similar = b"" if hunks else b"similarity index 100%\n"
+    names = b"rename from " + quoted(path) + b"\nrename to " + quoted(to) + b"\n"
+    head = b"diff --git " + before + b" " + after + b"\n" + similar + names
     return head + _names(before, after) + hunks if hunks else head
 
 
@@ -201,18 +197,23 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
 
     A binary file is identified by its name and its Git blob hash, without its content.
     """
-    data = old.whole().data
     text = unified(old, change, path, removed=True)
     head, rest = text.split(b"\n", 1)
     rest = rest.removeprefix(b"deleted file mode 100644\n")
     if is_binary(old.whole()):
-        name = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+        name = blob_id(old.whole().data)
         # As git does: applying it checks the hash, and needs none of the old bytes.
         rest = b"index %s..%s\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n" % (
             name.encode(),
             b"0" * len(name),
         )
     return head + b"\ndeleted file mode " + _git_mode(mode) + b"\n" + rest
+
+
+def blob_id(data: bytes, algorithm: str = "sha1") -> str:
+    """Git's blob id of the bytes, in hex."""
+    head = b"blob %d\0" % len(data)
+    return hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest()
 
 
 def _parts(
@@ -224,7 +225,7 @@ def _parts(
     first = next(found, None)
     if first is None and not created and not removed:
         return ()
-    before, after = _sides(path)
+    before, after = quoted(f"a/{path}"), quoted(f"b/{path}")
     head = b"diff --git " + before + b" " + after + b"\n"
     if created:
         head += b"new file mode 100644\n"
@@ -265,13 +266,6 @@ def quoted(name: str) -> bytes:
     return f'"{out}"'.encode()
 
 
-def _sides(path: str) -> tuple[bytes, bytes]:
-    """The quoted names of a file before and after."""
-    name = quoted(path)
-    mark, name = (name[:1], name[1:]) if name.startswith(b'"') else (b"", name)
-    return mark + b"a/" + name, mark + b"b/" + name
-
-
 def counts(diff: bytes) -> tuple[int, int]:
     """Count the lines added and removed by a one-file diff made by this module."""
     _, _, body = diff.partition(b"\n@@ ")
@@ -295,13 +289,13 @@ def _touched(old: Text, change: ChangeSet) -> Iterator[tuple[int, int, list[Edit
         # after an edit that ends where a line starts, the text stays on a line of its own
         if not (ends_line and old.line_begin(end) == end):
             end = old.line_end(end)
-        if edits and begin < last:
-            edits.append(edit)
-            last = max(last, end)
-            continue
-        if edits:
+        if edits and begin >= last:
             yield first, last, edits
-        first, last, edits = begin, end, [edit]
+            edits = []
+        if not edits:
+            first = last = begin
+        edits.append(edit)
+        last = max(last, end)
     if edits:
         yield first, last, edits
 
@@ -358,16 +352,15 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
         begin, above = old.back(group[0].begin, CONTEXT)
         end, below = old.on(group[-1].end, CONTEXT)
         raw, at = old.slice(begin, end), 0
-        first, grown = group[0].start - above, 0
         texts: list[bytes] = []
         for run in runs_of(group):
             new = b"".join(chain.from_iterable([region.new for region in run]))
             start, stop = run[0].begin - begin, run[-1].end - begin
             texts += (marked(b" ", raw[at:start]), marked(b"-", raw[start:stop]), marked(b"+", new))
             at = stop
-            for region in run:
-                grown += len(region.new) - (region.stop - region.start)
+        first = group[0].start - above
         old_size = group[-1].stop + below - first
+        grown = sum(len(region.new) - (region.stop - region.start) for region in group)
         new_size = old_size + grown
         head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
         shift += grown

@@ -16,8 +16,14 @@ from typing import Literal
 from copydesk import errors
 from copydesk.desk.outcome import Planned
 from copydesk.edit.kinds.patch import in_order
-from copydesk.edit.patch_diff import EXECUTABLE, parse_diff
-from copydesk.edit.patch_parse import FilePatch, invalid, parse_apply_patch, parse_blocks
+from copydesk.edit.patch_parse import (
+    EXECUTABLE,
+    FilePatch,
+    invalid,
+    parse_apply_patch,
+    parse_blocks,
+    parse_diff,
+)
 from copydesk.edit.request import (
     ChangeMode,
     DeleteFile,

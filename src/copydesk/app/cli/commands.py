@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from copydesk.app import reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
@@ -643,19 +642,18 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _mcp(options: argparse.Namespace) -> int:
-    with importing(to_serve=True):
-        from copydesk.app.mcp.server import run_stdio
+    from copydesk.app.mcp.server import run_stdio
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
         config = opened.config
-        run_stdio(opened, config.member, config.toolsets, config.lang, config.structured)
+        served = config.toolsets, config.lang, config.structured
+        run_stdio(opened, config.member, *served, wire=getattr(options, "wire", None))
     return 0
 
 
 def _serve(options: argparse.Namespace) -> int:
-    with importing(to_serve=True):
-        from copydesk.app.mcp.http import run_http
+    from copydesk.app.mcp.http import run_http
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:

@@ -64,8 +64,6 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 _VALUES: dict[type, Callable[[object], Sequence[object]]] = {}
 """The getters of those fields."""
 
-_REQUIRED: dict[str, frozenset[str]] = {}
-
 
 class RecordError(ValueError):
     """Stored bytes that cannot be decoded."""
@@ -80,12 +78,8 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
     for kind in types:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
-        found = fields(cast(Any, kind))
-        names = _FIELDS[kind] = tuple(f.name for f in found)
+        names = _FIELDS[kind] = tuple(f.name for f in fields(cast(Any, kind)))
         _VALUES[kind] = attrgetter(*names) if len(names) > 1 else _each(names)
-        _REQUIRED[name] = frozenset(
-            f.name for f in found if MISSING is f.default is f.default_factory
-        )
 
 
 def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
@@ -238,7 +232,8 @@ def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
     known = _FIELDS[cast(type, kind)]
     if names == known:
         return kind
-    missing = _REQUIRED[name].difference(names)
+    needed = (f.name for f in fields(cast(Any, kind)) if MISSING is f.default is f.default_factory)
+    missing = set(needed).difference(names)
     if missing:
         raise UnknownRecord(f"a record without {', '.join(sorted(missing))} of {name}")
 
@@ -395,6 +390,11 @@ class Entry:
     def moved(self) -> Moved | None:
         """The other end of a move, if it is one."""
         return next((one for one in self.file if isinstance(one, Moved)), None)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it is the old end of a move."""
+        return self.moved is not None and self.moved.is_source
 
     @property
     def mode_changed(self) -> ModeChanged | None:
@@ -572,9 +572,9 @@ class Records(ABC):
     def take(self, decision: Decision) -> Decision:
         """Store the decision unless there is one; return the stored one."""
 
-    @abstractmethod
     def of(self, plan: Version) -> Decision | None:
         """The decision on a plan, if there is one."""
+        return self.of_all((plan,)).get(plan)
 
     @abstractmethod
     def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
@@ -629,9 +629,9 @@ class Records(ABC):
         TargetMoved if it was decided on in another way meanwhile.
         """
 
-    @abstractmethod
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record again entries that the journal lost, without checking leases."""
+        return self.open_all(entries)
 
     @abstractmethod
     def keep_whole(self, edit_id: int, old: bytes) -> None:
@@ -725,9 +725,18 @@ class Records(ABC):
         `now_ms` is recorded as a day of use; this module's head says how days count.
         """
 
-    @abstractmethod
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
         """The journal's size, and the share that `prune` will drop."""
+        days = self._measure(0)[-1]
+        old = due(days, keep_days)
+        count, size, oldest, aged, _ = self._measure(old.newest if old else 0)
+        beyond = count * (size - most_bytes) // size if size > most_bytes else 0
+        left = days_left(days, keep_days, oldest) if oldest else None
+        return Outlook(count, size, max(aged, beyond), share(count), left)
+
+    @abstractmethod
+    def _measure(self, last: int) -> tuple[int, int, int, int, Sequence[Day]]:
+        """How many entries, their bytes, the oldest one or 0, how many up to `last`; the days."""
 
     @abstractmethod
     def why_missing(self, edit_id: int) -> Missing:

@@ -193,50 +193,6 @@ MOST_SEEN = 1 << 15
 """For how many pairs of a text and a path a server records that the text was seen there."""
 
 
-class Snapshots(ABC):
-    """Texts by digest, and the lines of them that members were shown. Thread-safe."""
-
-    @abstractmethod
-    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Store the text, if not too large, as seen at the real path; and record the `notes`."""
-
-    def keep_planned(self, base: Snapshot, at: RelPath) -> None:
-        """Store the text of a plan; if it is small, before returning where others may need it."""
-        self.keep(base, at)
-
-    @abstractmethod
-    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Store a large text from its file, if unchanged and small when packed; closes it."""
-
-    @abstractmethod
-    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it is known to have been seen at `at`.
-
-        `at` is a real path, `named` is the encoding that the configuration names for the file.
-        Without `at` it may have been seen anywhere: use that only for digests that no caller gave.
-        """
-
-    @abstractmethod
-    def note_shown(self, *notes: Note) -> None:
-        """Record which lines of files members were shown, or have written."""
-
-    @abstractmethod
-    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """The lines of a version that the member was shown; by default of the last one read."""
-
-    @abstractmethod
-    def forgets(self) -> int:
-        """How often any process has removed texts; those queued before that are dropped."""
-
-    @abstractmethod
-    def forget(self, kept: Collection[str]) -> None:
-        """Remove all texts, except those with one of these digests; raises Failed."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Store what is queued, then release all resources."""
-
-
 T = TypeVar("T")
 
 _SMALL = 1 << 16
@@ -245,11 +201,12 @@ _SMALL = 1 << 16
 _DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
 
 
-class SnapshotStore(Snapshots):
-    """Texts in storage, of at most `largest` bytes each, up to `most_bytes` when packed.
+class SnapshotStore(ABC):
+    """Texts by digest, and the lines of them that members were shown. Thread-safe.
 
-    It is a cache: what cannot be stored is not. Of each member and file there is one record with
-    the lines shown of the last versions, the newest first.
+    Texts have at most `largest` bytes each, and up to `most_bytes` when packed. It is a cache: what
+    cannot be stored is not. Of each member and file there is one record with the lines shown of the
+    last versions, the newest first.
     `count` is how often any process removed texts; what was read before that is not stored.
     """
 
@@ -257,9 +214,11 @@ class SnapshotStore(Snapshots):
         self._most, self._largest, self._count = most_bytes, largest, count
 
     def forgets(self) -> int:
+        """How often any process has removed texts; those queued before that are dropped."""
         return 0 if self._count is None else self._count.now()
 
     def forget(self, kept: Collection[str]) -> None:
+        """Remove all texts, except those with one of these digests; raises Failed."""
         if self._count is not None:
             self._count.add()
         self._remove(kept)
@@ -284,8 +243,9 @@ class SnapshotStore(Snapshots):
     def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
         """The whole digest and the packed text, which is used now."""
 
+    @abstractmethod
     def _drop(self, digest: str) -> None:
-        """Forget a text whose bytes are damaged."""
+        """Forget a text, if that can be, whose bytes are damaged."""
 
     @abstractmethod
     def _record_of(self, reader: str) -> bytes:
@@ -295,10 +255,19 @@ class SnapshotStore(Snapshots):
     def _put_record(self, reader: str, record: bytes) -> None:
         """Replace that record, and drop others beyond MOST_SHOWN."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
+        """Store the text, if not too large, as seen at the real path; and record the `notes`."""
         self.keep_all([(base, at)], notes)
 
+    keep_planned = keep
+    """The same for the text of a plan, which others may need once this returns."""
+
     def note_shown(self, *notes: Note) -> None:
+        """Record which lines of files members were shown, or have written."""
         self.keep_all((), notes)
 
     def keep_all(
@@ -335,6 +304,7 @@ class SnapshotStore(Snapshots):
     def keep_content(
         self, digest: str, content: Content, at: RelPath, since: int | None = None
     ) -> None:
+        """Store a large text from its file, if unchanged and small when packed; closes it."""
         most = self._most // sizes.PART
         if self._keep(digest, at, lambda: content.packed(digest, most), since):
             content.close()
@@ -351,6 +321,11 @@ class SnapshotStore(Snapshots):
         return False
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it is known to have been seen at `at`.
+
+        `at` is a real path, `named` is the encoding that the configuration names for the file.
+        Without `at` it may have been seen anywhere: use that only for digests that no caller gave.
+        """
         if not _DIGEST.fullmatch(digest):
             return None
         found = self._attempt(lambda: self._found(digest, at), writes=False)
@@ -367,6 +342,7 @@ class SnapshotStore(Snapshots):
         return None
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        """The lines of a version that the member was shown; by default of the last one read."""
         reader = _reader(member, at)
         record = self._attempt(lambda: self._record_of(reader), writes=False) or b""
         rows = (_shown(row) for row in record.decode("ascii", "replace").split("\n"))
@@ -376,14 +352,15 @@ class SnapshotStore(Snapshots):
     def _note(self, note: Note) -> None:
         """Add to the shown lines; drop a file's oldest versions."""
         reader = _reader(note.member, note.at)
-        rows = self._record_of(reader).decode("ascii", "replace").split("\n")
-        lines = note.found(lambda version: _shown(_row_of(rows, version)))
+        record = self._record_of(reader).decode("ascii", "replace")
+        lines = note.found(lambda version: _shown(_row_of(record, version)))
         if lines is None:
             return
-        old, new = _row_of(rows, lines.version), f"{lines.version} {lines.total} {lines.encoded()}"
-        last = [new, *(row for row in rows if row and row != old)]
-        over = [row for row in last if (f" {_UNREAD}" in row) != lines.read][VERSIONS:]
-        self._put_record(reader, "\n".join(row for row in last if row not in over).encode())
+        old, unread = _row_of(record, lines.version), f" {_UNREAD}"
+        last = [f"{lines.version} {lines.total} {lines.encoded()}"]
+        last += [row for row in record.split("\n") if row and row != old]
+        over = [row for row in last if (unread in row) != lines.read][VERSIONS:]
+        self._put_record(reader, "\n".join([row for row in last if row not in over]).encode())
 
 
 def _reader(member: str, at: RelPath) -> str:
@@ -391,10 +368,10 @@ def _reader(member: str, at: RelPath) -> str:
     return hashlib.sha256(name).hexdigest()[:32]
 
 
-def _row_of(rows: Sequence[str], version: str) -> str:
+def _row_of(record: str, version: str) -> str:
     """The row of a version in a record: the version, its lines, and the runs as words."""
-    start = f"{version} "
-    return next((row for row in rows if row.startswith(start)), "")
+    _, found, rest = f"\n{record}".partition(f"\n{version} ")
+    return f"{version} {rest}".partition("\n")[0] if found else ""
 
 
 def _shown(row: str) -> ShownLines | None:
@@ -424,8 +401,8 @@ MOST_WAITING = 4
 """The most large texts that wait to be stored; each keeps its file open."""
 
 
-class BackgroundSnapshots(Snapshots):
-    """Stores texts in a background thread; a lookup waits for the queue.
+class BackgroundSnapshots:
+    """Like a store, but stores texts in a background thread; a lookup waits for the queue.
 
     The text of a plan is stored at once up to `most_at_once` bytes: the plan outlives the process,
     however that ends. The queue is stored too when a process ends that did not close this.
@@ -445,7 +422,7 @@ class BackgroundSnapshots(Snapshots):
         self._lock, self._writing = held_at_fork(Lock()), held_at_fork(Lock())
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Store the text soon, if it is not too large, and where it was seen; and the notes."""
+        """Store the text soon, if it is not too large, and where it was seen; and the `notes`."""
         with self._lock:
             kept = base.size <= LARGEST and not self._lately(base.digest, at)
             self._submit([(base, at)] if kept else [], notes)
@@ -471,6 +448,7 @@ class BackgroundSnapshots(Snapshots):
             gone.close()
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """As of a store."""
         self._soon.now()
         with self._lock:
             asked = [self._packing, *(each[0] for each in self._waiting)]
@@ -484,10 +462,12 @@ class BackgroundSnapshots(Snapshots):
             self._submit([], notes)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        """As of a store."""
         self._soon.now()
         return self._inner.shown(member, at, version)
 
     def forgets(self) -> int:
+        """As of a store; drops what is queued if that has changed."""
         with self._lock:
             forgets = self._inner.forgets()
             if forgets != self._since:
@@ -499,6 +479,7 @@ class BackgroundSnapshots(Snapshots):
         return forgets
 
     def forget(self, kept: Collection[str]) -> None:
+        """As of a store."""
         self._inner.forget(kept)
         self.forgets()
 
@@ -549,6 +530,10 @@ class BackgroundSnapshots(Snapshots):
                 since = self._since
             self._inner.keep_content(self._packing, content, at, since)
             self._packing = ""
+
+
+Snapshots = SnapshotStore | BackgroundSnapshots
+"""What keeps texts, at once or soon."""
 
 
 _SCHEMA = """

@@ -24,7 +24,6 @@ from copydesk.desk.backends.api import (
     Entry,
     Kind,
     Missing,
-    Outlook,
     PlanOutcome,
     Records,
     Run,
@@ -32,7 +31,6 @@ from copydesk.desk.backends.api import (
     Tied,
     Version,
     compress,
-    days_left,
     decode,
     decode_inverse,
     decode_plan,
@@ -121,6 +119,15 @@ _ROW_BYTES = 512
 
 _LOOKS = 16
 """The size is checked after writing one part in this many of the limit."""
+
+_OLDEST = (
+    "SELECT max(edit_id), count(*) FROM ("
+    " SELECT edit_id, sum(size) OVER (ORDER BY edit_id) - size AS before FROM ("
+    "  SELECT edit_id, ?1 + length(inverse) + length(diff) + coalesce(length(whole), 0)"
+    "  + coalesce(length(undo), 0) AS size FROM edits WHERE state <> 'open'"
+    "  ORDER BY edit_id LIMIT ?2)) WHERE before < ?3"
+)
+"""The last of the oldest entries, at most so many, that take so many bytes together; how many."""
 
 _MOST_SINGLE = 2_000
 """The most entries of a damaged file that are read one by one, and looked for as missing."""
@@ -267,13 +274,8 @@ class SqliteRecords(Records):
         self.notify()
         return found
 
-    def of(self, plan: Version) -> Decision | None:
-        return next(iter(self._decisions(_ONE, *plan)), None)
-
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        with self._db.reading() as db:
-            rows = [db.execute(f"{_DECISIONS} {_ONE}", plan).fetchone() for plan in plans]
-        return {(str(row[0]), int(row[1])): _decision(row) for row in rows if row is not None}
+        return {one.plan: one for plan in plans for one in self._decisions(_ONE, *plan)}
 
     def withdraw(self, decision: Decision) -> None:
         which = (*decision.plan, decision.time_ms)
@@ -349,9 +351,6 @@ class SqliteRecords(Records):
             written = sum(len(row[_INVERSE]) + len(row[_DIFF]) + _ROW_BYTES for row in rows)
             self._drop_beyond_size(written)
         return tuple(ids)
-
-    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        return self.open_all(entries)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         with self._db.writing(flushed=True) as db:
@@ -551,31 +550,15 @@ class SqliteRecords(Records):
             if (excess := _size(db) - self._most_bytes) <= 0:
                 return 0
         with self._db.writing() as db:
-            last = number = 0
-            oldest = db.execute(
-                "SELECT edit_id, length(inverse) + length(diff) + coalesce(length(whole), 0)"
-                " + coalesce(length(undo), 0) FROM edits WHERE state <> 'open'"
-                " ORDER BY edit_id LIMIT ?",
-                (share(_count(db)),),
-            )
-            while excess > 0 and (row := oldest.fetchone()) is not None:
-                last, number = row[0], number + 1
-                excess -= row[1] + _ROW_BYTES
-            oldest.close()
-            return _drop(db, last, number)
+            last, number = db.execute(_OLDEST, (_ROW_BYTES, share(_count(db)), excess)).get
+            return _drop(db, last or 0, number)
 
-    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+    def _measure(self, last: int) -> tuple[int, int, int, int, Sequence[Day]]:
         self._late.now()
         with self._db.reading() as db:
-            count, size, days = _count(db), _size(db), _days(db)
-            old = due(days, keep_days)
-            aged = db.execute(
-                "SELECT count(*) FROM edits WHERE edit_id <= ?", (old.newest if old else 0,)
-            ).get
-            oldest = db.execute("SELECT min(edit_id) FROM edits").get
-        beyond = count * (size - most_bytes) // size if size > most_bytes else 0
-        left = None if oldest is None else days_left(days, keep_days, oldest)
-        return Outlook(count, size, max(aged, beyond), share(count), left)
+            aged = "SELECT count(*) FROM edits WHERE edit_id <= ?"
+            oldest = db.execute("SELECT min(edit_id) FROM edits").get or 0
+            return _count(db), _size(db), oldest, db.execute(aged, (last,)).get, _days(db)
 
     def why_missing(self, edit_id: int) -> Missing:
         id_ = min(edit_id, _MOST_ID)

@@ -1,4 +1,4 @@
-"""Plans, decisions, statistics and journal of all machines, on a server; its steps are in Lua.
+"""The records and texts of all machines of a workspace, on a server; its steps are in Lua.
 
 Invariants: an entry is stored when `open` returns, as durably as the server does, and only if the
 writer held all its leases at that moment; its outcome is recorded at once, or with the next record,
@@ -13,12 +13,12 @@ A plan is tied to its entry (`tx`) by the script that records it, and ends in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import fields, replace
 from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
@@ -29,7 +29,6 @@ from copydesk.desk.backends.api import (
     Decision,
     Entry,
     Missing,
-    Outlook,
     PlanOutcome,
     Records,
     Run,
@@ -37,7 +36,6 @@ from copydesk.desk.backends.api import (
     Tied,
     Version,
     compress,
-    days_left,
     decode,
     decode_inverse,
     decode_plan,
@@ -50,13 +48,22 @@ from copydesk.desk.backends.api import (
     minutes_since_2020,
     share,
 )
+from copydesk.desk.backends.snapshots import (
+    LARGEST,
+    MOST_SEEN,
+    MOST_SHOWN,
+    SnapshotStore,
+    place_of,
+)
 from copydesk.desk.redis.leases import Leases, Server
 from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import TargetMoved
+from copydesk.store.state import Count
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import VERSION_LENGTH
 
 if TYPE_CHECKING:
     from copydesk.notes.protocol import Change
@@ -76,6 +83,7 @@ _FIRST = 64
 _MOST_MARKS = 10_000
 """For how many entries, those last seen open, the marks are kept."""
 
+T = TypeVar("T")
 Row = list[Any]
 Named = tuple[int, str]
 """An entry, even if the server lost data: its id, and its unique mark."""
@@ -143,9 +151,6 @@ class RedisRecords(Records):
         row = self._server.call("take_decision", _plan_name(decision.plan), *facts, packed)
         self.notify()
         return self._server.decoded(_decision, row)
-
-    def of(self, plan: Version) -> Decision | None:
-        return self.of_all((plan,)).get(plan)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
         found: dict[Version, Decision] = {}
@@ -336,8 +341,7 @@ class RedisRecords(Records):
         self._settle()
         first, days = self._server.call("days", now_ms // DAY_MS, 1)
         old = due(_days(days), keep_days) if first else None
-        held = self._server.call("held", 0)
-        upto, at, count, left = old.newest if old else 0, "-inf", 0, share(int(held[0]))
+        upto, at, count, left = old.newest if old else 0, "-inf", 0, share(self._measure(0)[0])
         while left > count:
             gone, last = self._server.call("prune", upto, most_bytes, left - count, at)
             count += int(gone)
@@ -348,15 +352,11 @@ class RedisRecords(Records):
             self._server.call("since", old.number)
         return count
 
-    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+    def _measure(self, last: int) -> tuple[int, int, int, int, Sequence[Day]]:
         self._settle()
-        days = _days(self._server.call("held", 0)[4])
-        old = due(days, keep_days)
-        held = self._server.call("held", old.newest if old else 0)
-        count, size, oldest, aged = (int(each) for each in held[:4])
-        beyond = count * (size - most_bytes) // size if size > most_bytes else 0
-        left = days_left(days, keep_days, oldest) if oldest else None
-        return Outlook(count, size, max(aged, beyond), share(count), left)
+        *measured, days = self._server.call("held", last)
+        count, size, oldest, aged = map(int, measured)
+        return count, size, oldest, aged, _days(days)
 
     def why_missing(self, edit_id: int) -> Missing:
         first, given = (int(one or 0) for one in self._server.call("given"))
@@ -514,3 +514,63 @@ def _digests(row: Row) -> tuple[str, str]:
 
 _TOGETHER = 2_000
 """The most decisions requested at once."""
+
+
+_DIGEST_LENGTH = 64
+
+
+class RedisSnapshots(SnapshotStore):
+    """Texts on a server, the least recently used ones dropped first; reading raises ServerFailed.
+
+    Of two that note what the same member was shown at once, one may be lost.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        most_bytes: int,
+        largest: int = LARGEST,
+        count: Count | None = None,
+    ) -> None:
+        super().__init__(most_bytes, largest, count)
+        self._server = server
+
+    def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
+        with suppress(ServerFailed) if writes else nullcontext():
+            return work()
+        return None
+
+    def _is_stored(self, digest: str, at: RelPath) -> bool:
+        version = digest[:VERSION_LENGTH]
+        return bool(self._server.call("touch_text", version, _mark(digest, at), MOST_SEEN))
+
+    def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
+        if not self._is_stored(digest, at):
+            text = digest.encode() + packed
+            self._server.call("keep_text", digest[:VERSION_LENGTH], text, self._most)
+
+    def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
+        mark = "" if at is None else _mark(digest, at)
+        found: bytes | None = self._server.call("find_text", digest[:VERSION_LENGTH], mark)
+        if found is None:
+            return None
+        return found[:_DIGEST_LENGTH].decode("ascii", "replace"), found[_DIGEST_LENGTH:]
+
+    def _remove(self, kept: Collection[str]) -> None:
+        self._server.call("forget_texts", *(digest[:VERSION_LENGTH] for digest in kept))
+
+    def _record_of(self, reader: str) -> bytes:
+        return self._server.call("shown", reader) or b""
+
+    def _put_record(self, reader: str, record: bytes) -> None:
+        self._server.call("note_shown", reader, record, MOST_SHOWN // 4)
+
+    def _drop(self, digest: str) -> None:
+        """Leave it: the least recently used ones go."""
+
+    def close(self) -> None:
+        """Do nothing: it holds no resources."""
+
+
+def _mark(digest: str, at: RelPath) -> str:
+    return f"{place_of(at)}-{digest[:VERSION_LENGTH]}"

@@ -20,9 +20,8 @@ from copydesk.errors import (
     OccurrenceOutOfRange,
     Refusal,
 )
-from copydesk.text.folding import explain
 from copydesk.text.lines import Hits, Sought
-from copydesk.text.nearest import nearest_lines
+from copydesk.text.nearest import explain, nearest_lines
 from copydesk.text.snapshot import Source
 
 Match = Literal["contains", "equals"]

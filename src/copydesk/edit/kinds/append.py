@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from copydesk.edit.kinds.base import Place, end_of
-from copydesk.edit.kinds.content import OfContent
+from copydesk.edit.kinds.base import OfContent, Place, end_of
 from copydesk.text.snapshot import Source
 
 

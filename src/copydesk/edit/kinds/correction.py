@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from copydesk.edit.batch import Shift, lines_of, occurrences, shifted
+from copydesk.edit.batch import occurrences, shifted
+from copydesk.edit.kinds.base import content_lines
 from copydesk.text.diff import align, common_ends
-from copydesk.text.elided import is_elided
-from copydesk.text.folding import explain, indentation, indented_by
+from copydesk.text.nearest import explain, indentation, indented_by, real_newlines, unnumbered
 
 _INDENTED = frozenset(["indentation", "trailing_blanks"])
 _TABS = ("tabs_for_spaces", "spaces_for_tabs")
 _ALIKE = ("quotes", "dashes", "no_break_space")  # each stands for one character of the file
-_SENT = ("line_numbers", "literal_newline", "escaped")  # the new text was sent with it, too
-_SAFE = _INDENTED.union(_TABS, _ALIKE, _SENT)
-_NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2192] ?|\t|: ?)")
 
 
 MOST = 20
@@ -38,20 +35,27 @@ class Corrected(NamedTuple):
     is_certain: bool
 
 
-def of_lines(shown: Sequence[str], old: str, new: str) -> tuple[Shift, Corrected | None]:
-    """Correct whole lines that are all indented by one amount more or less."""
-    lines = lines_of(old)
+def of_lines(
+    shown: Sequence[str], old: str, new: str, there: str | None, causes: Sequence[str]
+) -> Corrected | None:
+    """Correct whole lines, unless the new ones are there already.
+
+    They are all indented by one amount more or less, or are those `there` for these causes, or
+    have a line that stands for others.
+    """
+    lines = content_lines(old)
     shift = shifted(shown, lines, new)
-    if shift.new is None:
-        return shift, None
-    first = shift.places[0]
-    there = "".join(f"{line}\n" for line in shown[first : first + len(lines)])
-    causes = explain(old, there)
-    made = renewed(old, there, new, causes)
-    is_certain = "indentation" in causes and _INDENTED.issuperset(causes)
-    if made is None or not causes:
-        return shift, None
-    return shift, Corrected(there, made, causes, is_certain)
+    if shift.there:
+        return None
+    if shift.new is not None:
+        first = shift.places[0]
+        own = "".join(f"{line}\n" for line in shown[first : first + len(lines)])
+        why = explain(old, own)
+        made = renewed(old, own, new, why)
+        if made is not None and why:
+            return Corrected(own, made, why, _is_indented(why))
+    corrected = None if there is None else of_text(shown, old, there, new, causes)
+    return corrected or of_elided(shown, old, new)
 
 
 def of_text(
@@ -60,13 +64,12 @@ def of_text(
     """Correct a text that is `there` once, for these causes; None if that is not safe."""
     if not is_safe(causes):
         return None
-    shift = shifted(shown, lines_of(old), new)
+    shift = shifted(shown, content_lines(old), new)
     made = renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if made is None or shift.there or is_uneven:
         return None
-    is_certain = shift.new is not None and "indentation" in causes and _INDENTED.issuperset(causes)
-    return Corrected(there, made, tuple(causes), is_certain)
+    return Corrected(there, made, tuple(causes), shift.new is not None and _is_indented(causes))
 
 
 def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
@@ -75,25 +78,26 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
     The lines around it are in one place only, one run below the other. A line of the new text that
     stands for others is replaced by them. Planned only.
     """
-    lines = lines_of(old)
+    lines = content_lines(old)
     marks = [at for at, line in enumerate(lines) if is_elided(line)]
-    ends = [-1, *marks, len(lines)]
-    runs = [lines[a + 1 : b] for a, b in pairwise(ends)]
+    runs = [lines[a + 1 : b] for a, b in pairwise([-1, *marks, len(lines)])]
     if not marks or not all(any(map(str.strip, run)) for run in runs):
         return None
-    start = end = 0
-    left_out: list[list[str]] = []
-    for index, run in enumerate(runs):
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for run in runs:
         places = [at for at in occurrences(shown, run) if at >= end]
         if len(places) != 1:
             return None
-        start = start if index else places[0]
-        left_out += [[*shown[end : places[0]]]] if index else []
         end = places[0] + len(run)
+        spans.append((places[0], end))
+    left_out = [shown[above:below] for (_, above), (below, _) in pairwise(spans)]
     made: list[str] = []
-    for line in lines_of(new):
+    for line in content_lines(new):
         made += left_out.pop(0) if left_out and is_elided(line) else [line]
-    there, put = ("".join(f"{line}\n" for line in each) for each in (shown[start:end], made))
+    there, put = (
+        "".join(f"{line}\n" for line in each) for each in (shown[spans[0][0] : end], made)
+    )
     return Corrected(there, put, ("elision",), is_certain=False)
 
 
@@ -103,26 +107,27 @@ def is_safe(causes: Sequence[str]) -> bool:
     return is_one and _SAFE.issuperset(causes)
 
 
+def _is_indented(causes: Sequence[str]) -> bool:
+    """Whether indentation is the cause, blanks at line ends aside."""
+    return "indentation" in causes and _INDENTED.issuperset(causes)
+
+
 def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None:
     """The new text as the file would have it: what made `old` be `there` is done to it, too.
 
     Lines that it keeps are those of the file, others are indented as theirs are, and keep the
     file's characters next to what changes. None if that is not clear.
     """
-    if any(cause in _SENT for cause in causes):
-        old, new = (_unsent(text, causes) for text in (old, new))
+    for cause in filter(_SENT.__contains__, causes):
+        old, new = map(_SENT[cause], (old, new))
     mine, theirs, news = (text.split("\n") for text in (old, there, new))
     if len(mine) != len(theirs):
         return None
     pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a.strip()]
     known: dict[str, str] = {}
     if any(cause in _ALIKE for cause in causes):  # odd characters that were sent are sent no more
-        sent = {
-            a: b
-            for pair in pairs
-            if len({*map(len, pair)}) == 1
-            for a, b in zip(*pair, strict=True)
-        }
+        equal = [pair for pair in pairs if len(pair[0]) == len(pair[1])]
+        sent = {a: b for pair in equal for a, b in zip(*pair, strict=True)}
         odd = {ord(a): b for a, b in sent.items() if not a.isascii() and a not in there}
         news = [line.translate(odd) for line in news]
     else:
@@ -140,25 +145,26 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     return "\n".join(lines) if len(lines) == len(made) else None
 
 
-def _unsent(text: str, causes: Sequence[str]) -> str:
-    """The text without what was sent with it."""
-    if "line_numbers" in causes:
-        lines = text.split("\n")
-        if all(_NUMBER.match(line) for line in lines if line.strip()):
-            text = "\n".join(_NUMBER.sub("", line, count=1) for line in lines)
-    if "literal_newline" in causes:
-        text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
-    if "escaped" in causes:
-        text = html.unescape(text) if "&" in text else re.sub(r"\\([\"'`])", r"\1", text)
-    return text
+def _unescaped(text: str) -> str:
+    return html.unescape(text) if "&" in text else re.sub(r"\\([\"'`])", r"\1", text)
+
+
+_SENT: dict[str, Callable[[str], str]] = {
+    "line_numbers": lambda text: unnumbered(text) or text,
+    "literal_newline": real_newlines,
+    "escaped": _unescaped,
+}
+"""What was sent with the old text, and so with the new one: how it is taken out."""
+
+_SAFE = _INDENTED.union(_TABS, _ALIKE, _SENT)
 
 
 def _indented(line: str, known: dict[str, str]) -> str | None:
     """The line with the file's indentation for its own; None if that is not known."""
     own = indentation(line)
-    if not line.strip() or own in known or not known:
-        return known.get(own, own) + line[len(own) :] if line.strip() else line
-    found = {*_shifts(own, known)}
+    if not line.strip():
+        return line
+    found = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
     if len(found) != 1 or None in found:
         return None
     return f"{found.pop()}{line[len(own) :]}"
@@ -183,3 +189,47 @@ def _alike(mine: str, theirs: str, new: str) -> str | None:
         return None
     head, tail = common_ends(mine, new)
     return theirs[:head] + new[head : len(new) - tail] + theirs[len(theirs) - tail :]
+
+
+_COMMENT = re.compile(
+    r"\s*(?:#+|//+|/\*+|<!--|--+|;+|%+|\{/\*|\*|\"+|'+|REM\b)?[ \t]*(.*?)\s*"
+    r"(?:\*+/\}?|-->|\"+|'+)?\s*"
+)
+_DOTS = r"(?:\.\.\.+|\u2026+)"
+_WHAT = (
+    r"(?:code|file|function|functions|class|classes|method|methods|implementation|logic|content"
+    r"|contents|body|script|module|component|document|text|section|imports|lines|tests|styles"
+    r"|fields|definitions|handlers|routes|cases|items|entries)"
+)
+_STAYS = (
+    r"(?:(?:is|are|be|as|stays?|remains?|kept|left|goes|the|exactly|completely|mostly)\s+)*"
+    r"(?:unchanged|same|identical|here|before|is|untouched|omitted(?: for brevity)?)"
+)
+_ELIDED = re.compile(
+    rf"{_DOTS}"
+    rf"|{_DOTS}\s*\(?(?:(?:the|all|keep|your|and|other)\s+)*"
+    rf"(?:rest|remaining|remainder|existing|other|previous|unchanged|same|omitted|original)\b.*"
+    rf"|(?:(?:keep|the|all|your)\s+)*(?:existing|previous|original|other|remaining)\s+"
+    rf"(?:\w+\s+){{0,2}}{_WHAT}(?:\s+{_STAYS})?\s*{_DOTS}?"
+    rf"|(?:the\s+)?(?:rest|remainder)\s+of\s+(?:(?:the|your|this)\s+)?(?:\w+\s+){{0,3}}{_WHAT}"
+    rf"(?:\s+{_STAYS})?\s*{_DOTS}?"
+    rf"|(?:the\s+)?(?:rest|remainder)\s+{_STAYS}\s*{_DOTS}?"
+    rf"|(?:{_DOTS}\s*)?\(?(?:\u4fdd\u7559)?(?:\u5176\u4f59|\u5176\u4ed6|\u5269\u4f59|\u4f59\u4e0b"
+    r"|\u539f\u6709|\u73b0\u6709|\u5df2\u6709|\u4e4b\u524d|\u6b64\u5904)\S{0,8}?"
+    r"(?:\u4ee3\u7801|\u5185\u5bb9|\u90e8\u5206|\u903b\u8f91|\u65b9\u6cd5|\u51fd\u6570"
+    r"|\u4fdd\u6301\u4e0d\u53d8|\u4e0d\u53d8|\u7701\u7565)\S{0,8}\)?"
+    rf"|(?:{_DOTS}\s*)?\(?(?:\u4ee3\u7801|\u5185\u5bb9)?(?:\u7701\u7565|\u4fdd\u6301\u4e0d\u53d8)\)?"
+    rf"\s*{_DOTS}?",
+    re.IGNORECASE,
+)
+
+
+def is_elided(line: str) -> bool:
+    """Whether a line, or the comment that it is, stands for lines that are left out."""
+    if len(line) > 200:
+        return False
+    plain = _COMMENT.fullmatch(line)
+    if plain is None or not _ELIDED.fullmatch(plain[1]):
+        return False
+    # words count in a comment only, dots anywhere
+    return line.strip() != plain[1] or bool(re.match(_DOTS, plain[1]))

@@ -15,8 +15,7 @@ from copydesk.edit.kinds.anchors import (
     sought_by,
 )
 from copydesk.edit.kinds.append import Append
-from copydesk.edit.kinds.base import Fixed, Place, Span, Terms, check_text
-from copydesk.edit.kinds.content import OfContent
+from copydesk.edit.kinds.base import Fixed, OfContent, Place, Span, Terms, check_text
 from copydesk.errors import AnchorNotFound, Refusal
 from copydesk.text.lines import Sought
 from copydesk.text.snapshot import Source

@@ -7,7 +7,6 @@ keep their bytes.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -20,31 +19,32 @@ from copydesk.edit.batch import (
     Batch,
     StringEdit,
     bare,
-    lines_of,
     lines_shown,
     occurrences,
     raw_lines,
 )
-from copydesk.edit.kinds.base import Action, Composed, Fixed, Place, Span, end_of, of_parts
-from copydesk.edit.kinds.correction import (
-    MOST,
-    Corrected,
-    of_elided,
-    of_lines,
-    of_text,
+from copydesk.edit.kinds.base import (
+    Action,
+    Composed,
+    Fixed,
+    Place,
+    Span,
+    content_lines,
+    end_of,
+    of_parts,
 )
+from copydesk.edit.kinds.correction import MOST, Corrected, of_lines
 from copydesk.edit.kinds.replace import BatchEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
-from copydesk.text.folding import explain, indented_by
-from copydesk.text.nearest import Near, line_difference, nearest_of
+from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
 from copydesk.text.relocation import Outline
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
-from copydesk.text.unified import Region, regions
+from copydesk.text.unified import blob_id, regions, runs_of
 
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
@@ -117,30 +117,28 @@ class PatchEdit(BatchEdit):
         """Return the lines of each hunk; raises PatchRejected, listing all without a single one."""
         sought = _Sought(base, is_base=_is_blob(base.data, self.base))
         parts: list[Span] = []
-        rejected: list[RejectedHunk] = []
-        several: dict[int, Sequence[int]] = {}
+        lost: dict[int, _Misplaced] = {}
         for index, hunk in enumerate(self.edits):
             try:
                 parts.append(sought.place(hunk))
             except _Misplaced as misplaced:
-                rejected.append(self._rejected(index, misplaced.reason, misplaced.lines))
+                lost[index] = misplaced
                 parts.append((0, 0))
-                if misplaced.reason == "several_places":
-                    several[index] = misplaced.lines
-        if rejected and len(several) == len(rejected):
+        several = {at: one.lines for at, one in lost.items() if one.reason == "several_places"}
+        if lost and len(several) == len(lost):
             of_other = bool(self.base) and not sought.is_base
             together = _together(self.edits, parts, several, of_other=of_other)
             if together is not None:
-                parts, rejected = together, []
-        lost = [at for at, one in enumerate(rejected) if one.reason == "not_found"][:_SHOWN_NEAR]
-        olds = [self.edits[rejected[at].hunk - 1].old for at in lost]
-        for at, old, near in zip(lost, olds, nearest_of(base, olds), strict=True):
+                return self._apart(base, together)
+        if not lost:
+            return self._apart(base, parts)
+        rejected = {at: self._rejected(at, one.reason, one.lines) for at, one in lost.items()}
+        missing = [at for at, one in lost.items() if one.reason == "not_found"][:_SHOWN_NEAR]
+        olds = [self.edits[at].old for at in missing]
+        for at, old, near in zip(missing, olds, nearest_of(base, olds), strict=True):
             if near is not None:
                 rejected[at] = _with_near(rejected[at], base, old, near)
-        rejected = rejected or self._clashes(base, parts)
-        if rejected:
-            raise PatchRejected(tuple(rejected))
-        return tuple(parts)
+        raise PatchRejected(tuple(rejected.values()))
 
     def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
         """All hunks that do not fit are corrected, or none; those done already are left out."""
@@ -148,28 +146,23 @@ class PatchEdit(BatchEdit):
             return None
         if base.size > sizes.CORRECTED:
             return None
-        edits: list[PatchHunk | None] = [*self.edits]
+        edits = dict(enumerate(self.edits))
         found, shown = list[Corrected](), lines_shown(base.whole())
         for told in refusal.rejected:
-            hunk = self.edits[told.hunk - 1]
+            hunk = edits.pop(told.hunk - 1)
             if told.reason == "already_there" and len(told.lines or ()) == 1:
-                edits[told.hunk - 1] = None
                 found.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
                 continue
-            if hunk.signs and (other := _with_blank_lines(hunk, shown)) is not None:
-                edits[told.hunk - 1] = other
-                continue
-            shift, made = of_lines(shown, hunk.old, hunk.new)
-            there = told.corrected_lines
-            if made is None and there is not None and not shift.there:
-                made = of_text(shown, hunk.old, there, hunk.new, told.cause or ())
-            made = made or (None if shift.there else of_elided(shown, hunk.old, hunk.new))
-            if told.reason != "not_found" or made is None:
-                return None
-            signs = hunk.signs if "elision" not in made.causes else ""
-            edits[told.hunk - 1] = replace(hunk, old=made.old, new=made.new, signs=signs)
-            found.append(made)
-        left = tuple(one for one in edits if one is not None)
+            better = _with_blank_lines(hunk, shown) if hunk.signs else None
+            if better is None:
+                made = of_lines(shown, hunk.old, hunk.new, told.corrected_lines, told.cause or ())
+                if told.reason != "not_found" or made is None:
+                    return None
+                signs = hunk.signs if "elision" not in made.causes else ""
+                better = replace(hunk, old=made.old, new=made.new, signs=signs)
+                found.append(made)
+            edits[told.hunk - 1] = better
+        left = tuple(hunk for _, hunk in sorted(edits.items()))
         return fixed(replace(self, edits=left), found) if left else None
 
     def _rejected(self, index: int, reason: str, lines: Sequence[int]) -> RejectedHunk:
@@ -177,19 +170,18 @@ class PatchEdit(BatchEdit):
         numbers = tuple([line + 1 for line in lines[:_SHOWN_PLACES]]) or None
         return RejectedHunk(str(self.path), index + 1, reason, self.edits[index].at, numbers)
 
-    def _clashes(self, base: Snapshot, parts: Sequence[Span]) -> list[RejectedHunk]:
-        """The first hunk that changes lines which another hunk changes too, if there is one."""
-        spans = [
+    def _apart(self, base: Snapshot, parts: Sequence[Span]) -> tuple[Span, ...]:
+        """The parts; PatchRejected for the first hunk that changes lines which another does too."""
+        spans = sorted(
             (edit.start, edit.stop, index)
             for index, (edits, _) in enumerate(self._changes(base, parts))
             for edit in edits
-        ]
-        spans.sort()
+        )
         for (start, stop, one), (at, _, other) in pairwise(spans):
             if at < stop or at == start:
                 index = max(one, other)
-                return [self._rejected(index, "hunks_overlap", parts[index][:1])]
-        return []
+                raise PatchRejected((self._rejected(index, "hunks_overlap", parts[index][:1]),))
+        return tuple(parts)
 
     def batch(self, base: Snapshot, parts: Sequence[Span]) -> Batch:
         """The change of each hunk's lines; inserted ones are exact if the blob id says so."""
@@ -304,34 +296,35 @@ def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
     """The change of a hunk without old lines, and what became of them; empty if there were none."""
     newline = now.newline_near(now.line_count, now.line_count)
     raw = newline.join(map(now.encoding.bytes_of, new.split("\n")))
-    if not now.line_count:
-        return ChangeSet.of(now.size, [Edit(now.start(0), now.size, raw)]), ""
-    old = [line for line in now.texts(0, now.line_count) if line.strip()]
-    repeated = sum((Counter(old) & Counter(lines_of(new))).values())
-    if 2 * repeated > len(old):
-        return ChangeSet.of(now.size, [Edit(now.start(0), now.size, raw)]), "whole_file"
-    if not now.ends_with_newline:  # does the text begin a line, or go on with the last?
-        raise FileExists(now.size)
-    return ChangeSet.of(now.size, [Edit(now.size, now.size, raw)]), "appended"
+    start, cause = now.start(0), ""
+    if now.line_count:
+        old = [line for line in now.texts(0, now.line_count) if line.strip()]
+        repeated = sum((Counter(old) & Counter(content_lines(new))).values())
+        cause = "whole_file" if 2 * repeated > len(old) else "appended"
+    if cause == "appended":
+        if not now.ends_with_newline:  # does the text begin a line, or go on with the last?
+            raise FileExists(now.size)
+        start = now.size
+    return ChangeSet.of(now.size, [Edit(start, now.size, raw)]), cause
 
 
 def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None:
     """The hunk with the blank lines of the only place of its other lines; None if it has none."""
     filled = [at for at, line in enumerate(shown) if line.strip()]
-    wanted = [line for line in lines_of(hunk.old) if line.strip()]
+    wanted = [line for line in content_lines(hunk.old) if line.strip()]
     places = occurrences([shown[at] for at in filled], wanted) if wanted else []
     if len(places) != 1:
         return None
     at, stop = filled[places[0]], filled[places[0] + len(wanted) - 1] + 1
-    old, new = iter(lines_of(hunk.old)), iter(lines_of(hunk.new))
+    old, new = iter(content_lines(hunk.old)), iter(content_lines(hunk.new))
     lines: list[tuple[str, str]] = []
     for sign in hunk.signs:
-        line = next(new if sign == "+" else old)
+        if sign == "+":
+            lines.append((sign, next(new)))
+            continue
+        line = next(old)
         if sign == " ":
             next(new)
-        if sign == "+":
-            lines.append(("+", line))
-            continue
         while line.strip() and at < stop and not shown[at].strip():
             lines.append((" ", shown[at]))
             at += 1
@@ -348,13 +341,7 @@ def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git's blob id of the data starts with the prefix."""
     if not prefix.strip("0"):
         return False
-    return _blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
-
-
-def _blob_id(data: bytes, algorithm: str = "sha1") -> str:
-    """Git's blob id of the bytes, in hex."""
-    head = b"blob %d\0" % len(data)
-    return hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest()
+    return blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
@@ -362,14 +349,9 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
     encoding, after = base.encoding, change.apply(base.data)
     if created:
         return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
-    groups: list[list[Region]] = []
-    for region in regions(base, change):
-        if groups and (encoding.escapes or groups[-1][-1].stop == region.start):
-            groups[-1].append(region)
-        else:
-            groups.append([region])
+    found = regions(base, change)
     hunks: list[PatchHunk] = []
-    for group in groups:
+    for group in [[*found]] if encoding.escapes and found else runs_of(found):
         first, last = group[0], group[-1]
         new, at = b"", first.begin
         for region in group:
@@ -381,7 +363,7 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
         texts = encoding.decode(old), encoding.decode(new)
         after_line = None if old else first.start
         hunks.append(PatchHunk(*texts, line=first.start + 1, after=after_line))
-    return PatchEdit(path, tuple(hunks), _blob_id(base.data), _blob_id(after))
+    return PatchEdit(path, tuple(hunks), blob_id(base.data), blob_id(after))
 
 
 def _together(
@@ -398,7 +380,7 @@ def _together(
     is it. Of blocks, as many equal ones as there are places take them, and a number is a choice.
     `of_other`: the numbers are those of another text.
     """
-    sizes = [len(lines_of(hunk.old)) for hunk in hunks]
+    sizes = [len(content_lines(hunk.old)) for hunk in hunks]
     choices = [several.get(at, (start,)) for at, (start, _) in enumerate(parts)]
     numbered = [hunk.line - 1 for hunk in hunks]
     are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
@@ -448,7 +430,7 @@ class _Sought:
 
     def place(self, hunk: PatchHunk) -> Span:
         """Return the lines of the hunk; raises _Misplaced."""
-        old = lines_of(hunk.old)
+        old = content_lines(hunk.old)
         if not old:
             return self._insertion(hunk)
         size, is_closed = len(old), not _is_open(hunk.old)
@@ -469,7 +451,7 @@ class _Sought:
     def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
         if elsewhere:
             return _Misplaced("not_at_end", elsewhere)
-        new = lines_of(hunk.new)
+        new = content_lines(hunk.new)
         there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
         return _Misplaced("already_there" if there else "not_found", there)
 
@@ -498,17 +480,15 @@ class _Sought:
         except EncodingRefused:
             return []
         rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
-        if rarest:
-            if rarest * len(keys) <= self._base.line_count:
-                starts = (at - offset for at in self._index[keys[offset]])
-                found = [at for at in starts if self._stand(keys, at)]
-            else:
-                found = occurrences(self._base.keys, keys)
-                if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
-                    found.insert(0, 0)
-            if found:
-                return found
-        return self._as_shown(old) if encoding.escapes else []
+        found: list[int] = []
+        if rarest * len(keys) <= self._base.line_count:
+            starts = (at - offset for at in self._index.get(keys[offset], ()))
+            found = [at for at in starts if self._stand(keys, at)]
+        else:
+            found = occurrences(self._base.keys, keys)
+            if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
+                found.insert(0, 0)
+        return found or (self._as_shown(old) if encoding.escapes else [])
 
     def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
         """Whether these lines are at `start`."""
@@ -527,11 +507,7 @@ class _Sought:
         for at, line in enumerate(old):
             lines = alike.setdefault(without_escapes(line), {})
             lines[line] = lines.get(line, 0) | 1 << at
-        patterns = {
-            line: encoding.pattern(line) or re.compile(re.escape(line))
-            for lines in alike.values()
-            for line in lines
-        }
+        patterns = {line: encoding.pattern(line) or re.compile(re.escape(line)) for line in old}
         fitting: dict[bytes, int] = {}
         found: list[int] = []
         reached, last = 0, 1 << (len(old) - 1)
@@ -605,19 +581,19 @@ def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> Reje
     corrected, causes, difference = near.corrected, tuple[str, ...](near.causes), near.diff
     if corrected is not None and not causes:  # it is there, within lines
         whole = base.texts(near.start, near.stop)
-        difference = line_difference(lines_of(old), list(whole))
+        difference = line_difference(content_lines(old), list(whole))
         corrected = "".join(f"{line}\n" for line in whole)
         causes = explain(old, corrected) or ("part_of_line",)
-    by = None if corrected is None else indented_by(old, corrected) or None
+    alike = tuple(line + 1 for line in near.alike)
     return replace(
         told,
         nearest_lines=f"{near.start + 1}~{near.stop}",
         similarity=near.similarity,
         difference=difference,
-        lines=tuple(line + 1 for line in (near.start, *near.alike)) if near.alike else told.lines,
+        lines=(near.start + 1, *alike) if alike else told.lines,
         cause=causes or None,
-        indented_by=by,
-        similar_lines=tuple(line + 1 for line in near.alike) or None,
+        indented_by=None if corrected is None else indented_by(old, corrected) or None,
+        similar_lines=alike or None,
         corrected_lines=corrected if len(corrected or "") <= _LONGEST else None,
     )
 
@@ -627,7 +603,8 @@ def _change(
 ) -> tuple[list[Edit], Escapes]:
     """The edits of one hunk, in exact bytes if all its old lines match to the byte.
 
-    `is_raw`: those of a hunk without old lines, too.
+    Otherwise lines are compared without their ends. `is_raw`: new lines without old ones are exact
+    bytes, too.
     """
     first, last = part
     raw = base.raw(first, last)
@@ -638,34 +615,24 @@ def _change(
         starts[0] = 0  # the patch shows the byte order mark
     there = [base.slice(*span) for span in pairwise(starts)]
     ours, theirs = raw_lines(old), raw_lines(new)
-    is_exact = there == [_bytes(base, line) for line in ours]
-    if not (is_exact and (there or not base.line_count or is_raw)):
-        return _loose_edits(base, hunk.signs, first, ours, theirs), escapes
-    written = [base.encoding.bytes_of(line) for line in theirs]
-    edits = [
-        Edit(starts[a], starts[b], b"".join(written[c:d]))
-        for a, b, c, d in _gaps(hunk.signs, there, written)
-    ]
-    return edits, escapes
-
-
-def _loose_edits(
-    base: Snapshot, signs: str, at: int, ours: list[str], theirs: list[str]
-) -> list[Edit]:
-    """The edits from line `at` on, from comparing lines without their line ends."""
-    was = [(bare(line), line.endswith("\n")) for line in ours]
-    new = [(bare(line), line.endswith("\n")) for line in theirs]
-    if not at and base.encoding.bom:
-        for side in (was, new):
+    is_exact = False
+    with suppress(EncodingRefused):  # what the encoding lacks is not there
+        is_exact = there == [base.encoding.bytes_of(line) for line in ours]
+    if is_exact and (there or not base.line_count or is_raw):
+        written = [base.encoding.bytes_of(line) for line in theirs]
+        edits = [
+            Edit(starts[a], starts[b], b"".join(written[c:d]))
+            for a, b, c, d in _gaps(hunk.signs, there, written)
+        ]
+        return edits, escapes
+    was, come = ([(bare(line), line.endswith("\n")) for line in side] for side in (ours, theirs))
+    if not first and base.encoding.bom:
+        for side in (was, come):
             side[:1] = [(base.encoding.unmarked(text), closed) for text, closed in side[:1]]
-    edits: list[Edit] = []
-    for gap in _gaps(signs, was, new):
-        first, stop = at + gap.base_start, at + gap.base_stop
-        raw = _ended(base, new[gap.now_start : gap.now_stop], first, stop)
-        if first == stop == base.line_count and not base.ends_with_newline and raw:
-            raw = base.newline_near(first - 1, first) + raw
-        edits.append(Edit(base.start(first), base.start(stop), raw))
-    return edits
+    gaps = [(first + a, first + b, come[c:d]) for a, b, c, d in _gaps(hunk.signs, was, come)]
+    return [
+        Edit(base.start(a), base.start(b), _ended(base, to, a, b)) for a, b, to in gaps
+    ], escapes
 
 
 def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: int) -> bytes:
@@ -674,10 +641,12 @@ def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: 
     ends = [newline] * len(lines)
     if len(lines) == stop - first:
         ends = [base.terminator(at) or newline for at in range(first, stop)]
-    return b"".join(
+    raw = b"".join(
         base.encoding.bytes_of(line) + (end if closed else b"")
         for (line, closed), end in zip(lines, ends, strict=True)
     )
+    is_after_open = first == stop == base.line_count and not base.ends_with_newline
+    return base.newline_near(first - 1, first) + raw if is_after_open and raw else raw
 
 
 def _gaps(signs: str, old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[Gap]:
@@ -721,11 +690,3 @@ def _names(header: str, line: str) -> bool:
         return False
     after = line[len(header) :][:1]
     return not (after.isalnum() or after == "_") or not (header[-1].isalnum() or header[-1] == "_")
-
-
-def _bytes(base: Snapshot, line: str) -> bytes | None:
-    """The line as bytes; None if the file's encoding cannot represent it."""
-    try:
-        return base.encoding.bytes_of(line)
-    except EncodingRefused:
-        return None

@@ -103,11 +103,10 @@ class BatchEdit(Request):
         shown = lines_shown(base.whole())
         for failure in refusal.failures:
             edit, there = edits[failure.index], failure.corrected_old_string
-            made = None
             if there:
                 made = of_text(shown, edit.old, there, edit.new, failure.cause or ())
-            elif not failure.matches_count:
-                made = of_elided(shown, edit.old, edit.new)
+            else:
+                made = None if failure.matches_count else of_elided(shown, edit.old, edit.new)
             if made is None:
                 return None
             edits[failure.index] = StringEdit(made.old, made.new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import threading
@@ -11,6 +12,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
+from string import ascii_lowercase, ascii_uppercase
 from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -19,8 +21,11 @@ from copydesk.notes.kernel.blocks import MEMO, Child, slices_of, with_memos
 from copydesk.notes.protocol import (
     ANSWERS,
     Around,
+    Crumb,
+    Heading,
     Notebook,
     NotesUnavailable,
+    Unavailable,
     check_characters,
     is_id,
     valid,
@@ -48,6 +53,14 @@ class AnswerLost(NotesUnavailable):
 
 class NoSuchCall(AnswerLost):
     """The kernel does not have this call, so nothing was done."""
+
+
+_REFUSING: Mapping[int, tuple[type[NotesUnavailable], Unavailable]] = {
+    401: (NotesUnavailable, "token"),
+    403: (NotesUnavailable, "forbidden"),
+    404: (NoSuchCall, "answer"),
+}
+"""What it means that a kernel answers with a status other than 200: nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +99,8 @@ class KernelHttp:
     def __init__(
         self, address: Address, token: str, timeout_s: float = 30.0, most_bytes: int = MOST_BYTES
     ) -> None:
-        self._address = address
+        self._address, self._timeout_s, self._most_bytes = address, timeout_s, most_bytes
         self._headers = {"Authorization": f"Token {token}", "Content-Type": "application/json"}
-        self._timeout_s = timeout_s
-        self._most_bytes = most_bytes
         self._kept: list[HTTPConnection] = []
 
     def ask(self, path: str, body: Mapping[str, object], *, reads: bool = False) -> object:
@@ -99,15 +110,15 @@ class KernelHttp:
         valid answer: AnswerLost if the request had been sent and may have been carried out, its
         subclass NoSuchCall if the kernel does not have this call.
         """
-        status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
-        if status == 401:
-            raise NotesUnavailable(f"{path}: HTTP 401", "token")
-        if status == 403:
-            raise NotesUnavailable(f"{path}: HTTP 403", "forbidden")
-        if status == 404:
-            raise NoSuchCall(f"{path}: HTTP 404")
+        try:
+            status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
+        except TimeoutError:
+            raise AnswerLost(f"{path}: no answer in time", "timeout") from None
+        except (OSError, HTTPException) as problem:
+            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
         if status != 200:
-            raise AnswerLost(f"{path}: HTTP {status}")
+            error, reason = _REFUSING.get(status, (AnswerLost, "answer"))
+            raise error(f"{path}: HTTP {status}", reason)
         return _data(path, answer)
 
     def close(self) -> None:
@@ -122,11 +133,7 @@ class KernelHttp:
                 break
             with suppress(ConnectionError):  # the kernel had closed it
                 return self._talk(path, connection, data)
-        connection = self._connect(path)
-        try:
-            return self._talk(path, connection, data)
-        except ConnectionError as problem:
-            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
+        return self._talk(path, self._connect(path), data)
 
     def _connect(self, path: str) -> HTTPConnection:
         address = self._address
@@ -140,7 +147,10 @@ class KernelHttp:
         return connection
 
     def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
-        """Make one exchange on a connection and then keep or close it; raises ConnectionError."""
+        """Make one exchange on a connection and then keep or close it.
+
+        Raises OSError, HTTPException; ConnectionError if the kernel may have closed it before.
+        """
         until = time.monotonic() + self._timeout_s
         keep = False
         waiting = connection.sock  # the connection may drop it once the answer has begun
@@ -151,12 +161,6 @@ class KernelHttp:
                 body = self._body(path, waiting, response, until)
                 keep = not response.will_close and (response.isclosed() or response.length == 0)
                 return response.status, body
-        except TimeoutError:
-            raise AnswerLost(f"{path}: no answer in time", "timeout") from None
-        except ConnectionError:
-            raise
-        except (OSError, HTTPException) as problem:
-            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
         finally:
             if keep and len(self._kept) < _KEPT:
                 self._kept.append(connection)
@@ -164,20 +168,16 @@ class KernelHttp:
                 connection.close()
 
     def _body(self, path: str, waiting: socket, response: HTTPResponse, until: float) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
+        body = bytearray()
+        while (left := until - time.monotonic()) > 0:
             waiting.settimeout(left)
             piece = response.read1(_PIECE)
             if not piece:
-                return b"".join(pieces)
-            pieces.append(piece)
-            size += len(piece)
-            if size > self._most_bytes:
+                return bytes(body)
+            body += piece
+            if len(body) > self._most_bytes:
                 raise AnswerLost(f"{path}: more than {self._most_bytes} bytes", "too_large")
+        raise TimeoutError
 
 
 def _data(path: str, answer: bytes) -> object:
@@ -188,16 +188,15 @@ def _data(path: str, answer: bytes) -> object:
     if not isinstance(value, dict):
         raise AnswerLost(f"{path}: no envelope")
     envelope = cast(dict[str, object], value)
-    code = envelope.get("code")
+    code, message = envelope.get("code"), envelope.get("msg")
     if type(code) is not int:
         raise AnswerLost(f"{path}: no code")
-    message = envelope.get("msg")
+    if code == 0:
+        return envelope.get("data")
     words = message if isinstance(message, str) else ""
-    if code != 0 and _BOOTING in words:
+    if _BOOTING in words:
         raise NotesUnavailable(f"{path}: {words}", "booting")
-    if code != 0:
-        raise KernelRefused(path, code, words)
-    return envelope.get("data")
+    raise KernelRefused(path, code, words)
 
 
 def _words(problem: Exception) -> str:
@@ -227,18 +226,13 @@ KINDS = {
 }
 """The kinds of the blocks table by the node types of the tree calls; other types have none."""
 
-SqlRow = Mapping[str, object]
-
 
 @dataclass(frozen=True, slots=True)
-class TreeInfo:
+class TreeInfo(Around):
     """A block's position in its tree: container and neighbours; empty ids if there are none."""
 
     id: str
     kind: str
-    parent_id: str
-    previous_id: str
-    next_id: str
 
     @property
     def around(self) -> Around:
@@ -256,43 +250,53 @@ class DocumentPlace:
     title: str
 
 
-def row(call: str, value: object) -> SqlRow:
-    """Return the value if it is an object; raise NotesUnavailable otherwise."""
-    if not isinstance(value, dict):
-        raise NotesUnavailable(f"{call}: an object is missing")
-    return cast(dict[str, object], value)
+class Answer(NamedTuple):
+    """An answer to a call, or a part of it; NotesUnavailable if it has not the shape that is read.
 
+    A field that is missing reads as an empty text.
+    """
 
-def rows(call: str, value: object) -> list[SqlRow]:
-    """Return the value if it is a list of objects; raise NotesUnavailable otherwise."""
-    if not isinstance(value, list):
-        raise NotesUnavailable(f"{call}: a list is missing")
-    return [row(call, item) for item in cast(list[object], value)]
+    call: str
+    value: object
 
+    def fields(self) -> dict[str, object]:
+        """Those of an object."""
+        if not isinstance(self.value, dict):
+            raise self.misshapen("an object is missing")
+        return cast(dict[str, object], self.value)
 
-def text(call: str, of: SqlRow, name: str) -> str:
-    """A string field; empty if it is missing."""
-    value = of.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise NotesUnavailable(f"{call}: {name} is no text")
-    return value
+    def rows(self) -> list[Answer]:
+        """The items of a list."""
+        if not isinstance(self.value, list):
+            raise self.misshapen("a list is missing")
+        return [Answer(self.call, item) for item in cast(list[object], self.value)]
 
+    def texts(self, *names: str) -> list[str]:
+        """Fields that are texts."""
+        values = map(self.fields().get, names)
+        texts = ["" if value is None else value for value in values]
+        for name, text in zip(names, texts, strict=True):
+            if not isinstance(text, str):
+                raise self.misshapen(f"{name} is no text")
+        return cast(list[str], texts)
 
-def texts(call: str, of: SqlRow, *names: str) -> list[str]:
-    """Several string fields."""
-    return [text(call, of, name) for name in names]
+    def text(self, name: str) -> str:
+        """A field that is a text."""
+        return self.texts(name)[0]
 
+    def string(self) -> str:
+        """A text."""
+        if not isinstance(self.value, str):
+            raise self.misshapen("a text is missing")
+        return self.value
 
-def tree_info_of(call: str, of: SqlRow) -> TreeInfo | None:
-    """A block's position; None if it is not in a tree. A document has no container."""
-    node = text(call, of, "type")
-    if not node:
-        return None
-    kind = KINDS.get(node, "")
-    around = [""] * 3 if kind == "d" else texts(call, of, "parentID", "previousID", "nextID")
-    return TreeInfo(text(call, of, "id"), kind, *around)
+    def at(self, name: str) -> Answer:
+        """A field."""
+        return Answer(self.call, self.fields().get(name))
+
+    def misshapen(self, problem: str) -> NotesUnavailable:
+        """The refusal of an answer without sense."""
+        return NotesUnavailable(f"{self.call}: {problem}")
 
 
 MOST_WORDS = 16
@@ -339,26 +343,27 @@ def _holds(word: str) -> str:
     forms = (word, word.lower(), word.upper(), word.capitalize())
     tests = (
         f"instr(lower({column}), {literal(form)}) > 0"
-        for form in dict.fromkeys(_ascii_lower(form) for form in forms)
+        for form in dict.fromkeys(form.translate(_ASCII_LOWER) for form in forms)
         for column in ("content", "markdown")
     )
     return f"({' OR '.join(tests)})"
 
 
-def _ascii_lower(text: str) -> str:
-    return "".join(one.lower() if one.isascii() else one for one in text)
-
+_ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 Version = tuple[int, int, int]
 
 OLDEST: Version = (3, 1, 4)
 """The first version whose getChildBlocks returns the Markdown."""
 
-_KRAMDOWN_MODE: Version = (3, 1, 14)
-_BATCH_UPDATE: Version = (3, 1, 25)
-_MANY_DOMS: Version = (3, 5, 3)
-_READONLY_SQL: Version = (3, 7, 0)
-_HISTORY: Version = (3, 7, 0)
+_SINCE: Mapping[str, Version] = {
+    "getBlockKramdown mode": (3, 1, 14),
+    "batchUpdateBlock": (3, 1, 25),
+    "getBlockDOMs": (3, 5, 3),
+    "sql mode": (3, 7, 0),
+    "createDocHistory": (3, 7, 0),
+}
+"""The first versions with calls and arguments that not all have."""
 
 _FEW = 6
 """The most positions to request one by one."""
@@ -388,9 +393,8 @@ class Kernel:
     """A kernel, call by call. Safe to use from many threads."""
 
     def __init__(self, http: KernelHttp) -> None:
-        self._http = http
+        self._http, self._asking = http, threading.Lock()
         self._version: Version | None = None
-        self._asking = threading.Lock()
 
     def version(self) -> Version:
         """The kernel's version, requested once; NotesUnavailable if it is too old or not booted."""
@@ -398,6 +402,9 @@ class Kernel:
             if self._version is None:
                 self._version = self._ask_version()
             return self._version
+
+    def _has(self, what: str) -> bool:
+        return self.version() >= _SINCE[what]
 
     def _ask_version(self) -> Version:
         call = "/api/system/version"
@@ -409,7 +416,7 @@ class Kernel:
         if version < OLDEST:
             raise NotesUnavailable(f"{found[0]} < {'.'.join(map(str, OLDEST))}", "version")
         call = "/api/system/bootProgress"
-        progress = row(call, self._asked(call, {})).get("progress")
+        progress = Answer(call, self._asked(call, {})).fields().get("progress")
         if not isinstance(progress, int | float) or progress < 100:
             raise NotesUnavailable(f"{call}: {progress}", "booting")
         return version
@@ -426,15 +433,25 @@ class Kernel:
         except KernelRefused as refused:
             raise NotesUnavailable(str(refused)) from None
 
-    def _read(self, call: str, body: Mapping[str, object]) -> object:
+    def _read(self, call: str, body: Mapping[str, object]) -> Answer:
         self.version()
         known = ANSWERS.get()
         if known is None:
-            return self._asked(call, body)
+            return Answer(call, self._asked(call, body))
         key = (id(self), call, json.dumps(body))
         if key not in known:
             known[key] = self._asked(call, body)
-        return known[key]
+        return Answer(call, known[key])
+
+    def _of(self, call: str, block_id: str) -> Answer:
+        """The answer about one block."""
+        return self._read(call, {"id": valid(block_id)})
+
+    def _of_many(self, call: str, ids: Sequence[str]) -> dict[str, Answer]:
+        """The answers about several blocks, asked in batches; missing blocks are left out."""
+        starts = range(0, len(ids), _AT_ONCE)
+        told = (self._read(call, {"ids": [*ids[at : at + _AT_ONCE]]}) for at in starts)
+        return {one: each.at(one) for each in told for one in each.fields()}
 
     def close(self) -> None:
         self._http.close()
@@ -449,37 +466,39 @@ class Kernel:
         """
         wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
-        left: list[str] = wanted
+        left = wanted
         while len(left) > _FEW:
-            first, left = left[:1], left[1:]
-            at = self._standings(first)
-            found |= at
-            if not at or not at[first[0]].parent_id:
+            first, *left = left
+            found |= self._standings([first])
+            if first not in found or not found[first].parent_id:
                 continue
-            parent = at[first[0]].parent_id
-            children = self._children(parent)
-            ids = ["", *(child.id for child in children), ""]
-            beside = {
-                child.id: TreeInfo(child.id, child.kind, parent, ids[index], ids[index + 2])
-                for index, child in enumerate(children)
-            }
+            beside = self._inside(found[first].parent_id)
             here = [block_id for block_id in left if block_id in beside]
             found |= {block_id: beside[block_id] for block_id in here}
             left = [block_id for block_id in left if block_id not in beside]
             if len(here) < _FEW:
                 break
-        for start in range(0, len(left), _AT_ONCE):
-            found |= self._standings(left[start : start + _AT_ONCE])
+        found |= self._standings(left)
         return {block_id: found[block_id] for block_id in wanted if block_id in found}
 
     def _standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        call = "/api/block/getBlockTreeInfos"
+        """The positions by the kernel's own call. A document has no container."""
         found: dict[str, TreeInfo] = {}
-        for block_id, value in row(call, self._read(call, {"ids": ids})).items():
-            standing = tree_info_of(call, row(call, value))
-            if standing is not None and standing.id == block_id:
-                found[block_id] = standing
+        for block_id, of in self._of_many("/api/block/getBlockTreeInfos", ids).items():
+            own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
+            kind = KINDS.get(node, "")
+            if node and own_id == block_id:
+                found[block_id] = TreeInfo(*([""] * 3 if kind == "d" else around), block_id, kind)
         return found
+
+    def _inside(self, parent_id: str) -> dict[str, TreeInfo]:
+        """The positions of all blocks of a container."""
+        children = self._children(parent_id)
+        ids = ["", *(child.id for child in children), ""]
+        return {
+            child.id: TreeInfo(parent_id, previous_id, next_id, child.id, child.kind)
+            for child, previous_id, next_id in zip(children, ids, ids[2:], strict=False)
+        }
 
     def children(self, block_id: str) -> list[Child]:
         """The children of a container or section of a heading, with memos; otherwise nothing."""
@@ -490,39 +509,25 @@ class Kernel:
         return found
 
     def _children(self, block_id: str) -> list[Child]:
-        call = "/api/block/getChildBlocks"
-        told = rows(call, self._read(call, {"id": valid(block_id)}))
-        names = ("id", "type", "subType", "content", "markdown")
-        return [Child(*texts(call, of, *names)) for of in told]
+        told = self._of("/api/block/getChildBlocks", block_id).rows()
+        return [Child(*of.texts("id", "type", "subType", "content", "markdown")) for of in told]
 
-    def kramdown(self, block_id: str) -> str:
-        """The block's text with ids and attributes, marks as spans to keep memos; empty if none."""
-        return self._kramdown(block_id, "textmark")
+    def kramdown(self, block_id: str, mode: Literal["textmark", "md"] = "textmark") -> str:
+        """The block's text with ids and attributes; empty if there is none.
 
-    def signed(self, block_id: str) -> str:
-        """The same with Markdown marks where Markdown has them."""
-        return self._kramdown(block_id, "md")
-
-    def _kramdown(self, block_id: str, mode: str) -> str:
-        call = "/api/block/getBlockKramdown"
-        body: dict[str, object] = {"id": valid(block_id)}
-        if self.version() >= _KRAMDOWN_MODE:
-            body["mode"] = mode
-        return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
+        Marks are spans, which keep memos; in the mode "md" Markdown's where it has them.
+        """
+        with_mode = {"mode": mode} if self._has("getBlockKramdown mode") else {}
+        body = {"id": valid(block_id), **with_mode}
+        return self._read("/api/block/getBlockKramdown", body).text("kramdown").strip("\n")
 
     def doms(self, ids: Sequence[str]) -> dict[str, str]:
         """The blocks with all they contain as an editor gets them; missing blocks are left out."""
-        if self.version() < _MANY_DOMS:
-            call = "/api/block/getBlockDOM"
-            each = (row(call, self._read(call, {"id": valid(one)})) for one in ids)
-            found = {one: text(call, of, "dom") for one, of in zip(ids, each, strict=True)}
+        if self._has("getBlockDOMs"):
+            told = self._of_many("/api/block/getBlockDOMs", [*map(valid, ids)])
+            found = {one: of.string() for one, of in told.items()}
         else:
-            call = "/api/block/getBlockDOMs"
-            told: dict[str, object] = {}
-            for start in range(0, len(ids), _AT_ONCE):
-                wanted = [valid(one) for one in ids[start : start + _AT_ONCE]]
-                told |= row(call, self._read(call, {"ids": wanted}))
-            found = {one: text(call, told, one) for one in ids}
+            found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
         return {one: dom for one, dom in found.items() if dom}
 
     def images(
@@ -534,54 +539,45 @@ class Kernel:
         positions of the blocks if they are known.
         """
         standings = self.standings(ids) if standings is None else standings
-        beside: dict[str, list[TreeInfo]] = {}
-        for standing in standings.values():
-            beside.setdefault(standing.parent_id, []).append(standing)
+        beside: dict[str, dict[str, str]] = {}
+        for one in standings.values():
+            beside.setdefault(one.parent_id, {})[one.id] = one.previous_id
         found: dict[str, str] = {}
-        for parent_id, held in beside.items():
-            if parent_id and len(held) > 1:
-                places = {one.id: one.previous_id for one in held}
+        for parent_id, places in beside.items():
+            if parent_id and len(places) > 1:
                 found |= slices_of(self.kramdown(parent_id), places)
-        for block_id in standings:
-            if block_id not in found:
-                found[block_id] = self.kramdown(block_id)
-        return {block_id: found[block_id] for block_id in standings if found[block_id]}
+        found |= {one: self.kramdown(one) for one in standings if one not in found}
+        return {one: found[one] for one in standings if found[one]}
 
     def attributes(self, block_id: str) -> dict[str, str]:
-        call = "/api/attr/getBlockAttrs"
-        told = row(call, self._read(call, {"id": valid(block_id)}))
-        return {name: text(call, told, name) for name in told}
+        told = self._of("/api/attr/getBlockAttrs", block_id)
+        return {name: told.text(name) for name in told.fields()}
 
     def home(self, block_id: str) -> DocumentPlace:
         """The document of an existing block."""
-        call = "/api/block/getBlockInfo"
-        told = row(call, self._read(call, {"id": valid(block_id)}))
-        return DocumentPlace(*texts(call, told, "box", "path", "rootID", "rootTitle"))
+        told = self._of("/api/block/getBlockInfo", block_id)
+        return DocumentPlace(*told.texts("box", "path", "rootID", "rootTitle"))
 
     def hpath(self, block_id: str) -> str:
         """The path of titles of a block's document."""
-        call = "/api/filetree/getHPathByID"
-        told = self._read(call, {"id": valid(block_id)})
-        if not isinstance(told, str):
-            raise NotesUnavailable(f"{call}: no path")
-        return told
+        return self._of("/api/filetree/getHPathByID", block_id).string()
 
-    def outline(self, document_id: str) -> list[SqlRow]:
+    def outline(self, document_id: str) -> tuple[Heading, ...]:
         """The headings of a document, nested."""
-        call = "/api/outline/getDocOutline"
-        told = self._read(call, {"id": valid(document_id)})
-        return [] if told is None else rows(call, told)
+        return _headings(self._of("/api/outline/getDocOutline", document_id), "name", "blocks")
 
-    def breadcrumb(self, block_id: str) -> list[SqlRow]:
-        """The path from the document to a block."""
-        call = "/api/block/getBlockBreadcrumb"
-        return rows(call, self._read(call, {"id": valid(block_id), "excludeTypes": []}))
+    def breadcrumb(self, block_id: str) -> list[Crumb]:
+        """The headings and containers around a block, from the top, and mostly itself."""
+        body = {"id": valid(block_id), "excludeTypes": []}
+        told = self._read("/api/block/getBlockBreadcrumb", body).rows()
+        names = (of.texts("id", "type", "name") for of in told)
+        crumbs = (Crumb(one, KINDS.get(node, ""), _read(name)) for one, node, name in names)
+        return [crumb for crumb in crumbs if crumb.kind != "d"]
 
     def notebooks(self) -> list[Notebook]:
-        call = "/api/notebook/lsNotebooks"
-        told = rows(call, row(call, self._read(call, {})).get("notebooks"))
+        told = self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
         return [
-            Notebook(text(call, of, "id"), text(call, of, "name"), of.get("closed") is True)
+            Notebook(of.text("id"), of.text("name"), of.fields().get("closed") is True)
             for of in told
         ]
 
@@ -593,11 +589,8 @@ class Kernel:
 
     def select(self, statement: str, *names: str) -> list[list[str]]:
         """The columns that a SELECT finds, an id first; read-only if the kernel supports that."""
-        call = "/api/query/sql"
-        body: dict[str, object] = {"stmt": statement}
-        if self.version() >= _READONLY_SQL:
-            body["mode"] = "readonly"
-        found = [texts(call, of, *names) for of in rows(call, self._read(call, body))]
+        body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}
+        found = [of.texts(*names) for of in self._read("/api/query/sql", body).rows()]
         return [columns for columns in found if is_id(columns[0])]
 
     # Writes. KernelRefused if the kernel refuses.
@@ -616,7 +609,7 @@ class Kernel:
     def update(self, sources: Mapping[str, BlockData]) -> frozenset[str]:
         """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
         blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
-        if len(blocks) > 1 and self.version() >= _BATCH_UPDATE:
+        if len(blocks) > 1 and self._has("batchUpdateBlock"):
             with suppress(NoSuchCall):
                 return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
         named = (self._write("/api/block/updateBlock", body) for body in blocks)
@@ -635,16 +628,14 @@ class Kernel:
         self, box: str, hpath: str, markdown: str, *, parent_id: str, document_id: str
     ) -> str:
         """Create a document at a path of titles, below `parent_id`; return its id, or empty."""
-        body: dict[str, object] = {
+        body = {
             "notebook": valid(box),
             "path": hpath,
             "markdown": markdown,
             "id": valid(document_id),
+            **({"parentID": valid(parent_id)} if parent_id else {}),
         }
-        if parent_id:
-            body["parentID"] = valid(parent_id)
-        self.version()
-        told = self._http.ask("/api/filetree/createDocWithMd", body)
+        told = self._sent("/api/filetree/createDocWithMd", body)
         return told if isinstance(told, str) and is_id(told) else ""
 
     def remove_document(self, box: str, path: str) -> None:
@@ -654,8 +645,7 @@ class Kernel:
     def daily_note(self, box: str) -> str:
         """Create today's note if it is missing; return its id. AnswerLost without an id."""
         call = "/api/filetree/createDailyNote"
-        self.version()
-        told = self._http.ask(call, {"notebook": valid(box)})
+        told = self._sent(call, {"notebook": valid(box)})
         found = cast(dict[str, object], told).get("id") if isinstance(told, dict) else None
         if not isinstance(found, str) or not is_id(found):
             raise AnswerLost(f"{call}: no id")
@@ -663,27 +653,45 @@ class Kernel:
 
     def keep_history(self, document_id: str) -> None:
         """Ask the kernel to save the document in its history, if it can."""
-        if self.version() >= _HISTORY:
+        if self._has("createDocHistory"):
             self._write("/api/history/createDocHistory", {"id": valid(document_id)})
 
-    def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
+    def _sent(self, call: str, body: Mapping[str, object]) -> object:
         self.version()
-        return _made(self._http.ask(call, body))
+        return self._http.ask(call, body)
+
+    def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
+        """Write; return the ids of the blocks named as written, and of the blocks inside them."""
+        found: set[str] = set()
+        for transaction in _objects(self._sent(call, body)):
+            for operation in _objects(transaction.get("doOperations")):
+                found.update(_ID.findall(str(operation.get("id"))))
+                found.update(_NODE_ID.findall(str(operation.get("data"))))
+        return frozenset(found)
 
 
-def _made(answer: object) -> frozenset[str]:
-    """The ids of the blocks that an answer names as written, and of the blocks inside them."""
-    found: set[str] = set()
-    for transaction in _objects(answer):
-        for operation in _objects(transaction.get("doOperations")):
-            for name, pattern in (("id", _ID), ("data", _NODE_ID)):
-                value = operation.get(name)
-                if isinstance(value, str):
-                    found.update(pattern.findall(value))
-    return frozenset(found)
+def _headings(rows: Answer, name: str, below: str) -> tuple[Heading, ...]:
+    """The headings of an outline; rows at the top name the same fields differently."""
+    return tuple(
+        Heading(
+            valid(of.text("id")),
+            _read(of.text(name)),
+            of.text("subType"),
+            _headings(of.at(below), "content", "children"),
+        )
+        for of in (rows.rows() if rows.value is not None else ())
+    )
 
 
-def _objects(value: object) -> list[SqlRow]:
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def _read(markup: str) -> str:
+    """The text of HTML; the kernel's outlines contain no-break spaces, which become blanks."""
+    return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
+
+
+def _objects(value: object) -> list[Mapping[str, object]]:
     if not isinstance(value, list):
         return []
     items = cast(list[object], value)

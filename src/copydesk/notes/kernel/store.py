@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
 from copydesk.notes.kernel.api import (
-    KINDS,
     LATE_WAITS_S,
     WAITS_S,
     Address,
@@ -23,13 +21,10 @@ from copydesk.notes.kernel.api import (
     KernelHttp,
     KernelRefused,
     Pause,
-    SqlRow,
     TreeInfo,
     documents,
-    rows,
     search,
     settled,
-    text,
 )
 from copydesk.notes.kernel.blocks import (
     VANISHING,
@@ -95,28 +90,21 @@ def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Pr
     before = trial.texts()
     for index, change in enumerate(changes):
         trial.take(index, change)
-    return Prepared(
-        tuple(changes), before, trial.texts(), held=trial.held(), notices=tuple(trial.notices)
-    )
+    notices = tuple(trial.notices)
+    return Prepared(tuple(changes), before, trial.texts(), held=trial.held, notices=notices)
 
 
 class _KernelDryRun:
     """A simulation on the blocks that the changes name and the containers around them."""
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> None:
-        self._kernel = kernel
-        self._split = split
+        self._kernel, self._split = kernel, split
         self._nodes: dict[str, KernelNode] = {}
-        self._roots: list[KernelNode] = []
+        self._roots: dict[str, KernelNode] = {}  # by the paths of the documents
         self._lost: set[str] = set()
         self._restored: set[str] = set()  # restored ids; the blocks inside are unknown
-        self._marks: dict[str, str] = {}
-        self._containers: dict[str, None] = {}
-        self._idle: set[int] = set()
         self.notices: list[NoteNotice] = []
-        standings = self._climb(
-            [block_id for change in changes for block_id in map(valid, named(change))]
-        )
+        standings = self._climb([valid(one) for change in changes for one in named(change)])
         opened = {standing.parent_id for standing in standings.values()}
         for change in changes:
             if isinstance(change, InsertText | Restore) and change.side in ("first_in", "last_in"):
@@ -125,14 +113,13 @@ class _KernelDryRun:
         self._images = kernel.images(
             touched, {one: standings[one] for one in touched if one in standings}
         )
-        self._doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
-        self._paths: dict[str, str] = {}
+        doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
         for standing in standings.values():
             if standing.kind == "d":
                 root = KernelNode(standing.id, "d", "", "")
-                self._roots.append(root)
                 self._open(root, opened)
-                self._paths[root.id] = kernel.home(root.id).path
+                self._roots[kernel.home(root.id).path] = root
+        self.held = HeldBlocks(tuple(root.id for root in self._roots.values()), doms)
 
     def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """The positions of the existing blocks and of all containers around them."""
@@ -152,13 +139,7 @@ class _KernelDryRun:
 
     def texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
-        return MappingProxyType({self._paths[root.id]: root.text() for root in self._roots})
-
-    def held(self) -> HeldBlocks:
-        """The data that `execute` needs."""
-        documents = tuple(root.id for root in self._roots)
-        containers, idle = tuple(self._containers), frozenset(self._idle)
-        return HeldBlocks(self._marks, containers, documents, idle, self._doms)
+        return MappingProxyType({path: root.text() for path, root in self._roots.items()})
 
     def take(self, index: int, change: Change) -> None:
         """Apply one change to the tree."""
@@ -170,10 +151,7 @@ class _KernelDryRun:
             case Delete():
                 self._delete(change)
             case Restore():
-                if change.side is None:
-                    self._put_back(change)
-                else:
-                    self._bring_back(change, change.side)
+                self._restore(change)
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -190,20 +168,20 @@ class _KernelDryRun:
         if node is None or node.parent is None:
             return
         piece = for_update(self._split(change.markdown), _list_subtype(node.parent))
+        is_known = node.id not in self._restored
         if same_text(change.markdown, node.markdown):
-            self._idle.add(index)
-            if node.id not in self._restored:
-                self._marks.setdefault(node.id, mark_of(self._image(node.id)))
+            self.held.idle.add(index)
+            if is_known:
+                self.held.marks.setdefault(node.id, mark_of(self._image(node.id)))
             return
         self._hold(node)
-        if node.kind in CONTAINERS and node.id not in self._restored:
-            signed = self._kernel.signed(node.id)
+        if node.kind in CONTAINERS and is_known:
+            signed = self._kernel.kramdown(node.id, "md")
             lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
             if lost:
                 self.notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
         self._forget_inside(node)
         node.kind, node.subtype, node.markdown = piece[:3]
-        node.children = None
 
     def _delete(self, change: Delete) -> None:
         node = self._block(change.id, change.over)
@@ -216,51 +194,38 @@ class _KernelDryRun:
             node, parent = parent, parent.parent
             self._hold(node)
         self._forget_inside(node)
-        del self._nodes[node.id]
-        self._lost.add(node.id)
+        self._forget(node)
         parent.children = [child for child in parent.children or () if child is not node]
         node.parent = None
         if not parent.children and parent.kind in ("d", "i"):
             parent.put(0, [KernelNode("", "p", "", "")])
 
-    def _put_back(self, change: Restore) -> None:
-        known = self._restores(change)
-        node = self._block(change.id, change.over)
-        if node is not None:
-            self._hold(node, back=True)
-        self._restored |= known
-        if node is None:
-            return
-        self._forget_inside(node)
-        node.markdown, node.children = markdown_of_image(change.image), None
-
-    def _bring_back(self, change: Restore, side: Side) -> None:
-        known = self._restores(change)
-        if change.id in self._nodes:
-            raise BlockChanged(block_id=change.id)
-        place = self._place(change.anchor_id, side)
-        self._restored |= known
-        if place is None:
-            return
-        parent, at = place
-        node = KernelNode(change.id, "", "", markdown_of_image(change.image))
-        self._nodes[node.id] = node
-        parent.put(at, [node])
-
-    def _restores(self, change: Restore) -> set[str]:
+    def _restore(self, change: Restore) -> None:
         known = set(attributes_of(change.image))
         if change.id not in known:
             raise InvalidArgs("image", "is not one of the block")
-        return known
+        text = markdown_of_image(change.image)
+        if change.side is None:
+            node = self._block(change.id, change.over)
+            if node is not None:
+                self._hold(node, back=True)
+                self._forget_inside(node)
+                node.markdown = text
+        elif change.id in self._nodes:
+            raise BlockChanged(block_id=change.id)
+        elif (place := self._place(change.anchor_id, change.side)) is not None:
+            node = self._nodes[change.id] = KernelNode(change.id, "", "", text)
+            place[0].put(place[1], [node])
+        self._restored |= known
 
     def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int] | None:
         anchor = self._node(anchor_id)
         if anchor is None:
             return None
         if side in ("first_in", "last_in"):
-            if anchor.kind not in CONTAINERS:
-                raise WrongBlockKind(anchor_id, anchor.kind, "container")
             parent = anchor
+            if parent.kind not in CONTAINERS:
+                raise WrongBlockKind(anchor_id, anchor.kind, "container")
             if parent.children is None:  # an earlier change rewrote it
                 raise BlockChanged(block_id=anchor_id)
             at = 0 if side == "first_in" else len(parent.children)
@@ -269,7 +234,7 @@ class _KernelDryRun:
                 raise WrongBlockKind(anchor_id, anchor.kind, "block")
             parent = anchor.parent
             at = anchor.parent.children.index(anchor) + (side == "after")
-        self._containers[parent.id] = None
+        self.held.containers[parent.id] = None
         return parent, at
 
     def _block(self, block_id: str, over: str) -> KernelNode | None:
@@ -279,7 +244,7 @@ class _KernelDryRun:
             return None
         if node.kind == "d":
             raise WrongBlockKind(block_id, "d", "block")
-        known = block_id in self._marks or block_id in self._restored
+        known = block_id in self.held.marks or block_id in self._restored
         if over and not known and not expected(over, self._image(block_id)):
             raise BlockChanged(block_id=block_id)
         return node
@@ -294,8 +259,8 @@ class _KernelDryRun:
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
         if node.parent is not None:
-            self._containers[node.parent.id] = None
-        if node.id in self._marks or node.id in self._restored or node.id in self._lost:
+            self.held.containers[node.parent.id] = None
+        if any(node.id in known for known in (self.held.marks, self._restored, self._lost)):
             return
         image = self._image(node.id)
         bound_by = "kind" if node.kind in ("", "av") else bound(image)
@@ -303,7 +268,7 @@ class _KernelDryRun:
             bound_by = self._changing(node, image)
         if bound_by:
             raise NotInvertible(node.id, bound_by)
-        self._marks[node.id] = mark_of(image)
+        self.held.marks[node.id] = mark_of(image)
 
     def _changing(self, node: KernelNode, image: str) -> str:
         """What would not survive a rewrite of the block by the kernel; empty if nothing."""
@@ -311,10 +276,11 @@ class _KernelDryRun:
         kinds = ("l", "i") if node.kind == "i" else (node.kind,)
         if len(pieces) != 1 or (node.kind and pieces[0].kind not in kinds):
             return "reads as other blocks"  # the kernel keeps blocks that its own text cannot make
-        if node.id not in self._doms:
-            self._doms |= self._kernel.doms([node.id])
-        signed = self._kernel.signed(node.id) if "\u200b" in image else ""
-        return changing(image, signed, self._doms.get(node.id, ""))
+        doms = self.held.doms
+        if node.id not in doms:
+            doms |= self._kernel.doms([node.id])
+        signed = self._kernel.kramdown(node.id, "md") if "\u200b" in image else ""
+        return changing(image, signed, doms.get(node.id, ""))
 
     def _image(self, block_id: str) -> str:
         if block_id not in self._images:
@@ -322,19 +288,20 @@ class _KernelDryRun:
         return self._images[block_id]
 
     def _forget_inside(self, node: KernelNode) -> None:
+        """Close a block whose text is another one now: those inside do not exist any more."""
         for child in node.children or ():
             self._forget_inside(child)
-            self._nodes.pop(child.id, None)
-            self._lost.add(child.id)
+            self._forget(child)
+        node.children = None
+
+    def _forget(self, node: KernelNode) -> None:
+        self._nodes.pop(node.id, None)
+        self._lost.add(node.id)
 
 
 def _list_subtype(parent: KernelNode) -> str | None:
     return parent.subtype if parent.kind == "l" else None
 
-
-_OUTLINE = "/api/outline/getDocOutline"
-_BREADCRUMB = "/api/block/getBlockBreadcrumb"
-_TAG = re.compile(r"<[^<>]*>")
 
 _SPARE = 4
 """Rows to request per wanted block: the index may name blocks that are gone."""
@@ -395,57 +362,56 @@ class KernelStore:
         found = self._kernel.select(documents(valid(box), wanted), *names)
         if not found:
             self._check_open(box)
-        listed = (_document(*columns) for columns in found if columns[0] != box)
+        listed = (
+            _note(
+                Child(block_id, "d", "", html.unescape(title), ""),
+                "",
+                DocumentPlace(home, path, block_id, title),
+                hpath,
+                attributes_of(ial).get(block_id, {}),
+            )
+            for block_id, title, home, path, hpath, ial in found
+            if block_id != box
+        )
         return tuple(listed)[:wanted]
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
-        standings = self._kernel.standings(ids)
+        kernel = self._kernel
+        standings = kernel.standings(ids)
         inside = {one: standing for one, standing in standings.items() if standing.kind != "d"}
-        images = self._kernel.images(list(inside), inside)
-        rows_of: dict[str, dict[str, Child]] = {}
-        places = _DocumentPlaces(self._kernel)
+        images = kernel.images(list(inside), inside)
+        home, hpath = cache(kernel.home), cache(kernel.hpath)
+        siblings = cache(lambda parent_id: {one.id: one for one in kernel.children(parent_id)})
+        child: Child | None
         found: dict[str, NoteBlock] = {}
-        for block_id in dict.fromkeys(ids):
-            standing = standings.get(block_id)
-            if standing is None:
-                continue
+        for block_id, standing in standings.items():
             if standing.kind == "d":
-                title = html.unescape(places.home(block_id).title)
-                child = Child(block_id, "d", "", title, "")
+                child = Child(block_id, "d", "", html.unescape(home(block_id).title), "")
+                attributes = kernel.attributes(block_id)
             else:
-                parent = standing.parent_id
-                if parent not in rows_of:
-                    held = self._kernel.children(parent)
-                    rows_of[parent] = {child.id: child for child in held}
-                if block_id not in rows_of[parent]:
-                    continue  # removed meanwhile
-                child = rows_of[parent][block_id]
-            attributes = self._kernel.attributes(block_id) if child.kind == "d" else {}
-            if block_id in images:
-                attributes = attributes_of(images[block_id]).get(block_id, {})
-            found[block_id] = places.block(child, standing, attributes)
+                child = siblings(standing.parent_id).get(block_id)
+                attributes = attributes_of(images.get(block_id, "")).get(block_id, {})
+            if child is not None:  # else it was removed meanwhile
+                at = home(standing.parent_id or block_id)
+                parent_id, titles = standing.parent_id, hpath(at.root_id)
+                found[block_id] = _note(child, parent_id, at, titles, attributes)
         return found
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         standing = self._standing(block_id)
-        if standing.kind != "h" and standing.kind not in CONTAINERS:
-            return ()
         container = standing.parent_id if standing.kind == "h" else block_id
+        children = self._kernel.children(block_id)
+        if not children:
+            return ()
         attributes = attributes_of(self._kernel.kramdown(container))
-        places = _DocumentPlaces(self._kernel)
+        home = self._kernel.home(container)
+        hpath = self._kernel.hpath(home.root_id)
         return tuple(
-            places.block(
-                child,
-                TreeInfo(child.id, child.kind, container, "", ""),
-                attributes.get(child.id, {}),
-            )
-            for child in self._kernel.children(block_id)
+            _note(child, container, home, hpath, attributes.get(child.id, {})) for child in children
         )
 
     def child_ids(self, block_id: str) -> tuple[str, ...]:
-        kind = self._standing(block_id).kind
-        if kind != "h" and kind not in CONTAINERS:
-            return ()
+        self._standing(block_id)
         return tuple(child.id for child in self._kernel.children(block_id))
 
     def around(self, block_id: str) -> Around:
@@ -453,19 +419,14 @@ class KernelStore:
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
         self._check_document(document_id)
-        return tuple(_heading(of, "name", "blocks") for of in self._kernel.outline(document_id))
+        return self._kernel.outline(document_id)
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         standing = self._standing(block_id)
         home = self._kernel.home(block_id)
         names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
-        crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
-        crumbs += self._documents_above(home)
-        for of in self._kernel.breadcrumb(block_id):
-            crumb_id = text(_BREADCRUMB, of, "id")
-            kind = KINDS.get(text(_BREADCRUMB, of, "type"), "")
-            if kind != "d":
-                crumbs.append(Crumb(crumb_id, kind, _read(text(_BREADCRUMB, of, "name"))))
+        crumbs = [Crumb(home.box, "", names.get(home.box, "")), *self._documents_above(home)]
+        crumbs += self._kernel.breadcrumb(block_id)
         if crumbs[-1].id != block_id:  # left out if its list item represents it
             crumbs.append(Crumb(block_id, standing.kind, ""))
         return tuple(crumbs)
@@ -478,8 +439,9 @@ class KernelStore:
         statement = search(words, max(most, 0) * _SPARE)
         self._kernel.flush()
         found = self.blocks([block_id for (block_id,) in self._kernel.select(statement, "id")])
+        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found.values()}
         folded = [word.casefold() for word in words]
-        holding = [block for block in found.values() if _holds(block, folded)]
+        holding = [one for one in found.values() if all(word in texts[one.id] for word in folded)]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
         return tuple(holding[:most])
 
@@ -653,40 +615,34 @@ class KernelStore:
         return found[block_id]
 
     def _documents_above(self, home: DocumentPlace) -> Iterator[Crumb]:
+        """The documents on the path to one, and itself; one that is gone has no title."""
         ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
+        there = self._kernel.standings([one for one in ids if one != home.root_id])
         for document_id in ids:
-            title = home.title if document_id == home.root_id else self._title(document_id)
+            title = home.title if document_id == home.root_id else ""
+            if document_id in there:
+                title = self._kernel.home(document_id).title
             yield Crumb(document_id, "d", html.unescape(title))
 
-    def _title(self, document_id: str) -> str:
-        there = self._kernel.standings([document_id])
-        return self._kernel.home(document_id).title if there else ""
 
-
-class _DocumentPlaces:
-    """The places of documents; each is requested once."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.home = cache(kernel.home)
-        self.hpath = cache(kernel.hpath)
-
-    def block(self, child: Child, standing: TreeInfo, attributes: Mapping[str, str]) -> NoteBlock:
-        """Combine the answers of several calls into a block."""
-        home = self.home(standing.parent_id or child.id)
-        return NoteBlock(
-            id=child.id,
-            kind=child.kind,
-            subtype=child.subtype,
-            markdown=child.markdown,
-            content=child.content,
-            parent_id=standing.parent_id,
-            root_id=home.root_id,
-            box=home.box,
-            path=home.path,
-            hpath=self.hpath(home.root_id),
-            attributes=MappingProxyType(shown(dict(attributes))),
-            updated=attributes.get("updated", ""),
-        )
+def _note(
+    child: Child, parent_id: str, home: DocumentPlace, hpath: str, attributes: Mapping[str, str]
+) -> NoteBlock:
+    """Combine the answers of several calls into a block."""
+    return NoteBlock(
+        id=child.id,
+        kind=child.kind,
+        subtype=child.subtype,
+        markdown=child.markdown,
+        content=child.content,
+        parent_id=parent_id,
+        root_id=home.root_id,
+        box=home.box,
+        path=home.path,
+        hpath=hpath,
+        attributes=MappingProxyType(shown(dict(attributes))),
+        updated=attributes.get("updated", ""),
+    )
 
 
 def _is_due(change: Change, image: str | None) -> bool:
@@ -694,47 +650,3 @@ def _is_due(change: Change, image: str | None) -> bool:
     if isinstance(change, Restore) and change.side is None:
         return image is None or not same(image, change.image)
     return (image is None) == isinstance(change, Restore)
-
-
-def _document(
-    block_id: str, title: str, box: str, path: str, hpath: str, written: str
-) -> NoteBlock:
-    attributes = attributes_of(written).get(block_id, {})
-    return NoteBlock(
-        id=block_id,
-        kind="d",
-        subtype="",
-        markdown="",
-        content=html.unescape(title),
-        parent_id="",
-        root_id=block_id,
-        box=box,
-        path=path,
-        hpath=hpath,
-        attributes=MappingProxyType(shown(attributes)),
-        updated=attributes.get("updated", ""),
-    )
-
-
-def _heading(of: SqlRow, name: str, below: str) -> Heading:
-    """Convert a row of the outline; rows at the top name the same fields differently."""
-    held = of.get(below)
-    return Heading(
-        valid(text(_OUTLINE, of, "id")),
-        _read(text(_OUTLINE, of, name)),
-        text(_OUTLINE, of, "subType"),
-        tuple(
-            _heading(row, "content", "children")
-            for row in ([] if held is None else rows(_OUTLINE, held))
-        ),
-    )
-
-
-def _read(markup: str) -> str:
-    """The text of HTML; the kernel's outlines contain no-break spaces, which become blanks."""
-    return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
-
-
-def _holds(block: NoteBlock, words: Sequence[str]) -> bool:
-    there = f"{block.content}\n{block.markdown}".casefold()
-    return all(word in there for word in words)
