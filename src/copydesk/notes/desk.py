@@ -102,15 +102,6 @@ class Info:
 
 
 @dataclass(frozen=True, slots=True)
-class Infos:
-    """The requested blocks, in order, and the ids without a block."""
-
-    found: tuple[Info, ...]
-    missing: tuple[str, ...]
-    asked: int
-
-
-@dataclass(frozen=True, slots=True)
 class BlockContent:
     """Blocks to show: those of a slice, if one was given.
 
@@ -129,15 +120,12 @@ class BlockContent:
 class NotesWritten:
     """The result of a write other than a block diff: the document or block, and the new blocks.
 
-    `edit_ids` are those of the journal. `created`: the document is new. `path` is that of the
-    document if it is a file.
+    `edit_ids` are those of the journal. `path` is that of the document if it is a file.
     """
 
     target: NoteBlock
     new_ids: tuple[str, ...]
     edit_ids: tuple[int, ...]
-    diff: bytes
-    created: bool = False
     path: RelPath | None = None
 
 
@@ -231,11 +219,6 @@ def _nothing() -> None:
     """Do nothing, as the default of a hook."""
 
 
-def texts_digest(texts: Mapping[str, str]) -> str:
-    """The digest of the texts of all documents of an entry."""
-    return digest_of_texts(_joined(texts))
-
-
 def _joined(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
@@ -304,16 +287,15 @@ class NoteReader:
                 home.store.close()
             self._opened.clear()
 
-    def infos(self, member: Member, ids: Sequence[str]) -> Infos:
-        """Return facts about blocks; raises BlockNotFound if none of them exists."""
+    def infos(self, member: Member, ids: Sequence[str]) -> tuple[tuple[Info, ...], tuple[str, ...]]:
+        """Return facts about blocks, and the ids without one; BlockNotFound if none exists."""
         ids = [self._id_of(member, one) for one in ids]
         there = self.store(member).blocks([one for one in ids if not is_address(one)])
         self.check_blocks(member, "read", there.values())
         missing = tuple(one for one in ids if one not in there)
         if not there:
             raise BlockNotFound(", ".join(missing))
-        found = tuple(self._info(member, there[one]) for one in ids if one in there)
-        return Infos(found, missing, len(ids))
+        return tuple(self._info(member, there[one]) for one in ids if one in there), missing
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
         """Return one block, by its id or its address; raises BlockNotFound."""
@@ -476,7 +458,7 @@ class NotesDesk:
             whole.change,
             whole.after,
             ready.diff,
-            "exact" if texts_digest(ready.prepared.before) == entry.after else "fuzz",
+            "exact" if digest_of_texts(_joined(ready.prepared.before)) == entry.after else "fuzz",
             made.edit_ids[0] if made.edit_ids else 0,
         )
 
@@ -521,7 +503,7 @@ class NotesDesk:
 
         made = self._write(self._job(member, tool, path), make)
         new_ids = made.done.ids[0] if made.done.ids else ()
-        return NotesWritten(target, new_ids, made.edit_ids, made.ready.diff)
+        return NotesWritten(target, new_ids, made.edit_ids)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
@@ -805,10 +787,9 @@ class NotesDesk:
             raise Failed("find the new ids", f"{where} is written, but its ids could not be read")
         document_id, *new_ids = made.done.ids[0]
         target = self.reading.block(member, document_id)
-        created = any(one.created for one in made.ready.documents)
         home = self.reading.home(member)
         path = home.path_of(target.box, target.path) if home.in_files else None
-        return NotesWritten(target, tuple(new_ids), made.edit_ids, made.ready.diff, created, path)
+        return NotesWritten(target, tuple(new_ids), made.edit_ids, path)
 
 
 def _done(made: BlocksWritten) -> BlockDraft:
