@@ -426,9 +426,7 @@ class NotesDesk:
 
         Raises ContentChanged if a block that it deletes or replaces without SEARCH has changed.
         """
-        path = plan.request.path
-        ticket = plan.created_ms, plan.id
-        place = member, plan.tool, path, ticket, plan.id
+        place = member, plan.tool, plan.request.path, (plan.created_ms, plan.id), plan.id
         job = WriteRequest(*place, edited_by=plan.edited_by, is_stored=is_stored)
         make = partial(self._planned, member, plan)
         return _done(self._write(job, make, precondition, after_commit))
@@ -491,14 +489,12 @@ class NotesDesk:
         if kind == "dailynote":
             return self.daily_note(member, tool, target_id, markdown)
         target = self.reading.block(member, target_id)
-        target_id = target.id
         if kind == "document" and target.kind != "d":
-            raise WrongBlockKind(target_id, target.kind, "document")
-
+            raise WrongBlockKind(target.id, target.kind, "document")
         path = self.reading.path(member, target)
 
         def make() -> Ready:
-            changes = [self._appending(member, target_id, markdown)]
+            changes = [self._appending(member, target.id, markdown)]
             return self._prepared_changes(member, changes, path)
 
         made = self._write(self._job(member, tool, path), make)
@@ -532,9 +528,8 @@ class NotesDesk:
         InvalidArgs(`location`) for a place above a top document.
         """
         anchor = self.reading.block(member, anchor_id)
-        anchor_id = anchor.id
         if anchor.kind != "d":
-            raise WrongBlockKind(anchor_id, anchor.kind, "document")
+            raise WrongBlockKind(anchor.id, anchor.kind, "document")
         name = title.replace("/", "-").strip()
         if not name:
             raise ContentRequired("title")
@@ -542,10 +537,10 @@ class NotesDesk:
         def make() -> Ready:
             store = self.reading.store(member)
             if location == "children":
-                prepared = store.prepare_document(anchor.box, anchor_id, name, markdown)
+                prepared = store.prepare_document(anchor.box, anchor.id, name, markdown)
             else:
-                up = 1 if location == "parent" else 0
-                prepared = store.prepare_beside(anchor_id, up, name, markdown)
+                up = int(location == "parent")
+                prepared = store.prepare_beside(anchor.id, up, name, markdown)
             return self._new(member, prepared, anchor.box)
 
         return self._made_document(member, tool, make, anchor.box)
@@ -761,16 +756,14 @@ class NotesDesk:
     def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
         store = self.reading.store(member)
         target = store.blocks([target_id]).get(target_id)
-        if target is not None and target.kind == "l":
-            pieces = self.reading.home(member).split(markdown)
-            if any(piece.kind != "l" for piece in pieces):
-                markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
-        if target is None or target.kind in CONTAINERS:
+        kind = "d" if target is None else target.kind
+        split = self.reading.home(member).split
+        if kind == "l" and any(piece.kind != "l" for piece in split(markdown)):
+            markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
+        if kind in CONTAINERS:
             return InsertText(markdown, "last_in", target_id)
-        if target.kind == "h":
-            section = store.children(target_id)
-            return InsertText(markdown, "after", section[-1].id if section else target_id)
-        return InsertText(markdown, "after", target_id)
+        section = store.children(target_id) if kind == "h" else ()
+        return InsertText(markdown, "after", section[-1].id if section else target_id)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
         path_of = self.reading.home(member).path_of

@@ -219,8 +219,12 @@ def without_attributes(image: str) -> str:
 
 _SPAN = re.compile(r'<span data-type="([a-z-]+)"([^<>\n]*)>([^<]*)</span>')
 _SIGNS = {
-    "strong": ("**", "**"), "em": ("*", "*"), "code": ("`", "`"), "s": ("~~", "~~"),
-    "mark": ("==", "=="), "tag": ("#", "#"),
+    "strong": ("**", "**"),
+    "em": ("*", "*"),
+    "code": ("`", "`"),
+    "s": ("~~", "~~"),
+    "mark": ("==", "=="),
+    "tag": ("#", "#"),
     **{tag: (f"<{tag}>", f"</{tag}>") for tag in ("sup", "sub", "kbd", "u")},
 }
 """What Markdown has before and after the text of a span without attributes."""
