@@ -578,11 +578,13 @@ class Applying:
     ) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
         wanted: dict[RelPath, Opener] = {}
+        found: dict[object, _File] = {}
         for real in sorted(files, key=str) if len(files) > 1 else files:
             first = files[real].items[0]  # not a move or change of mode, if there is another plan
-            if not first.is_new:
+            if first.is_new:
+                found[real] = files[real]
+            else:
                 wanted[real] = partial(self._drafting.opened, real, first.request, ())
-        found: dict[object, _File] = {real: files[real] for real in files if real not in wanted}
         for real, one in self._writer.opened(wanted, job.ticket, job.caller, held).items():
             file = files[real]
             if isinstance(one, FileNotFound):
