@@ -28,7 +28,7 @@ from copydesk.desk.member import (
 )
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, attempted, files_move
+from copydesk.desk.transaction import Stopped, Writer, again_and_again, attempted
 from copydesk.edit.draft import ContextMatch, Plan
 from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -322,7 +322,8 @@ class Undoing:
             ends = (entry.path, moved.other) if moved else ()
             entry = next((one for one in edits if one.moved and one.path in ends), entry)
             edits = [entry]
-        over = files_move if len(edits) > 1 else None
+        what = "the files are" if len(edits) > 1 else "the file is"
+        over = partial(again_and_again, "write", what)
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
     def _attempt(
