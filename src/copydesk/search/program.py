@@ -19,7 +19,6 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -200,6 +199,8 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
         yield on_path, "path"
     for name in _NAMES:
         yield str(Path(sys.executable or "").parent / name), "wheel"
+    from importlib import metadata  # 20 ms, for who has none on the path
+
     try:
         files = metadata.files(_WHEEL) or ()
     except (metadata.PackageNotFoundError, OSError):
