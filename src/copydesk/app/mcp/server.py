@@ -17,7 +17,6 @@ import select
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -64,7 +63,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from copydesk import __version__
 from copydesk.app import manuals, terminal
-from copydesk.app.mcp.early import MODERN, Table, Wire, claimed, write_all
+from copydesk.app.mcp.early import MODERN, RESOURCES, Table, Wire, claimed, write_all
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
@@ -390,7 +389,7 @@ class Hunks:
     ) -> None:
         look = self._opened.changes
         changes = await self._looked(look, None)
-        known = await self._looked(self._waiting, {})
+        known = await self._looked(self._waiting, dict[str, object]())
         task_status.started()  # from now on every change is news to the clients
         while True:
             with anyio.move_on_after(_LOOK_SECONDS):
@@ -803,7 +802,7 @@ async def messages_of(
     """
     arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
-    one_writes, answered = anyio.Lock(), Counter(wire.answered)
+    one_writes, answered = anyio.Lock(), dict(wire.answered)
 
     async def write(data: bytes) -> None:
         async with one_writes:
@@ -816,10 +815,14 @@ async def messages_of(
         async with leaving:
             async for message in leaving:
                 sent = message.message
-                if isinstance(sent, t.JSONRPCResponse | t.JSONRPCError) and answered[sent.id]:
-                    answered[sent.id] -= 1
-                else:
-                    await write(_encoded(sent))
+                encoded = _encoded(sent)
+                early = None
+                if isinstance(sent, t.JSONRPCResponse | t.JSONRPCError):
+                    early = answered.pop(sent.id, None)
+                if early is None:
+                    await write(encoded)
+                elif early.rstrip() != encoded and b'"resultType"' not in early:
+                    await write(_CHANGED)  # a plan came meanwhile; the modern era asks by itself
 
     token = anyio.lowlevel.current_token()
 
@@ -911,8 +914,9 @@ def _read(source: int) -> bytes:
         return b""
 
 
-async def recorded(server: CopydeskServer) -> Table:
-    """What the server answers to the requests of `early`, by protocol version."""
+async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
+    """What the server answers first, by protocol version; `resources`: nothing is pending."""
+    lists = ("tools/list", "prompts/list", *([RESOURCES] if resources else []))
     table: dict[str, dict[str, str]] = {}
     for version in HANDSHAKE_PROTOCOL_VERSIONS:
         hello = {
@@ -920,10 +924,10 @@ async def recorded(server: CopydeskServer) -> Table:
             "capabilities": {},
             "clientInfo": {"name": "", "version": ""},
         }
-        asked = {"initialize": hello, "ping": {}, "tools/list": {}}
-        table[version] = await _answers(server, asked)
+        asked: dict[str, dict[str, Any]] = {"initialize": hello, "ping": {}}
+        table[version] = await _answers(server, {**asked, **{one: {} for one in lists}})
     meta = {t.PROTOCOL_VERSION_META_KEY: MODERN, t.CLIENT_CAPABILITIES_META_KEY: {}}
-    modern = {"server/discover": {"_meta": meta}, "tools/list": {"_meta": meta}}
+    modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
     return {**table, MODERN: await _answers(server, modern)}
 
 
@@ -949,6 +953,7 @@ async def _answers(
     return found
 
 
+_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}'
 _RESULT: Final = '{"jsonrpc":"2.0","id":0,"result":'
 KEEP_AFTER_SECONDS: Final = 0.5
 """How long after its start a server keeps what it answers first: its client's calls go before."""
@@ -995,7 +1000,9 @@ def run_stdio(
     async def keep(keep: Callable[[Table], None]) -> None:
         await anyio.sleep(KEEP_AFTER_SECONDS)
         try:
-            await to_thread(keep, await recorded(new_server()))
+            is_here = opened.settings.registry == "sqlite"
+            resources = is_here and not await to_thread(opened.pending, member)
+            await to_thread(keep, await recorded(new_server(), resources=resources))
         except Exception:  # best effort: the next start is only slower
             _log.exception("cannot keep what the server answers first")
 
