@@ -42,7 +42,6 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib import metadata
 from itertools import chain, islice, repeat
 from pathlib import Path
 from time import monotonic
@@ -936,6 +935,8 @@ def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
         yield on_path, "path"
     for name in _NAMES:
         yield str(Path(sys.executable or "").parent / name), "wheel"
+    from importlib import metadata  # 20 ms, for who has none on the path
+
     try:
         files = metadata.files(_WHEEL) or ()
     except (metadata.PackageNotFoundError, OSError):

@@ -669,11 +669,13 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _hook(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.hook import run
+    from copydesk.app.cli.hook import denied
 
     with _open(options, for_agents=True) as opened:
         opened.in_shell = False  # an agent reads the answer
-        return run(opened)
+        config = opened.config
+        dump(denied(opened.call(config.member, *options.call, lang=config.lang, text_only=True)))
+    return 0
 
 
 def _watch(options: argparse.Namespace) -> int:
