@@ -414,13 +414,8 @@ Statement = tuple[str, Sequence[tuple[object, ...]]]
 """An SQL statement and the rows of values to run it with."""
 
 
-class IndexedText(NamedTuple):
-    """A leaf, a heading or a document to search; `at` is its position in document order."""
-
-    at: int
-    rank: int
-    length: int
-    folded: str
+IndexedText = tuple[int, int, int, str]
+"""A leaf, a heading or a document to search: its position in document order, rank, length, text."""
 
 
 def stamp_key(stamp: Stamp) -> str:
@@ -609,9 +604,9 @@ def _bytes(text: str) -> bytes:
 def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
     """For each text of a document three numbers, and the texts; both compressed."""
     marks, folded = array("Q"), list[str]()
-    for text in texts:
-        marks.extend((text.at, text.rank, text.length))
-        folded.append(text.folded)
+    for at, rank, length, text in texts:
+        marks.extend((at, rank, length))
+        folded.append(text)
     whole = _bytes("\0".join(folded))
     return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
 
@@ -746,10 +741,6 @@ class Folder:
             if self.stamp(beside) is not None:
                 return beside
         return None
-
-    def below(self, path: RelPath) -> RelPath:
-        """The folder for the documents below this one."""
-        return RelPath((*path.parts[:-1], stem(path)))
 
     def names(self, path: RelPath) -> frozenset[str]:
         """The case-folded names in a folder; empty if it is missing."""
@@ -1033,7 +1024,9 @@ class DocumentCache:
                         made = successor(found.stamp, digest, found.data, rows)
                         if made is not None:
                             self._hold(path, made)
-            self._keep_written(path, digest, rows)
+            with self.sidecars.held():
+                if self.sidecars.digest(str(path)) is None:
+                    self._save(Sidecar(str(path), digest, rows))
             return True
 
     def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
@@ -1227,13 +1220,6 @@ class DocumentCache:
                     self._save(Sidecar(name, digest, rows), first=True)
                     return rows[0].id
         return ""
-
-    def _keep_written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
-        """Record that a planned text has been written."""
-        name = str(path)
-        with self.sidecars.held():
-            if self.sidecars.digest(name) is None:
-                self._save(Sidecar(name, digest, tuple(rows)))
 
     def _fitting(
         self, name: str, sidecar: Sidecar | None, digest: str, count: int
