@@ -98,9 +98,6 @@ def invalid(reason: str, line: int | None = None, text: str | None = None) -> Pa
     return PatchInvalid(reason, line, text if text is None else text[:_SHOWN])
 
 
-_SHOWN = 200
-
-
 def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     """Return the patches if they name each file once; raises PatchInvalid."""
     seen: set[str] = set()

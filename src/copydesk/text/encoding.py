@@ -46,8 +46,10 @@ class Escapes:
         every = [one for one in each if one is not NO_ESCAPES]
         if len(every) < 2:
             return every[0] if every else NO_ESCAPES
-        meant, kept = ([one.meant for one in every], [one.kept for one in every])
-        return Escapes(frozenset().union(*meant), frozenset().union(*kept))
+        return Escapes(
+            frozenset(escape for one in every for escape in one.meant),
+            frozenset(escape for one in every for escape in one.kept),
+        )
 
 
 NO_ESCAPES = Escapes()

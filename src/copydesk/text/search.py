@@ -356,7 +356,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     found: dict[bytes, list[int]] = {key: [] for key in keys}
-    live = list(keys)
+    live: list[bytes] = list(keys)
     start, view = 0, memoryview(data)
     chunk = _CHUNK if max(map(len, live)) <= _KEY else max(_CHUNK >> 3, 1)  # more sizes, more ends
     while live and start < len(data):
