@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,16 @@ import anyio
 import pytest
 
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.early import MODERN, Start, Table, Wire, answer_early
+from copydesk.app.mcp.early import MODERN, RESOURCES, Start, Table, Wire, answer_early
 from copydesk.app.mcp.server import build, messages_of, recorded
-from copydesk.app.workspace import OpenWorkspace
-from support.mcp_calls import opened_at
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from support.cost import spread
+from support.mcp_calls import FILE, opened_at
 from support.mcp_transports import HELLO, Process, call, command, request
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+LISTS = ("prompts/list", RESOURCES)
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
@@ -39,14 +41,18 @@ def hello(version: str = "2025-06-18", **changes: Any) -> bytes:
 def first_lines(version: str) -> list[bytes]:
     """What a client of this protocol version sends first."""
     if version == MODERN:
-        asked = {1: "server/discover", "a": "tools/list"}
+        asked = {1: "server/discover", "a": "tools/list", "b": "prompts/list", 0: RESOURCES}
         return [request(number, method, {"_meta": META}) for number, method in asked.items()]
-    return [hello(version), READY, request("p-1", "ping", {}), LIST]
+    others = [request(20 + at, method, {}) for at, method in enumerate(LISTS)]
+    return [hello(version), READY, request("p-1", "ping", {}), LIST, *others]
 
 
 TABLE: Table = {
-    **{key: {"initialize": "{}", "tools/list": '{"tools":[]}', "ping": "{}"} for key in LEGACY},
-    MODERN: {"server/discover": '{"d":1}', "tools/list": '{"tools":[1]}'},
+    **{
+        key: {"tools/list": '{"tools":[]}', **dict.fromkeys(("initialize", "ping", *LISTS), "{}")}
+        for key in LEGACY
+    },
+    MODERN: {"server/discover": "[1]", "tools/list": "[2]", **dict.fromkeys(LISTS, "[3]")},
 }
 
 
@@ -116,17 +122,19 @@ def opened(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
-    "toolsets",
-    [("ws_mod",), TOOLSETS, *((name,) for name in TOOLSETS if name != "ws_mod")],
-    ids="-".join,
+    ("toolsets", "lang"),
+    spread(
+        [("ws_mod",), TOOLSETS, *((name,) for name in TOOLSETS if name != "ws_mod")],
+        ["en", "zh"],
+        of=5,
+    ),
 )
 async def test_the_table_has_the_bytes_of_the_library(
     opened: OpenWorkspace, toolsets: tuple[str, ...], lang: str
 ) -> None:
     options = {"toolsets": toolsets, "lang": lang, "structured": False}
-    table = await recorded(build(opened, lambda _: "local", **options))
+    table = await recorded(build(opened, lambda _: "local", **options), resources=True)
     assert list(table) == [*LEGACY, MODERN]
     for version in table:
         lines = first_lines(version)
@@ -160,13 +168,15 @@ def test_tools_that_are_asked_for_after_something_else_are_listed_at_once() -> N
     with pipes() as (wire, given, taken):
         thread = threading.Thread(target=answer_early, args=(wire, TABLE, go.wait))
         thread.start()
-        given.write(b"\n".join([hello(), READY, request(2, "prompts/list", {}), LIST, b""]))
+        given.write(
+            b"\n".join([hello(), READY, request(2, "resources/templates/list", {}), LIST, b""])
+        )
         while len(wire.answered) < 2:
             threading.Event().wait(0.01)
         assert [json.loads(line)["id"] for line in line_of(taken).splitlines()] == [1, 3]
         go.set()
         thread.join(60)
-    assert wire.answered == [1, 3]
+    assert list(wire.answered) == [1, 3]
     assert not wire.is_done
 
 
@@ -204,7 +214,7 @@ def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
     lines = [hello(), READY, line, LIST]
     out, wire = from_table(TABLE, lines, lambda: None)
     assert out == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
-    assert (wire.answered, wire.is_done) == ([1], False)
+    assert (list(wire.answered), wire.is_done) == ([1], False)
     assert b"".join(each + b"\n" for each in lines).startswith(wire.head)
 
 
@@ -228,7 +238,7 @@ def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
 )
 def test_an_unusual_begin_is_left_to_the_library(line: bytes) -> None:
     out, wire = from_table(TABLE, [line, READY, LIST], lambda: None)
-    assert (out, wire.answered, wire.is_done) == (b"", [], False)
+    assert (out, list(wire.answered), wire.is_done) == (b"", [], False)
 
 
 @pytest.mark.parametrize(
@@ -243,12 +253,12 @@ def test_clients_name_their_capabilities(capabilities: Mapping[str, Any]) -> Non
     info = {"name": "x", "title": "X", "version": "1", "websiteUrl": "https://example.org"}
     lines = [hello(capabilities=capabilities, clientInfo=info), READY, LIST]
     out, wire = from_table(TABLE, lines, lambda: None)
-    assert (out.count(b"\n"), wire.answered) == (2, [1, 3])
+    assert (out.count(b"\n"), list(wire.answered)) == (2, [1, 3])
 
 
 def test_tools_before_the_handshake_is_complete_are_left_to_the_library() -> None:
     out, wire = from_table(TABLE, [hello(), LIST, READY], lambda: None)
-    assert (out.count(b"\n"), wire.answered) == (1, [1])
+    assert (out.count(b"\n"), list(wire.answered)) == (1, [1])
 
 
 # Where it is kept
@@ -334,6 +344,47 @@ def test_it_lies_where_state_lies(
     assert start(tmp_path).folder == str(tmp_path.resolve() / folder)
     monkeypatch.setenv("COPYDESK_STATE", ".named")
     assert start(tmp_path).folder == str(tmp_path.resolve() / ".named")
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["closed", "open"])
+def test_resources_are_listed_early_while_nothing_is_pending(root: Path, shared: bool) -> None:
+    (root / "a.txt").write_text("a\n")
+    start(root).keep(TABLE)
+    with ExitStack() as held:
+        if shared:
+            held.enter_context(open_workspace(str(root))).history("local")
+        for pending in (False, True, False):
+            with open_workspace(str(root)) as opened:
+                if pending:
+                    edit = {"path": "a.txt", "content": "b"}
+                    assert not opened.call("local", "prepare_file_append", edit).is_error
+                for plan in () if pending else opened.pending("local"):
+                    opened.call("local", "discard_hunk", {"hunk_id": plan.id})
+            table = start(root).table()
+            assert table is not None
+            assert [RESOURCES in answers for answers in table.values()] == [not pending] * 5
+
+
+@pytest.mark.anyio
+async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -> None:
+    lines = [hello(), READY, request(2, RESOURCES, {}), LIST]
+    with opened_at(tmp_path) as opened, pipes() as (wire, given, taken):
+        server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
+        early = await recorded(server, resources=True)
+        wire.head = b"".join(line + b"\n" for line in lines)
+        wire.answered = {
+            number: f'{{"jsonrpc":"2.0","id":{number},"result":{early["2025-06-18"][method]}}}'.encode()
+            for number, method in ((1, "initialize"), (2, RESOURCES), (3, "tools/list"))
+        }
+        opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
+        async with anyio.create_task_group() as group:
+            async with messages_of(wire, at_end=lambda: None) as (incoming, outgoing):
+                made = server.create_initialization_options()
+                group.start_soon(server.run, incoming, outgoing, made)
+                told = json.loads(await anyio.to_thread.run_sync(line_of, taken))
+                given.close()
+            group.cancel_scope.cancel()
+    assert told["method"] == "notifications/resources/list_changed"
 
 
 def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None:

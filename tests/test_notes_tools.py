@@ -409,7 +409,7 @@ def test_the_parent_is_told_by_its_id_4_4(stage: Stage) -> None:
             "createNewDoc", title="Below", anchorDocumentId=anchor, location="children"
         )
         reading = notes_of(stage.opened.desk).reading
-        crumbs = reading.infos(stage.opened.member("local"), [made["docId"]]).found[0].breadcrumb
+        crumbs = reading.infos(stage.opened.member("local"), [made["docId"]])[0][0].breadcrumb
         assert anchor in [crumb.id for crumb in crumbs]
 
 

@@ -15,6 +15,7 @@ HEAVY = (
     *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "apsw", "asyncio", "anyio", "rich"),
     *("msgpack", "starlette", "uvicorn", "httpx", "difflib", "hypothesis", "copydesk.desk"),
 )
+OUTSIDE = '{"tool_name": "Write", "tool_input": {"file_path": "/etc/hosts", "content": ""}}'
 SERVERS = ("mcp", "mcp_types", "pydantic", "jsonschema", "anyio", "starlette", "uvicorn", "asyncio")
 
 
@@ -36,6 +37,8 @@ def imported(code: str, watched: tuple[str, ...]) -> list[str]:
         "from copydesk.app.cli import main; main(['call', '--help'])",
         "from copydesk.app.cli import main; main(['serve', '--help'])",
         "from copydesk.app.cli import main; main([])",
+        f"import io, sys; sys.stdin = io.StringIO({OUTSIDE!r}); "
+        "from copydesk.app.cli import main; main(['hook'])",
     ],
 )
 def test_nothing_heavy_for_help(code: str) -> None:

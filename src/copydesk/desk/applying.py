@@ -56,9 +56,8 @@ from copydesk.desk.transaction import (
     Opener,
     Stopped,
     Writer,
+    again_and_again,
     attempted,
-    directory_moves,
-    files_move,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Request
@@ -328,7 +327,7 @@ class Applying:
             return made
 
         job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        over = partial(directory_moves, "create")
+        over = partial(again_and_again, "create", "the directory is")
         return attempted(lambda: self._write_at_once(job, make, is_new=True), over)
 
     def edit(
@@ -501,10 +500,10 @@ class Applying:
                     self._note_written(outcome)
             return outcome
 
-        over = None if len(plans) == 1 else files_move
+        what = "the file is" if len(plans) == 1 else "the files are"
         if len(plans) == 1 and plans[0].request.target is not None:
-            over = partial(directory_moves, "write")
-        outcome = attempted(attempt, over)
+            what = "the directory is"
+        outcome = attempted(attempt, lambda: again_and_again("write", what))
         if outcome.refusal is None:
             for item in outcome.items:
                 if item.context == "fuzz":
@@ -579,11 +578,13 @@ class Applying:
     ) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
         wanted: dict[RelPath, Opener] = {}
+        found: dict[object, _File] = {}
         for real in sorted(files, key=str) if len(files) > 1 else files:
             first = files[real].items[0]  # not a move or change of mode, if there is another plan
-            if not first.is_new:
+            if first.is_new:
+                found[real] = files[real]
+            else:
                 wanted[real] = partial(self._drafting.opened, real, first.request, ())
-        found: dict[object, _File] = {real: files[real] for real in files if real not in wanted}
         for real, one in self._writer.opened(wanted, job.ticket, job.caller, held).items():
             file = files[real]
             if isinstance(one, FileNotFound):

@@ -14,8 +14,7 @@ from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
 from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
-from copydesk.desk.forgetting import Forgetting
-from copydesk.desk.history import History, Undoing
+from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
     Member,
     authorized,
@@ -60,7 +59,6 @@ from copydesk.errors import (
     SuspiciousText,
     Unsettled,
     WrongMode,
-    WrongOwner,
 )
 from copydesk.store.protocol import Document
 from copydesk.text import sizes
@@ -100,7 +98,7 @@ class FileDesk:
     ) -> Planned | Applied:
         """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
         now_ms = self._set.clock()
-        existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
+        existing = self._existing(member, tool, terms.existing_hunk_id)
         if existing:  # A version is known by its plan's time: within a millisecond as well.
             now_ms = max(now_ms, existing.created_ms + 1)
         drafted = self._draft(member, request, terms)
@@ -452,13 +450,11 @@ class FileDesk:
         how_on = _HOW_ON_DELETING if deletes else _HOW_ON
         return f"lines {shown} of version {version} were not shown to you; {how_on}"
 
-    def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
+    def _existing(self, member: Member, tool: str, hunk_id: str | None) -> Plan | None:
         if hunk_id is None:
             return None
-        plan = self._set.registry.plan(checked_id(hunk_id), now_ms)
-        if plan.owner != member.name:
-            raise WrongOwner(hunk_id)
-        if (plan.tool, plan.toolset) != (tool, member.toolset):
+        plan = self._drafting.own_plan(member, hunk_id, tool)
+        if plan.tool != tool:
             raise WrongMode(hunk_id, plan.tool, tool)
         return plan
 

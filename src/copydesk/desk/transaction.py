@@ -72,16 +72,6 @@ def again_and_again(operation: str, what: str) -> Failed:
     return Failed(operation, f"{what} changed by another program again and again")
 
 
-def directory_moves(operation: str) -> Failed:
-    """The refusal of a write whose directory another program changes."""
-    return again_and_again(operation, "the directory is")
-
-
-def files_move() -> Failed:
-    """The refusal of a write of several files that another program changes."""
-    return again_and_again("write", "the files are")
-
-
 class _Found(local):
     """Open entries that this thread found and must recover; until when it waits for locks."""
 

@@ -19,7 +19,6 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.lines import terminator_of
 from copydesk.text.relocation import (
     OF_SOME,
     WORD,
@@ -31,7 +30,7 @@ from copydesk.text.relocation import (
     conflicts,
     overlap,
 )
-from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once, terminator_of
 from copydesk.text.unified import Region, touched
 
 SHOWN_CHANGES = 5
@@ -275,7 +274,8 @@ def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
         return None
     old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
     new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
-    for first in (region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]):
+    places: list[int] = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
+    for first in places:
         lines = range(first, first + size)
         if 0 <= first <= old.line_count - size and [*map(old.key, lines)] == new:
             return first

@@ -116,10 +116,6 @@ def _fences(found: Sequence[_Passage]) -> str | None:
     return lines[0] if is_around and is_new else None
 
 
-def _nothing(found: Sequence[_Passage]) -> None:
-    """No passage shows it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sign:
     """A sign of the table: `seen` is the line that shows it; `{}` in its words is that line."""
@@ -139,7 +135,11 @@ SIGNS = (
     Sign("markers", _markers, "the new text has a marker of a block or a conflict: {}"),
     Sign("fence", _fences, "a code fence is around all of the new text: {}"),
 )
-REPEATED = Sign("repeated_line", _nothing, "the new text repeats a line that stays beside it: {}")
+REPEATED = Sign(
+    "repeated_line",
+    lambda found: None,  # no passage shows it
+    "the new text repeats a line that stays beside it: {}",
+)
 """Of edits by numbers, which are off by one then."""
 
 NAMES = tuple(one.name for one in (*SIGNS, REPEATED))

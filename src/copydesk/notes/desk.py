@@ -102,15 +102,6 @@ class Info:
 
 
 @dataclass(frozen=True, slots=True)
-class Infos:
-    """The requested blocks, in order, and the ids without a block."""
-
-    found: tuple[Info, ...]
-    missing: tuple[str, ...]
-    asked: int
-
-
-@dataclass(frozen=True, slots=True)
 class BlockContent:
     """Blocks to show: those of a slice, if one was given.
 
@@ -129,15 +120,12 @@ class BlockContent:
 class NotesWritten:
     """The result of a write other than a block diff: the document or block, and the new blocks.
 
-    `edit_ids` are those of the journal. `created`: the document is new. `path` is that of the
-    document if it is a file.
+    `edit_ids` are those of the journal. `path` is that of the document if it is a file.
     """
 
     target: NoteBlock
     new_ids: tuple[str, ...]
     edit_ids: tuple[int, ...]
-    diff: bytes
-    created: bool = False
     path: RelPath | None = None
 
 
@@ -231,11 +219,6 @@ def _nothing() -> None:
     """Do nothing, as the default of a hook."""
 
 
-def texts_digest(texts: Mapping[str, str]) -> str:
-    """The digest of the texts of all documents of an entry."""
-    return digest_of_texts(_joined(texts))
-
-
 def _joined(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
@@ -304,16 +287,15 @@ class NoteReader:
                 home.store.close()
             self._opened.clear()
 
-    def infos(self, member: Member, ids: Sequence[str]) -> Infos:
-        """Return facts about blocks; raises BlockNotFound if none of them exists."""
+    def infos(self, member: Member, ids: Sequence[str]) -> tuple[tuple[Info, ...], tuple[str, ...]]:
+        """Return facts about blocks, and the ids without one; BlockNotFound if none exists."""
         ids = [self._id_of(member, one) for one in ids]
         there = self.store(member).blocks([one for one in ids if not is_address(one)])
         self.check_blocks(member, "read", there.values())
         missing = tuple(one for one in ids if one not in there)
         if not there:
             raise BlockNotFound(", ".join(missing))
-        found = tuple(self._info(member, there[one]) for one in ids if one in there)
-        return Infos(found, missing, len(ids))
+        return tuple(self._info(member, there[one]) for one in ids if one in there), missing
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
         """Return one block, by its id or its address; raises BlockNotFound."""
@@ -444,9 +426,7 @@ class NotesDesk:
 
         Raises ContentChanged if a block that it deletes or replaces without SEARCH has changed.
         """
-        path = plan.request.path
-        ticket = plan.created_ms, plan.id
-        place = member, plan.tool, path, ticket, plan.id
+        place = member, plan.tool, plan.request.path, (plan.created_ms, plan.id), plan.id
         job = WriteRequest(*place, edited_by=plan.edited_by, is_stored=is_stored)
         make = partial(self._planned, member, plan)
         return _done(self._write(job, make, precondition, after_commit))
@@ -476,7 +456,7 @@ class NotesDesk:
             whole.change,
             whole.after,
             ready.diff,
-            "exact" if texts_digest(ready.prepared.before) == entry.after else "fuzz",
+            "exact" if digest_of_texts(_joined(ready.prepared.before)) == entry.after else "fuzz",
             made.edit_ids[0] if made.edit_ids else 0,
         )
 
@@ -509,19 +489,17 @@ class NotesDesk:
         if kind == "dailynote":
             return self.daily_note(member, tool, target_id, markdown)
         target = self.reading.block(member, target_id)
-        target_id = target.id
         if kind == "document" and target.kind != "d":
-            raise WrongBlockKind(target_id, target.kind, "document")
-
+            raise WrongBlockKind(target.id, target.kind, "document")
         path = self.reading.path(member, target)
 
         def make() -> Ready:
-            changes = [self._appending(member, target_id, markdown)]
+            changes = [self._appending(member, target.id, markdown)]
             return self._prepared_changes(member, changes, path)
 
         made = self._write(self._job(member, tool, path), make)
         new_ids = made.done.ids[0] if made.done.ids else ()
-        return NotesWritten(target, new_ids, made.edit_ids, made.ready.diff)
+        return NotesWritten(target, new_ids, made.edit_ids)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
@@ -550,9 +528,8 @@ class NotesDesk:
         InvalidArgs(`location`) for a place above a top document.
         """
         anchor = self.reading.block(member, anchor_id)
-        anchor_id = anchor.id
         if anchor.kind != "d":
-            raise WrongBlockKind(anchor_id, anchor.kind, "document")
+            raise WrongBlockKind(anchor.id, anchor.kind, "document")
         name = title.replace("/", "-").strip()
         if not name:
             raise ContentRequired("title")
@@ -560,10 +537,10 @@ class NotesDesk:
         def make() -> Ready:
             store = self.reading.store(member)
             if location == "children":
-                prepared = store.prepare_document(anchor.box, anchor_id, name, markdown)
+                prepared = store.prepare_document(anchor.box, anchor.id, name, markdown)
             else:
-                up = 1 if location == "parent" else 0
-                prepared = store.prepare_beside(anchor_id, up, name, markdown)
+                up = int(location == "parent")
+                prepared = store.prepare_beside(anchor.id, up, name, markdown)
             return self._new(member, prepared, anchor.box)
 
         return self._made_document(member, tool, make, anchor.box)
@@ -779,16 +756,14 @@ class NotesDesk:
     def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
         store = self.reading.store(member)
         target = store.blocks([target_id]).get(target_id)
-        if target is not None and target.kind == "l":
-            pieces = self.reading.home(member).split(markdown)
-            if any(piece.kind != "l" for piece in pieces):
-                markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
-        if target is None or target.kind in CONTAINERS:
+        kind = "d" if target is None else target.kind
+        split = self.reading.home(member).split
+        if kind == "l" and any(piece.kind != "l" for piece in split(markdown)):
+            markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
+        if kind in CONTAINERS:
             return InsertText(markdown, "last_in", target_id)
-        if target.kind == "h":
-            section = store.children(target_id)
-            return InsertText(markdown, "after", section[-1].id if section else target_id)
-        return InsertText(markdown, "after", target_id)
+        section = store.children(target_id) if kind == "h" else ()
+        return InsertText(markdown, "after", section[-1].id if section else target_id)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
         path_of = self.reading.home(member).path_of
@@ -805,10 +780,9 @@ class NotesDesk:
             raise Failed("find the new ids", f"{where} is written, but its ids could not be read")
         document_id, *new_ids = made.done.ids[0]
         target = self.reading.block(member, document_id)
-        created = any(one.created for one in made.ready.documents)
         home = self.reading.home(member)
         path = home.path_of(target.box, target.path) if home.in_files else None
-        return NotesWritten(target, tuple(new_ids), made.edit_ids, made.ready.diff, created, path)
+        return NotesWritten(target, tuple(new_ids), made.edit_ids, path)
 
 
 def _done(made: BlocksWritten) -> BlockDraft:

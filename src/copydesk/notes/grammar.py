@@ -281,12 +281,14 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
     action = cast(Action, command) if known else "EDIT"
     plain = known or (bool(closed) and len(inner.split()) == 1)
     plain = plain or is_id(block_id[:_SIYUAN_SIZE])
-    if not closed:
-        return Header(action, block_id, "INVALID_BLOCK_ID.unclosed", plain)
-    if colon and not known:
-        return Header(action, block_id, "INVALID_BLOCK_ID.command", plain)
-    if not valid(block_id):
-        return Header(action, block_id, "INVALID_BLOCK_ID.id", plain)
+    wrongs: tuple[tuple[bool, Kind], ...] = (
+        (not closed, "INVALID_BLOCK_ID.unclosed"),
+        (bool(colon) and not known, "INVALID_BLOCK_ID.command"),
+        (not valid(block_id), "INVALID_BLOCK_ID.id"),
+    )
+    for is_wrong, kind in wrongs:
+        if is_wrong:
+            return Header(action, block_id, kind, plain)
     return Header(action, block_id, None if _is_label(label) else "UNEXPECTED_TEXT.label")
 
 
@@ -317,13 +319,11 @@ def parse_block_diff(
     return tuple(reader.hunks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """A SEARCH/REPLACE body: its 0-based line and its texts, None if it is malformed."""
+_Misplaced = tuple[Kind, Kind]
+"""What is wrong with a text, and with a body, that stands where none may be."""
 
-    at: int
-    search: str | None = None
-    text: str | None = None
+_AFTER_DELETE: _Misplaced = "UNEXPECTED_TEXT.after_delete", "INVALID_SEQUENCE.after_delete"
+_AFTER_BODY: _Misplaced = "UNEXPECTED_TEXT.after_body", "INVALID_SEQUENCE.second_body"
 
 
 class _Reader:
@@ -332,8 +332,7 @@ class _Reader:
     def __init__(self, lines: list[str], valid: Callable[[str], bool]) -> None:
         self.hunks: list[BlockHunk] = []
         self.problems: list[Problem] = []
-        self._lines = lines
-        self._valid = valid
+        self._lines, self._valid = lines, valid
         self._at, self._stop = _unfenced(lines)
         self._markers: dict[int, list[tuple[int, str]]] = {}  # line and part, by size
         self._never_even: set[int] = set()  # marker sizes with more openings than closings
@@ -360,8 +359,7 @@ class _Reader:
         self._at += 1
         if header.action == "DELETE":
             self._add(header, at)
-            self._stray = "UNEXPECTED_TEXT.after_delete"
-            self._orphan = "INVALID_SEQUENCE.after_delete"
+            self._stray, self._orphan = _AFTER_DELETE
         elif header.action == "EDIT":
             self._edit(header, at)
         else:
@@ -378,46 +376,45 @@ class _Reader:
                 self._wrong("INVALID_SEQUENCE.no_body", at, text=self._lines[at])
             self._orphan = "INVALID_SEQUENCE.no_header"
             return
-        body = self._body(size)
-        if body.search == "":
-            self._wrong("EMPTY_CONTENT.search", body.at)
-        elif body.search is not None:
-            self._add(header, at, body.text or "", body.search)
-        self._after_body()
+        opened = self._at
+        search, text = self._body(size) or (None, "")
+        if search == "":
+            self._wrong("EMPTY_CONTENT.search", opened)
+        elif search is not None:
+            self._add(header, at, text, search)
+        self._stray, self._orphan = _AFTER_BODY
 
     def _command(self, header: Header, at: int) -> None:
         if self._skip_blank() and (size := self._signs("open")):
-            body = self._body(size)
-            if body.search:
-                self._wrong("INVALID_SEQUENCE.search_in_command", body.at)
-            elif body.text is not None:
-                self._add_text(header, at, body.text)
-            self._after_body()
+            opened = self._at
+            search, text = self._body(size) or ("", None)
+            if search:
+                self._wrong("INVALID_SEQUENCE.search_in_command", opened)
+            elif text is not None:
+                self._add_text(header, at, text)
+            self._stray, self._orphan = _AFTER_BODY
             return
         start = self._at
-        broken = False
-        while self._at < self._stop and not self._counts(self._at):
-            line = self._lines[self._at]
-            marker = marker_of(line)
-            if marker is not None and marker.part != "middle" and not broken:
-                broken = True  # suppress follow-on errors
+        self._skip_to(self._counts)
+        for number in range(start, self._at):
+            marker = marker_of(self._lines[number])
+            if marker is not None and marker.part != "middle":
                 opens = marker.part == "open"
-                self._wrong(
-                    "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close",
-                    self._at,
-                    text=line,
+                kind: Kind = (
+                    "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close"
                 )
-            self._at += 1
-        if not broken:
-            self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
+                self._wrong(kind, number, text=self._lines[number])
+                return  # suppress follow-on errors
+        self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
 
-    def _body(self, size: int) -> _Body:
-        """Parse the body that opens here with markers of this size."""
+    def _body(self, size: int) -> tuple[str, str] | None:
+        """Parse the SEARCH/REPLACE texts that markers of this size open here; None if malformed."""
         at = self._at
         middles: list[int] = []
         for i, part in self._markers_after(at, size):
             if part == "open":
-                return self._nested(at, i, size)
+                self._nested(at, i, size)
+                return None
             if part == "middle":
                 middles.append(i)
                 if len(middles) == 2:
@@ -428,38 +425,38 @@ class _Reader:
                 expected = marker_line("middle", size)
                 self._wrong("DELIMITER_ERROR.missing", i, other_line=at + 1, expected=expected)
             if len(middles) != 1:
-                return _Body(at)
+                return None
             search, text = self._lines[at + 1 : middles[0]], self._lines[middles[0] + 1 : i]
-            return _Body(at, content_of_hunk(search), content_of_hunk(text))
-        return self._unclosed(at, size)
+            return content_of_hunk(search), content_of_hunk(text)
+        self._unclosed(at, size)
+        return None
 
-    def _nested(self, at: int, inner: int, size: int) -> _Body:
+    def _nested(self, at: int, inner: int, size: int) -> None:
         """A second opening marker is nested, or the next hunk's if a header is right before it."""
         above = inner - 1
         while above > at and is_blank(self._lines[above]):
             above -= 1
         if above > at and header_of(self._lines[above], self._valid) is not None:
-            return self._unclosed(at, size)
+            self._unclosed(at, size)
+            return
         self._wrong("NESTED_SEARCH_REPLACE", inner, other_line=at + 1)
         depth = 2 if size not in self._never_even else 0
         for i, part in self._markers_after(inner, size) if depth else ():
             depth += (part == "open") - (part == "close")
             if not depth:
                 self._at = i + 1
-                return _Body(at)
+                return
         self._never_even.add(size)
-        return self._resume(at, inner)
+        self._resume(inner)
 
-    def _unclosed(self, at: int, size: int) -> _Body:
+    def _unclosed(self, at: int, size: int) -> None:
         self._wrong("UNMATCHED_MARKERS.open", at, expected=marker_line("close", size))
-        return self._resume(at, at)
+        self._resume(at)
 
-    def _resume(self, at: int, after: int) -> _Body:
+    def _resume(self, after: int) -> None:
         """Continue at the next header, to find later problems too."""
         self._at = after + 1
-        while self._at < self._stop and not self._counts(self._at):
-            self._at += 1
-        return _Body(at)
+        self._skip_to(self._counts)
 
     def _misplaced(self) -> None:
         """Handle a line that is not valid here."""
@@ -470,7 +467,7 @@ class _Reader:
         elif marker.part == "open":
             self._wrong(self._orphan, at)
             self._body(marker.size)
-            self._after_body()
+            self._stray, self._orphan = _AFTER_BODY
         else:
             stray = marker.part == "middle"
             self._wrong("DELIMITER_ERROR.stray" if stray else "UNMATCHED_MARKERS.close", at)
@@ -480,12 +477,7 @@ class _Reader:
         """Skip consecutive lines of text, reported as one problem unless `told` already."""
         if not told:
             self._wrong(self._stray, self._at, text=self._lines[self._at])
-        while self._at < self._stop and self._is_text(self._at):
-            self._at += 1
-
-    def _after_body(self) -> None:
-        self._stray = "UNEXPECTED_TEXT.after_body"
-        self._orphan = "INVALID_SEQUENCE.second_body"
+        self._skip_to(lambda at: not self._is_text(at))
 
     def _is_text(self, at: int) -> bool:
         line = self._lines[at]
@@ -507,9 +499,13 @@ class _Reader:
 
     def _skip_blank(self) -> bool:
         """Move to the next non-blank line; return whether there is one."""
-        while self._at < self._stop and is_blank(self._lines[self._at]):
-            self._at += 1
+        self._skip_to(lambda at: not is_blank(self._lines[at]))
         return self._at < self._stop
+
+    def _skip_to(self, is_wanted: Callable[[int], bool]) -> None:
+        """Move to the next line that is wanted, or to the end."""
+        lines = range(self._at, self._stop)
+        self._at = next(filter(is_wanted, lines), self._stop)
 
     def _add_text(self, header: Header, at: int, text: str) -> None:
         if text:

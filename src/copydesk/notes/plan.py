@@ -248,33 +248,33 @@ def _words(lines: list[str], room: int) -> list[str]:
     return words
 
 
-def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[str]:
-    """Yield the lines that differ; for each gap also an equal line before and after it."""
-    count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
-    shown = told = 0
+def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> list[str]:
+    """The lines that differ, the first of them if they are many."""
+    shown: list[str] = []
     size = 0
+    for line in _gap_lines(mine, theirs, gaps):
+        size += len(line)
+        if shown and (len(shown) >= _DIFF_LINES or size > _DIFF_CHARACTERS):
+            count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
+            left = count - sum(one[0] in "-+" for one in shown)
+            return [*shown, f"… ({left} more lines differ)"]
+        shown.append(line)
+    return shown
+
+
+def _gap_lines(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[str]:
+    """Yield the lines that differ; for each gap also an equal line before and after it."""
     last = -1  # the last line of SEARCH shown as equal
     for gap in gaps:
-        for line in _gap_lines(mine, theirs, gap, last):
-            size += len(line)
-            if shown and (shown >= _DIFF_LINES or size > _DIFF_CHARACTERS):
-                yield f"… ({count - told} more lines differ)"
-                return
-            shown += 1
-            told += line[0] in "-+"
-            yield line
+        removed, added = mine[gap.base_start : gap.base_stop], theirs[gap.now_start : gap.now_stop]
+        if gap.base_start and gap.base_start - 1 > last:
+            yield f"  {_cut(mine[gap.base_start - 1], 0)}"
+        for sign, lines, others in (("-", removed, added), ("+", added, removed)):
+            for line, other in zip(lines, chain(others, repeat("")), strict=False):
+                yield f"{sign} {_cut(line, same_after(line, other, 0, 0))}"
+        if gap.base_stop < len(mine):
+            yield f"  {_cut(mine[gap.base_stop], 0)}"
         last = gap.base_stop
-
-
-def _gap_lines(mine: list[str], theirs: list[str], gap: Gap, last: int) -> Iterator[str]:
-    removed, added = mine[gap.base_start : gap.base_stop], theirs[gap.now_start : gap.now_stop]
-    if gap.base_start and gap.base_start - 1 > last:
-        yield f"  {_cut(mine[gap.base_start - 1], 0)}"
-    for sign, lines, others in (("-", removed, added), ("+", added, removed)):
-        for line, other in zip(lines, chain(others, repeat("")), strict=False):
-            yield f"{sign} {_cut(line, same_after(line, other, 0, 0))}"
-    if gap.base_stop < len(mine):
-        yield f"  {_cut(mine[gap.base_stop], 0)}"
 
 
 def _cut(line: str, at: int) -> str:

@@ -14,12 +14,24 @@ from copydesk.errors import InvalidArgs
 from copydesk.notes.lazy import notes_of
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.tools.answers import FOUND, LISTED, note_answered, note_refused, note_shown
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import has, say
-from copydesk.tools.report import Answer, Fields, Lang, Value, fenced, known, shown_diff
-from copydesk.tools.report_fields import (
+from copydesk.tools.refusals import note_refused
+from copydesk.tools.report import (
+    FOUND,
+    LISTED,
+    Answer,
+    Fields,
+    Lang,
+    Value,
+    fenced,
+    known,
+    note_answered,
+    note_shown,
+    shown_diff,
+)
+from copydesk.tools.reports import (
     hunk_rows,
     hunk_text,
     one_line,
@@ -30,7 +42,7 @@ from copydesk.tools.report_fields import (
 from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
-    from copydesk.notes.desk import BlockContent, Info, Infos
+    from copydesk.notes.desk import BlockContent, Info
     from copydesk.notes.plan import BlockDiff, BlockDraft
     from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock
 
@@ -50,13 +62,16 @@ class BlockInfoCall(ToolCall):
         ids = [part.strip() for part in self.ids.split(",") if part.strip()]
         if not ids:
             raise InvalidArgs("ids", "must name a block")
-        infos = notes_of(context.desk).reading.infos(context.member, ids)
-        rows = [info_fields(info, context.lang) for info in infos.found]
-        fields: Fields = rows[0]
-        if infos.asked > 1:
-            missing: Fields = {"notFoundIds": list(infos.missing)} if infos.missing else {}
-            fields = {"blocks": [*rows], **missing}
-        said = info_text(infos, context.lang)
+        infos, missing = notes_of(context.desk).reading.infos(context.member, ids)
+        said = "\n\n".join(_sheet(info, context.lang) for info in infos)
+        fields = info_fields(infos[0], context.lang)
+        if len(ids) > 1:
+            rows: list[Value] = [info_fields(info, context.lang) for info in infos]
+            fields = {"blocks": rows, **known(notFoundIds=list(missing) or None)}
+            lines = [say("notes.infos", context.lang, {"count": len(infos)}), said]
+            if missing:
+                lines += ["", say("notes.infos_missing", context.lang, {"ids": ", ".join(missing)})]
+            said = "\n".join(lines)
         if not context.kept.is_long(said):
             return note_answered(fields, said)
         shown = note_shown(context.kept, context.member.name, name, {}, said, context.lang)
@@ -81,7 +96,7 @@ class BlockContentCall(ToolCall):
         said = content_text(content, chosen, context.lang, ids=ids)
         fields: Fields = {"blockId": content.target.id, "count": len(content.blocks)}
         if chosen is not None:
-            after: Fields = {"next": content.after} if content.after else {}
+            after = known(next=content.after or None)
             fields |= {"total": content.total, "start": content.start, **after}
         return note_shown(context.kept, member.name, name, fields, said, context.lang)
 
@@ -133,11 +148,10 @@ class SearchBlocksCall(ToolCall):
             lines.append(f"- [{one.id}][{one.kind}] {one.hpath}: {shown}")
         fields: Fields = {"count": len(rows), "blocks": rows}
         coverage = reading.covered(context.member)
+        told = coverage_fields(coverage)
         if coverage.waiting:
-            done = coverage.documents - coverage.waiting
-            fields |= {"indexed": done, "documents": coverage.documents}
-        if coverage.unread:
-            fields["notRead"] = coverage_fields(coverage)["notRead"]
+            fields |= {"indexed": told["indexed"], "documents": told["total"]}
+        fields |= known(notRead=told.get("notRead"))
         lines += covered_lines(coverage, context.lang)
         return note_answered(fields, "\n".join(lines))
 
@@ -328,17 +342,6 @@ def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, i
     head = f'> [Slice View] Filter: "{slice_text}" | Count: {len(content.blocks)}'
     head += f" | Total: {content.total} | Position: {content.start}-{last}{after}"
     return f"{head}\n\n{text}"
-
-
-def info_text(infos: Infos, lang: Lang) -> str:
-    """The attributes of blocks as text, and the ids that were not found."""
-    sheets = "\n\n".join(_sheet(info, lang) for info in infos.found)
-    if infos.asked == 1:
-        return sheets
-    missing = ", ".join(infos.missing)
-    lines = [say("notes.infos", lang, {"count": len(infos.found)}), sheets]
-    lines += ["", say("notes.infos_missing", lang, {"ids": missing})] if missing else []
-    return "\n".join(lines)
 
 
 def info_fields(info: Info, lang: Lang) -> Fields:

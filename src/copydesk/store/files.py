@@ -88,9 +88,8 @@ from copydesk.store.writes import (
 from copydesk.store.writes import StagedWrite as StagedWrite  # for the layers above
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import PATH_BYTES, RelPath
-from copydesk.text.snapshot import Excerpt, Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot, Sought
 
 T = TypeVar("T")
 
@@ -253,7 +252,7 @@ class Files(Closing):
 
     def text(self, path: RelPath, named: Named, sought: Sequence[Sought] = ()) -> OpenText:
         """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
-        file = self.open_for_reading(path)
+        file = _opened(*self._root.open_file(path))
         if file.stamp.size <= sizes.LARGE:
             file, data = self._settled(file, path, self._data)
             told = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None

@@ -360,9 +360,8 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
     head = _beside(lead, above.split("\n")[::-1], at_end=at_start, ends_line=True)
     ends_line = trail.endswith("\n")
     tail = _beside(trail, below.split("\n"), at_end=at_end, ends_line=ends_line)
-    if head is None or tail is None:
-        return None
-    if not is_first and "\n" not in lead and len(lead) >= _INDENTATION:
+    is_parted = not is_first and "\n" not in lead and len(lead) >= _INDENTATION
+    if head is None or tail is None or is_parted:
         return None
     start = first - len(_coded("\n".join(head[::-1])))
     stop = last + len(_coded("\n".join(tail)))
@@ -825,8 +824,10 @@ def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Nea
         ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
         if size > _LONG and likeness > _SURE:
             break
-    best, _, spot, have = max(ranked, key=itemgetter(0, 1), default=(0.0, 0, None, []))
-    if spot is None or best < _WORTH:
+    if not ranked:
+        return None
+    best, _, spot, have = max(ranked, key=itemgetter(0, 1))
+    if best < _WORTH:
         return None
     first = spot.line
     if len(lines) >= _LEAST_LINES:

@@ -634,16 +634,14 @@ class Owners:
         title = self._base.is_heading(old - 1) and not section  # a renamed one keeps its text
         stands = next(filter(None, map(pair.place_now, olds)), None)
         if stands is not None or any(map(pair.place_before, news)):
-            if stands is not None and stands > foot.now:
-                return True  # it was above the carried lines and now is below
-            if not (above and below) and not (title and (above or within)):
-                return True
-            return 4 * (kept + away) < 3 * total or self._is_copied(foot, old, new)
+            is_below = stands is not None and stands > foot.now  # it was above the carried lines
+            is_held = (above and below) or (title and (above or within))
+            is_lost = is_below or not is_held or 4 * (kept + away) < 3 * total
+            return is_lost or self._is_copied(foot, old, new)
         if away and 3 * away >= kept:
             return True  # too many of the remaining lines are elsewhere
-        if above and below:
-            return False
-        if not {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}:
+        depths = {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}
+        if (above and below) or not depths:
             return False
         if section:
             return True
@@ -651,9 +649,8 @@ class Owners:
         ours, theirs = _WORDS.findall(header), _WORDS.findall(other)
         alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
         alike = alike or _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
-        if alike or (title and not away):
-            return False
-        return not (title or above or within) or 3 * kept < total
+        is_same = alike or (title and not away)
+        return not is_same and (not (title or above or within) or 3 * kept < total)
 
     def _lone(self, line: int, at: int) -> tuple[list[int], list[int]]:
         """The owners of base line `line` that now line `at` lacks, and the reverse."""

@@ -197,12 +197,8 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
     """Return the non-overlapping matches of one text, searching from the start of the file."""
     plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
-    spans: list[Span] = []
-    at = plain.data.find(needle) if needle else -1
-    while needle and at >= 0:
-        spans.append((at, at + len(needle)))
-        at = plain.data.find(needle, at + len(needle))
-    return plain.original(spans)
+    found = re.finditer(re.escape(needle), plain.data) if needle else ()
+    return plain.original([match.span() for match in found])
 
 
 def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:

@@ -69,6 +69,13 @@ def _use_utf_8(stream: TextIO, errors: str) -> None:
 def _run(words: Sequence[str]) -> int:
     try:
         options = parse(words)
+        root = options.root or os.environ.get("COPYDESK_ROOT") or os.curdir
+        if options.command == "hook":
+            from copydesk.app.cli.hook import asked
+
+            options.call = asked(root, sys.stdin.read())
+            if options.call is None:
+                return 0
     except UsageError as error:
         from copydesk.app.cli.errors import report
 
@@ -83,7 +90,6 @@ def _run(words: Sequence[str]) -> int:
         return _command(options, words)
     from copydesk.app.mcp.early import begun
 
-    root = options.root or os.environ.get("COPYDESK_ROOT") or os.curdir
     with begun(root, repr(sorted(vars(options).items())), _fetch_server) as wire:
         if wire.is_done:
             return 0

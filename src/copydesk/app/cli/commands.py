@@ -27,11 +27,11 @@ from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
-from copydesk.tools.answers import LongTexts, saved_data
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words
-from copydesk.tools.report import Answer, Lang
+from copydesk.tools.report import Answer, Lang, LongTexts
+from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
 
@@ -669,11 +669,13 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _hook(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.hook import run
+    from copydesk.app.cli.hook import denied
 
     with _open(options, for_agents=True) as opened:
         opened.in_shell = False  # an agent reads the answer
-        return run(opened)
+        config = opened.config
+        dump(denied(opened.call(config.member, *options.call, lang=config.lang, text_only=True)))
+    return 0
 
 
 def _watch(options: argparse.Namespace) -> int:

@@ -19,16 +19,21 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 Table = Mapping[str, Mapping[str, str]]
 """The results, as JSON, by protocol version and method."""
 
 MODERN: Final = "2026-07-28"
-_MOST: Final = {"initialize": 1, "server/discover": 1, "tools/list": 1, "ping": 8}
+RESOURCES: Final = "resources/list"
+"""Answered while no plans are pending: clients wait for all the lists before they offer any."""
+
+_LISTS: Final = ("tools/list", "prompts/list", RESOURCES)
+_MOST: Final = {**dict.fromkeys(("initialize", "server/discover", *_LISTS), 1), "ping": 8}
 """More answers than these could fill the pipe of a client that does not read yet."""
 
 _META: Final = "io.modelcontextprotocol/"
@@ -50,14 +55,14 @@ _ID: Final = re.compile(r'-?\d{1,15}|"[\w.:-]{1,100}"', re.ASCII)
 class Wire:
     """Standard input and output, for the protocol alone.
 
-    `head` is what has been read, `answered` has the ids of its requests that were answered, and
+    `head` is what has been read, `answered` are the answers to its requests by their ids, and
     `is_done`: all were, and the input has ended. `keep` takes the table of a server without one.
     """
 
     source: int
     sink: int
     head: bytes = b""
-    answered: list[object] = field(default_factory=list[object])
+    answered: dict[object, bytes] = field(default_factory=dict[object, bytes])
     is_done: bool = False
     keep: Callable[[Table], None] | None = None
 
@@ -124,14 +129,34 @@ class Start:
         return cls(folder, f"start-{hashlib.sha256(given.encode()).hexdigest()[:12]}.json", stamp)
 
     def table(self) -> Table | None:
-        """The kept table; None if there is none of this stamp."""
+        """What the kept table can say now; None if there is none of this stamp."""
         try:
             path = os.path.join(self.folder, self.name)
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 kept = json.load(file)
-            return cast(Table, kept["table"]) if kept["of"] == self._identity() else None
-        except (OSError, ValueError, LookupError, TypeError):
+            if kept["of"] != self._identity():
+                return None
+            table = cast("dict[str, dict[str, str]]", kept["table"])
+            for answers in table.values() if self._has_plans() else ():
+                answers.pop(RESOURCES, None)
+            return table
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
+
+    def _has_plans(self) -> bool:
+        """Whether there are pending plans, which are resources; True also if that is unknown."""
+        path = os.path.join(self.folder, "state.sqlite")
+        if not os.path.lexists(path):
+            return False
+        import apsw
+
+        mode = "ro" if os.path.lexists(f"{path}-wal") else "ro&immutable=1"  # else it made a log
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+        try:
+            with closing(apsw.Connection(f"file:{quote(path)}?mode={mode}", flags)) as database:
+                return bool(database.execute("SELECT 1 FROM plans LIMIT 1").fetchall())
+        except apsw.Error:
+            return True
 
     def keep(self, table: Table) -> None:
         """Keep a table, in place of one of an earlier stamp; an error is ignored."""
@@ -187,8 +212,8 @@ class _Answers:
     def __init__(self, table: Table) -> None:
         self._table, self._version, self._is_ready = table, "", False
         self._asked: Counter[str] = Counter()
-        self.ids: list[object] = []
-        """Of the requests that were answered."""
+        self.given: dict[object, bytes] = {}
+        """The answers by the ids of the requests."""
 
     @property
     def has_listed(self) -> bool:
@@ -217,14 +242,15 @@ class _Answers:
             return None
         self._version = self._version_of(method, params)
         self._asked[method] += 1
-        if self._asked[method] > _MOST[method]:
+        result = self._table[self._version].get(method)
+        if result is None or self._asked[method] > _MOST[method]:
             return None
         shown_id = json.dumps(message["id"])
-        if not _ID.fullmatch(shown_id):
+        if not _ID.fullmatch(shown_id) or message["id"] in self.given:
             raise ValueError
-        result = self._table[self._version][method]
-        self.ids.append(message["id"])
-        return f'{{"jsonrpc":"2.0","id":{shown_id},"result":{result}}}\n'.encode()
+        answer = f'{{"jsonrpc":"2.0","id":{shown_id},"result":{result}}}\n'.encode()
+        self.given[message["id"]] = answer
+        return answer
 
     def _version_of(self, method: str, params: Mapping[str, Any]) -> str:
         """The protocol version of a request; raises ValueError if its parameters are not usual."""
@@ -285,7 +311,7 @@ def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
 
 def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
     rest, is_answered = b"", True
-    wire.answered = answers.ids
+    wire.answered = answers.given
     while fetching.ident is None or fetching.is_alive():
         patience = _IDLE_SECONDS if fetching.ident is None else _LOOK_SECONDS
         came = bool(select.select([wire.source], [], [], patience)[0])

@@ -25,9 +25,8 @@ from copydesk.errors import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
+from copydesk.text.snapshot import Excerpt, Snapshot, Sought, Source, Text
 from copydesk.text.unified import unified
 
 Action = Literal[

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from copydesk.edit.draft import shown, shown_blocks
-from copydesk.edit.kinds.anchors import (
+from copydesk.edit.kinds.base import Fixed, Place, Replacing, check_text
+from copydesk.edit.kinds.insert import (
     Anchor,
     Occurrence,
     check_anchors,
@@ -14,10 +15,8 @@ from copydesk.edit.kinds.anchors import (
     seek,
     sought_by,
 )
-from copydesk.edit.kinds.base import Fixed, Place, Replacing, check_text
 from copydesk.errors import AnchorNotFound, Refusal
-from copydesk.text.lines import Sought
-from copydesk.text.snapshot import Source
+from copydesk.text.snapshot import Sought, Source
 
 
 @dataclass(frozen=True, slots=True)

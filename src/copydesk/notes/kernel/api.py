@@ -487,8 +487,9 @@ class Kernel:
         for block_id, of in self._of_many("/api/block/getBlockTreeInfos", ids).items():
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
             kind = KINDS.get(node, "")
+            parent_id, previous_id, next_id = ["", "", ""] if kind == "d" else around
             if node and own_id == block_id:
-                found[block_id] = TreeInfo(*([""] * 3 if kind == "d" else around), block_id, kind)
+                found[block_id] = TreeInfo(parent_id, previous_id, next_id, block_id, kind)
         return found
 
     def _inside(self, parent_id: str) -> dict[str, TreeInfo]:

@@ -218,7 +218,17 @@ def without_attributes(image: str) -> str:
 
 
 _SPAN = re.compile(r'<span data-type="([a-z-]+)"([^<>\n]*)>([^<]*)</span>')
-_SIGNS = {"strong": "**", "em": "*", "code": "`", "s": "~~", "mark": "==", "tag": "#"}
+_SIGNS = {
+    "strong": ("**", "**"),
+    "em": ("*", "*"),
+    "code": ("`", "`"),
+    "s": ("~~", "~~"),
+    "mark": ("==", "=="),
+    "tag": ("#", "#"),
+    **{tag: (f"<{tag}>", f"</{tag}>") for tag in ("sup", "sub", "kbd", "u")},
+}
+"""What Markdown has before and after the text of a span without attributes."""
+
 _HREF = re.compile(r'data-href="([^"\n]*)"(?: data-title="([^"\n]*)")?')
 _INSIDE = re.compile(r'data-(?:content|id)="([^"\n]*)"')
 
@@ -232,9 +242,7 @@ def markdown_of_image(image: str) -> str:
 def _as_signs(found: re.Match[str]) -> str:
     kind, attributes, text = found[1], found[2], html.unescape(found[3])
     if kind in _SIGNS and not attributes:
-        return f"{_SIGNS[kind]}{text}{_SIGNS[kind]}"
-    if kind in ("sup", "sub", "kbd", "u") and not attributes:
-        return f"<{kind}>{text}</{kind}>"
+        return text.join(_SIGNS[kind])
     if kind == "a" and (link := _HREF.search(attributes)):
         title = f' "{html.unescape(link[2])}"' if link[2] else ""
         return f"[{text}]({html.unescape(link[1])}{title})"
@@ -253,12 +261,10 @@ def with_memos(markdown: str, image: str) -> str:
     for found in _MEMO.finditer(image):
         memo, word = (html.unescape(part) for part in found.groups())
         memo = memo.replace("_esc_newline_", " ")
-        for spelled in (f"{word}<sup>({memo})</sup>", f"{word}<sup>（{memo}）</sup>"):
-            start = markdown.find(spelled, at)
-            if start >= 0:
-                made += markdown[at:start] + found[0]
-                at = start + len(spelled)
-                break
+        spelled = f"{re.escape(word)}<sup>[(（]{re.escape(memo)}[)）]</sup>"
+        if place := re.compile(spelled).search(markdown, at):
+            made += markdown[at : place.start()] + found[0]
+            at = place.end()
     whole = made + markdown[at:]
     if whole.count(MEMO) == image.count(MEMO):
         return whole

@@ -6,6 +6,7 @@ import html
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
@@ -94,6 +95,10 @@ def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Pr
     return Prepared(tuple(changes), before, trial.texts(), held=trial.held, notices=notices)
 
 
+class _Inside(Exception):
+    """The block is inside a restored one, so nobody knows where."""
+
+
 class _KernelDryRun:
     """A simulation on the blocks that the changes name and the containers around them."""
 
@@ -142,31 +147,28 @@ class _KernelDryRun:
         return MappingProxyType({path: root.text() for path, root in self._roots.items()})
 
     def take(self, index: int, change: Change) -> None:
-        """Apply one change to the tree."""
-        match change:
-            case InsertText():
-                self._insert(change)
-            case Update():
-                self._update(index, change)
-            case Delete():
-                self._delete(change)
-            case Restore():
-                self._restore(change)
+        """Apply one change to the tree, unless it is inside a block that was restored."""
+        with suppress(_Inside):
+            match change:
+                case InsertText():
+                    self._insert(change)
+                case Update():
+                    self._update(index, change)
+                case Delete():
+                    self._delete(change)
+                case Restore():
+                    self._restore(change)
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
-        place = self._place(change.anchor_id, change.side)
-        if place is None:
-            return
-        parent, at = place
+        parent, at = self._place(change.anchor_id, change.side)
         pieces = for_place(self._split(change.markdown), _list_subtype(parent))
         parent.put(at, [KernelNode("", *piece[:3]) for piece in pieces])
 
     def _update(self, index: int, change: Update) -> None:
         checked(change.markdown)
         node = self._block(change.id, change.over)
-        if node is None or node.parent is None:
-            return
+        assert node.parent is not None, "it is no document"
         piece = for_update(self._split(change.markdown), _list_subtype(node.parent))
         is_known = node.id not in self._restored
         if same_text(change.markdown, node.markdown):
@@ -185,8 +187,7 @@ class _KernelDryRun:
 
     def _delete(self, change: Delete) -> None:
         node = self._block(change.id, change.over)
-        if node is None or node.parent is None:
-            return
+        assert node.parent is not None, "it is no document"
         self._hold(node)
         parent = node.parent
         while parent.kind in VANISHING and parent.children == [node]:
@@ -205,23 +206,22 @@ class _KernelDryRun:
         if change.id not in known:
             raise InvalidArgs("image", "is not one of the block")
         text = markdown_of_image(change.image)
-        if change.side is None:
-            node = self._block(change.id, change.over)
-            if node is not None:
+        with suppress(_Inside):
+            if change.side is None:
+                node = self._block(change.id, change.over)
                 self._hold(node, back=True)
                 self._forget_inside(node)
                 node.markdown = text
-        elif change.id in self._nodes:
-            raise BlockChanged(block_id=change.id)
-        elif (place := self._place(change.anchor_id, change.side)) is not None:
-            node = self._nodes[change.id] = KernelNode(change.id, "", "", text)
-            place[0].put(place[1], [node])
+            elif change.id in self._nodes:
+                raise BlockChanged(block_id=change.id)
+            else:
+                parent, at = self._place(change.anchor_id, change.side)
+                node = self._nodes[change.id] = KernelNode(change.id, "", "", text)
+                parent.put(at, [node])
         self._restored |= known
 
-    def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int] | None:
+    def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int]:
         anchor = self._node(anchor_id)
-        if anchor is None:
-            return None
         if side in ("first_in", "last_in"):
             parent = anchor
             if parent.kind not in CONTAINERS:
@@ -237,11 +237,9 @@ class _KernelDryRun:
         self.held.containers[parent.id] = None
         return parent, at
 
-    def _block(self, block_id: str, over: str) -> KernelNode | None:
+    def _block(self, block_id: str, over: str) -> KernelNode:
         """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
         node = self._node(block_id)
-        if node is None:
-            return None
         if node.kind == "d":
             raise WrongBlockKind(block_id, "d", "block")
         known = block_id in self.held.marks or block_id in self._restored
@@ -249,12 +247,13 @@ class _KernelDryRun:
             raise BlockChanged(block_id=block_id)
         return node
 
-    def _node(self, block_id: str) -> KernelNode | None:
-        """The node of a block; None if it was restored inside another block."""
-        node = self._nodes.get(block_id)
-        if node is None and block_id not in self._restored:
-            raise BlockNotFound(block_id, lost=block_id in self._lost)
-        return node
+    def _node(self, block_id: str) -> KernelNode:
+        """The node of a block; _Inside if it was restored inside another block."""
+        if block_id in self._nodes:
+            return self._nodes[block_id]
+        if block_id in self._restored:
+            raise _Inside
+        raise BlockNotFound(block_id, lost=block_id in self._lost)
 
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
