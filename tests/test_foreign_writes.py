@@ -27,8 +27,8 @@ from copydesk.desk.outcome import TOOL, Applied, _difference
 from copydesk.edit.request import Anchor, Insert
 from copydesk.errors import Failed
 from copydesk.store import _os, writes
+from copydesk.store.contents import is_temp, is_temp_of
 from copydesk.store.protocol import Durability
-from copydesk.store.staging import is_temp, is_temp_of
 from copydesk.text.relpath import RelPath
 from support.cost import spread
 from support.faults import WRITE_PATH

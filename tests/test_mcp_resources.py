@@ -16,8 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from copydesk.app import manuals
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.resources import Hunks
-from copydesk.app.mcp.server import question
+from copydesk.app.mcp.server import Hunks, question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_calls import (
     CALLS,

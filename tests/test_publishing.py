@@ -195,6 +195,7 @@ def test_the_agent_reads_what_came_of_it(
     assert told in reason
     assert "{" not in reason
     assert ("read it" in reason) == ("no place" not in reason)
+    assert ("limit: 1" in reason) == ("read it" in reason)
 
 
 AGENT = '[members.agent]\napproval = "human"\n'

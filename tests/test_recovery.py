@@ -20,9 +20,9 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.recovery import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
+from copydesk.store.contents import new_temp
 from copydesk.store.files import Files
 from copydesk.store.protocol import Deadline
-from copydesk.store.staging import new_temp
 from copydesk.text.relpath import RelPath
 
 BEFORE = "a\nb\nc\n"
@@ -313,7 +313,7 @@ def test_what_the_database_refuses_is_a_refusal(
 ) -> None:
     import apsw
 
-    monkeypatch.setattr("copydesk.desk.backends.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("copydesk.desk.backends.sqlite.BUSY_SECONDS", 0.1)
     with open_workspace(str(tmp_path)) as opened:
         other = apsw.Connection(str(tmp_path / ".copydesk" / "state.sqlite"))
         other.execute("BEGIN EXCLUSIVE")

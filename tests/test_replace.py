@@ -21,6 +21,7 @@ import pytest
 
 from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
 from copydesk.store import _os
+from copydesk.store.contents import is_temp
 from copydesk.store.files import Files
 from copydesk.store.protocol import (
     Document,
@@ -31,7 +32,6 @@ from copydesk.store.protocol import (
     Stamp,
     TargetMoved,
 )
-from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
 from support.cost import first, spread
 from support.faults import NUMBERS, Faults

@@ -561,7 +561,7 @@ def test_a_plan_that_waits_longer_is_the_same_plan(opener: Open) -> None:
         desk.desk.review.extend(desk.member("ann"), hunk)
     with pytest.raises(AccessDenied):
         desk.desk.review.extend(desk.member("guest"), hunk)
-    assert isinstance(desk.desk._applying.write(desk.member("ann"), before), Applied), (
+    assert isinstance(desk.desk.applying.write(desk.member("ann"), before), Applied), (
         "who had looked it up before it was extended writes it"
     )
     with pytest.raises(HunkNotFound):

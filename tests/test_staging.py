@@ -14,9 +14,9 @@ import pytest
 
 from copydesk.errors import FileExists, FileNotFound, NotAFile
 from copydesk.store import _os
+from copydesk.store.contents import is_temp
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.protocol import Durability, TargetMoved
-from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
 from support.lacking import needs
 
@@ -132,7 +132,8 @@ def test_what_is_committed_is_there(
     inode = (here / "d" / "f").stat().st_ino
     with Files(here, durability=durability) as workspace:
         with stage(workspace) as staged:
-            stamp = staged.commit()
+            staged.commit()
+            stamp = staged.stamp()
             assert written(here, stage).read_bytes() == NEW
         assert workspace.read(F if stage is change else DEEP).stamp == stamp
     assert not [name for name in tree(here) if is_temp(Path(name).name.encode())]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.cli.imports import importing
+from copydesk.app.cli import importing
 
 HEAVY = (
     *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "apsw", "asyncio", "anyio", "rich"),
     *("msgpack", "starlette", "uvicorn", "httpx", "difflib", "hypothesis", "copydesk.desk"),
 )
+OUTSIDE = '{"tool_name": "Write", "tool_input": {"file_path": "/etc/hosts", "content": ""}}'
 SERVERS = ("mcp", "mcp_types", "pydantic", "jsonschema", "anyio", "starlette", "uvicorn", "asyncio")
 
 
@@ -36,10 +37,16 @@ def imported(code: str, watched: tuple[str, ...]) -> list[str]:
         "from copydesk.app.cli import main; main(['call', '--help'])",
         "from copydesk.app.cli import main; main(['serve', '--help'])",
         "from copydesk.app.cli import main; main([])",
+        f"import io, sys; sys.stdin = io.StringIO({OUTSIDE!r}); "
+        "from copydesk.app.cli import main; main(['hook'])",
     ],
 )
 def test_nothing_heavy_for_help(code: str) -> None:
     assert imported(code, HEAVY) == []
+
+
+def test_nothing_heavy_before_the_first_answers() -> None:
+    assert imported("import copydesk.app.mcp.early", HEAVY) == []
 
 
 @pytest.mark.slow

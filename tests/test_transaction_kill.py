@@ -16,8 +16,8 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.store.contents import is_temp
 from copydesk.store.protocol import Durability
-from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
 from support.cost import first
 from support.processes import code, outcome

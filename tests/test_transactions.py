@@ -248,7 +248,7 @@ def test_of_the_plans_of_two_members_each_knows_the_lines_of_its_own(room: Room)
         arguments = {"path": "a", "range": str(line), "content": f"{member}\n"}
         hunks.append(opened.call(member, "prepare_file_range_edit", arguments).fields["hunk_id"])
     plans = tuple(opened.registry.plan(str(hunk), 0) for hunk in hunks)
-    opened.desk._applying.write_all(plans, lambda plan: opened.member(plan.owner))
+    opened.desk.applying.write_all(plans, lambda plan: opened.member(plan.owner))
     assert room.read("a") == BASE.replace("line 2\n", "local\n").replace("line 9\n", "eve\n")
     assert unshown(room, "a") == [(8, 9)]
     assert unshown(room, "a", "eve") == [(1, 2)]
@@ -273,7 +273,7 @@ def test_a_plan_that_was_written_waits_no_longer(room: Room) -> None:
     hunk, other = room.line("a", 2, "TWO\n"), room.line("a", 3, "THREE\n")
     read = [room.opened.registry.plan(one, 0) for one in (hunk, other)]
     assert code(room.call(ONE, hunk_id=hunk)) == "ok"
-    applying, until_ms = room.opened.desk._applying, read[1].expires_ms + 1
+    applying, until_ms = room.opened.desk.applying, read[1].expires_ms + 1
     with pytest.raises(HunkNotFound):
         applying.wait_until(read[0], until_ms)
     assert room.waiting() == {other}

@@ -25,12 +25,11 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
-from copydesk.desk.file_locks import Locks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
 from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.transaction import Writer
+from copydesk.desk.transaction import Locks, Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
@@ -50,11 +49,10 @@ from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Closing, now_ms
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
-from copydesk.tools import answers, refusals, reports
-from copydesk.tools.answers import LongTexts
+from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
-from copydesk.tools.report import Answer, Lang, Value
+from copydesk.tools.report import Answer, Lang, LongTexts, Value
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -293,14 +291,11 @@ class OpenWorkspace(Closing):
             ttl_ms=config.ttl_seconds * 1000,
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
-        writer = Writer(
-            *(self.files, locks, self.journal, self.recovery, clock),
-            *(setting.named, approving, checks, self._notify),
-        )
+        writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
         self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = LazyNotes(setting, writer, home or self._opener.open)
         self.desk = FileDesk(setting, writer, self._notes)
-        self.batches = Batching(setting, writer)
+        self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
 
     def _begin(self, *, recover: bool) -> None:
@@ -352,7 +347,7 @@ class OpenWorkspace(Closing):
             if not saved.edit_id:  # what was written since was looked for
                 continue
             undo = f"copydesk undo {saved.lasting_id}"
-            words = answers.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
+            words = reports.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
             _log.warning("%s", words)
 
     def call(
@@ -416,7 +411,7 @@ class OpenWorkspace(Closing):
             return answer
         # several stores may report one
         words = [words_of_loss(path, loss, lang) for path, loss in dict.fromkeys(losses)]
-        return answers.with_notices(answer, "state_lost", [*words], words)
+        return reports.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
         """The tools of these toolsets that the member may use."""
@@ -484,10 +479,10 @@ class OpenWorkspace(Closing):
         if shown.checks is not None:
             rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
             words = tuple(refusals.check_words(one, lang) for one in shown.checks)
-            report = answers.with_notices(report, "checks", rows, words)
+            report = reports.with_notices(report, "checks", rows, words)
         if shown.plan.why:
             report = replace(report, made={**report.fields, "why": shown.plan.why})
-        return answers.with_decision(report, self.desk.review.decision(shown.plan))
+        return reports.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
         self, member: str, path: str | None = None, most: int = 50, before: int | None = None

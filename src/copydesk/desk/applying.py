@@ -7,11 +7,12 @@ plans for one file the older is made first, the younger on its result.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from typing import Final, Generic, TypeVar
 
 from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import (
@@ -19,13 +20,12 @@ from copydesk.desk.backends.api import (
     OutcomeKind,
     PlanOutcome,
     counts,
-    version_of,
 )
-from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
     Ahead,
+    Blocks,
     DraftCache,
     Drafting,
     Setting,
@@ -41,7 +41,7 @@ from copydesk.desk.member import (
     check_no_link,
     note_of_change,
 )
-from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
+from copydesk.desk.outcome import Applied, Rejected, Revision, Transacted, Verdict, Withheld
 from copydesk.desk.steps import (
     Chmod,
     Create,
@@ -52,8 +52,15 @@ from copydesk.desk.steps import (
     WriteRequest,
     edit,
 )
-from copydesk.desk.transaction import Stopped, Writer, attempted, directory_moves, files_move
+from copydesk.desk.transaction import (
+    Opener,
+    Stopped,
+    Writer,
+    again_and_again,
+    attempted,
+)
 from copydesk.edit.draft import ContextMatch, Draft, Plan
+from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
@@ -81,48 +88,48 @@ Owner = Callable[[Plan], Member]
 
 _NOT_ASKED = Passed(None, None, 0)
 
+R = TypeVar("R", bound=Revision)
+
 
 @dataclass(slots=True)
 class _Item:
-    """A plan to be written as a member, and how far it is: refused, drafted, or written.
+    """An edit to be written, and how far it is: refused, made, or written.
 
-    The `draft` is on the result of the plans before it; `context` is its status in the file as it
-    was read, without them. One that is not stored is not pending either, if it is refused.
+    A direct write is one of a plan that was never stored, with a neutral `request`; it has no
+    `plan`, `draft` and `context`. `is_new`: it makes a file, so that none is opened. `made` is the
+    edit on the current file, or on the result of the plans before it; `is_kept`: it changes
+    nothing. `context` is the plan's status in the file as it was read, without the others.
     """
 
-    plan: Plan
-    member: Member
-    is_stored: bool
+    job: WriteRequest
+    request: Request
+    is_new: bool = False
     context: ContextMatch = "rejected"
     passed: Passed = _NOT_ASKED
     refusal: Refusal | None = None
     entry: Entry | None = None
+    is_kept: bool = True
+    target: RelPath | None = field(init=False)
+    plan: Plan = field(init=False)
+    made: Revision = field(init=False)
     draft: Draft = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.target = self.request.target
 
     @property
     def changes_text(self) -> bool:
         """Whether it changes the file's text."""
-        return not self.plan.request.is_operation and not self.draft.replaces_nothing
+        return not self.is_kept and not self.request.is_operation
 
     @property
     def part(self) -> Part:
         """What is written of it."""
-        plan, member = self.plan, self.member.because(self.plan.why)
-        job = WriteRequest(
-            *(member, plan.tool, plan.request.path, _age(plan), plan.id),
-            edited_by=plan.edited_by,
-            is_stored=self.is_stored,
-        )
-        return Part(job, self.draft, self.passed.approval, self.passed.decided_ms)
-
-    @property
-    def verdict(self) -> Verdict:
-        """What would have happened to it."""
-        return Verdict(self.plan, "rejected" if self.refusal else self.context, self.refusal)
+        return Part(self.job, self.made, self.passed.approval, self.passed.decided_ms)
 
     @property
     def applied(self) -> Applied:
-        """How it was written."""
+        """How the plan was written."""
         draft, entry = self.draft, self.entry
         if entry is not None and self.changes_text and not isinstance(draft.after, Snapshot):
             draft = replace(draft, after_digest=entry.after)
@@ -131,7 +138,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _File:
-    """One file of a transaction and the plans for it: texts oldest first, then mode, then name.
+    """One file of a transaction and the edits of it: texts oldest first, then mode, then name.
 
     `opened` is None if there is no file; `to` is where it is moved.
     """
@@ -145,55 +152,56 @@ class _File:
     def operation(self) -> _Item | None:
         """The plan that removes or moves the file, which is its last."""
         last = self.items[-1]
-        request = last.plan.request
-        return last if request.deletes or request.target is not None else None
+        return last if last.request.deletes or last.target is not None else None
 
     @property
     def edited(self) -> Edited | None:
-        """The text after all plans, for checks; None if it is unchanged or not loaded whole."""
-        drafts = [item.draft for item in self.items if item.changes_text]
-        path, real = self.items[0].plan.request.path, self.to or self.real
-        return Edited.of(path, real, *drafts, created=self.opened is None)
+        """The text after all edits, for checks; None if it is unchanged or not loaded whole."""
+        made = [item.made for item in self.items if item.changes_text]
+        path, real = self.items[0].job.path, self.to or self.real
+        return Edited.of(path, real, *made, created=self.opened is None)
 
     def put_in_order(self) -> None:
         """Sort the plans; InvalidArgs if one deletes the file besides others, or two move it."""
         for item in self.items:
-            others = [one.plan.id for one in self.items if one is not item]
-            if item.plan.request.deletes and others:
-                why = f"{item.plan.id} deletes a file that {others[0]} is for"
+            others = [one.job.hunk_id for one in self.items if one is not item]
+            if item.request.deletes and others:
+                why = f"{item.job.hunk_id} deletes a file that {others[0]} is for"
                 raise InvalidArgs("hunk_ids", why)
-        self.items.sort(key=_rank)
+        self.items.sort(key=lambda item: item.request.rank)
         for item, other in pairwise(self.items):
-            if 0 < _rank(item) == _rank(other):
-                why = f"{item.plan.id} does to a file what another one does too"
+            if 0 < item.request.rank == other.request.rank:
+                why = f"{item.job.hunk_id} does to a file what another one does too"
                 raise InvalidArgs("hunk_ids", why)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Refuse all plans for the file."""
+        """Refuse all edits of the file."""
         for item in self.items:
             item.refusal = refusal
 
     def steps(self) -> list[Step]:
-        """The steps of the file; none if the drafts together change nothing."""
+        """The steps of the file; none if the edits together change nothing."""
         texts = [item.part for item in self.items if item.changes_text]
         if self.opened is None:
-            run = EXECUTABLE if self.items[0].plan.request.is_executable else None
+            run = EXECUTABLE if self.items[0].request.is_executable else None
             return [Create(self.real, texts, run)] if texts else []
         found: list[Step] = [edit(self.real, texts, self.opened)] if texts else []
         for item in self.items:
-            request = item.plan.request
-            if (mode := request.mode_after(self.opened.stamp.mode)) is not None:
-                found.append(Chmod(self.real, item.part, self.opened, mode))
-            elif request.deletes:
-                found.append(Remove(self.real, [item.part], self.opened))
-            elif request.target is not None and self.to is not None:
-                found.append(Move(self.real, item.part, self.opened, self.to))
+            if not item.request.is_operation:
+                continue
+            mode, opened = item.request.mode_after(self.opened.stamp.mode), self.opened
+            if mode is not None:
+                found.append(Chmod(self.real, item.part, opened, mode))
+            elif item.request.deletes:
+                found.append(Remove(self.real, [item.part], opened))
+            elif self.to is not None and item.target is not None:
+                found.append(Move(self.real, item.part, opened, self.to))
         return found
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of some plans: all were written, or some were refused.
+    """What became of some edits: all were written, or some were refused.
 
     `stopped`: the system refused. `current` is the text at the place of a plan that was refused.
     """
@@ -205,29 +213,41 @@ class _Outcome:
     current: Text | None = None
 
     @property
-    def is_refused(self) -> bool:
-        """Whether a plan was refused."""
-        return bool([item for item in self.items if item.refusal is not None])
+    def refusal(self) -> Refusal | None:
+        """Why nothing was written, if so."""
+        for item in self.items:
+            if item.refusal is not None:
+                return item.refusal
+        return self.stopped
 
-    @property
-    def transacted(self) -> Transacted:
-        """How all plans were written."""
-        applied = {item.plan.id: item.applied for item in self.items}
-        versions: dict[str, str] = {}
-        diffs: list[tuple[bytes, Encoding]] = []
-        for file in self.files:
-            last = applied[file.items[-1].plan.id].draft.after
-            is_gone = file.operation is not None and file.to is None
-            version = "" if is_gone else last.version
-            versions |= dict.fromkeys((item.plan.id for item in file.items), version)
-            steps = [applied[item.plan.id].draft for item in file.items if item.entry is not None]
-            if steps:
-                diffs.append((diff_of(steps), steps[0].base.encoding))
-        return Transacted(self.group, tuple(applied.values()), versions, tuple(diffs))
+
+def _transacted(outcome: _Outcome) -> Transacted:
+    """How all plans were written."""
+    applied = {item.plan.id: item.applied for item in outcome.items}
+    versions: dict[str, str] = {}
+    diffs: list[tuple[bytes, Encoding]] = []
+    for file in outcome.files:
+        last = applied[file.items[-1].plan.id].draft.after
+        is_gone = file.operation is not None and file.to is None
+        version = "" if is_gone else last.version
+        versions |= dict.fromkeys((item.plan.id for item in file.items), version)
+        steps = [applied[item.plan.id].draft for item in file.items if item.entry is not None]
+        if steps:
+            diffs.append((diff_of(steps), steps[0].base.encoding))
+    return Transacted(outcome.group, tuple(applied.values()), versions, tuple(diffs))
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[R]):
+    """A finished write, with the new SHA-256 in hex; `edit_id` 0 if nothing changed."""
+
+    made: R
+    edit_id: int
+    digest: str
 
 
 class Applying:
-    """Writes the plans of one workspace."""
+    """Writes the edits of one workspace: plans, and those that are made at once."""
 
     def __init__(
         self, setting: Setting, drafting: Drafting, writer: Writer, blocks: Blocks
@@ -249,10 +269,10 @@ class Applying:
             if plan.request.in_notes:
                 return self._write_blocks(member, plan, is_stored=is_stored)
             outcome = self._run((plan,), lambda _: member, base, is_stored=is_stored)
-            (item,), current = outcome.items, outcome.current
-            refusal = item.refusal or outcome.stopped
-            if refusal is None:
-                return item.applied
+            current, found = outcome.current, outcome.refusal
+            if found is None:
+                return outcome.items[0].applied
+            refusal = found
         except Refusal as refused:
             refusal = refused
         if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
@@ -284,9 +304,12 @@ class Applying:
             if plan.request.in_notes:
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         outcome = self._run(plans, owner, is_group=True)
-        if not outcome.is_refused and outcome.stopped is None:
-            return outcome.transacted
-        verdicts = tuple(one.verdict for one in outcome.items)
+        if outcome.refusal is None:
+            return _transacted(outcome)
+        verdicts = tuple(
+            Verdict(one.plan, "rejected" if one.refusal else one.context, one.refusal)
+            for one in outcome.items
+        )
         withheld = Withheld.of(verdicts, outcome.stopped)
         ids = "".join(sorted(plan.id for plan in plans))
         transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
@@ -295,6 +318,47 @@ class Applying:
                 self.refused(verdict.plan, verdict.refusal)
             self.await_person(verdict.plan, withheld.refusal, transaction)
         return withheld
+
+    def create(self, member: Member, tool: str, path: RelPath, made: R) -> Written[R]:
+        """Write a new file; raises FileExists, NotAFile, and as `edit`."""
+
+        def make(_: OpenText | None) -> R:
+            self._set.files.check_new(path)
+            return made
+
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
+        over = partial(again_and_again, "create", "the directory is")
+        return attempted(lambda: self._write_at_once(job, make, is_new=True), over)
+
+    def edit(
+        self, member: Member, tool: str, path: RelPath, revise: Callable[[Source], R]
+    ) -> Written[R]:
+        """Write what `revise` makes of the current file; raises its refusals, Failed, Unsettled."""
+
+        def make(opened: OpenText | None) -> R:
+            if opened is None:
+                raise FileNotFound
+            return revise(opened.source)
+
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
+        return attempted(lambda: self._write_at_once(job, make, is_new=False))
+
+    def _write_at_once(
+        self, job: WriteRequest, make: Callable[[OpenText | None], R], *, is_new: bool
+    ) -> Written[R]:
+        """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
+        item = _Item(job, _AT_ONCE, is_new)
+        with self._locked([item]) as outcome:
+            if item.refusal is not None:  # every answer reveals content, or that some exists
+                raise item.refusal
+            made = item.made = make(outcome.files[0].opened)
+            item.is_kept = not is_new and made.base.unchanged_by(made.change)
+            self._pass_and_write(outcome)
+        if (refusal := outcome.refusal) is not None:
+            raise refusal
+        if item.entry is None:
+            return Written(made, 0, made.base.digest)
+        return Written(made, item.entry.edit_id, item.entry.after)
 
     def end(self, plan: Plan) -> None:
         """Mark a plan as applied that had nothing to write."""
@@ -391,7 +455,7 @@ class Applying:
     def _ended(self, item: _Item) -> Refusal | None:
         """Why the plan is not pending any more, which explains why it does not fit."""
         try:
-            if item.is_stored:
+            if item.job.is_stored:
                 self.check_waits(item.plan)
         except Refusal as ended:
             return ended
@@ -403,9 +467,8 @@ class Applying:
 
     def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
-        return self._set.locks.of(
-            self.real(plan), (plan.created_ms, plan.id), (plan.owner, plan.tool)
-        )
+        age, caller = (plan.created_ms, plan.id), (plan.owner, plan.tool)
+        return self._set.locks.of(self.real(plan), age, caller)
 
     def _run(
         self,
@@ -421,48 +484,73 @@ class Applying:
         `is_group`: they get the id of a transaction even if there is only one.
         """
 
-        def attempt() -> _Outcome:
-            items = [_Item(plan, owner(plan), is_stored) for plan in plans]
-            return self._attempt(items, base, is_group=is_group)
+        is_first = True
 
-        over = None if len(plans) == 1 else files_move
-        if plans[0].request.target is not None and len(plans) == 1:
-            over = partial(directory_moves, "write")
-        outcome = attempted(attempt, over)
-        if not outcome.is_refused and outcome.stopped is None:
+        def attempt() -> _Outcome:
+            nonlocal is_first
+            was_first, is_first = is_first, False
+            items = [self._item(plan, owner(plan), is_stored=is_stored) for plan in plans]
+            with self._locked(items) as outcome:
+                for file in outcome.files:
+                    self._draft(file, outcome, base)
+                self._pass_and_write(outcome, is_group=is_group, is_first=was_first)
+                if outcome.stopped is not None:
+                    self._explain(outcome)
+                elif outcome.refusal is None:
+                    self._note_written(outcome)
+            return outcome
+
+        what = "the file is" if len(plans) == 1 else "the files are"
+        if len(plans) == 1 and plans[0].request.target is not None:
+            what = "the directory is"
+        outcome = attempted(attempt, lambda: again_and_again("write", what))
+        if outcome.refusal is None:
             for item in outcome.items:
                 if item.context == "fuzz":
                     self.note(item.plan, "fuzz")
         return outcome
 
-    def _attempt(self, items: list[_Item], base: Text | None, *, is_group: bool) -> _Outcome:
-        """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
-        first, outcome, age = items[0], _Outcome(items), _age(items[0].plan)
+    def _item(self, plan: Plan, member: Member, *, is_stored: bool) -> _Item:
+        """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""
+        member, age = member.because(plan.why), (plan.created_ms, plan.id)
+        job = WriteRequest(
+            *(member, plan.tool, plan.request.path, age, plan.id),
+            edited_by=plan.edited_by,
+            is_stored=is_stored,
+        )
+        item = _Item(job, plan.request)
+        item.plan = plan
+        return item
+
+    @contextmanager
+    def _locked(self, items: list[_Item]) -> Generator[_Outcome]:
+        """Authorize the edits, lock their files, and open those; what refuses is in the items.
+
+        Raises TargetMoved if another program moves a file meanwhile.
+        """
+        outcome, job = _Outcome(items), items[0].job
         files = self._resolved(items)
-        tickets = dict.fromkeys(self._targets(files), age)
+        tickets: dict[RelPath, Ticket] = {}
         for item in items:
-            tickets |= dict.fromkeys(item.member.own_lock, age)
+            for key in item.job.member.own_lock:
+                tickets[key] = job.ticket
         for real, file in files.items():
-            tickets[real] = _age(file.items[0].plan)
-        caller = first.member.name, first.plan.tool
-        with self._set.locks.of_all(tickets, caller), ExitStack() as held:
-            outcome.files = self._opened(files, first.plan, held)
-            for file in outcome.files:
-                self._draft(file, outcome, base)
-            self._approve(outcome.files)
-            if not outcome.is_refused and not self._check(outcome.files):
-                self._write(outcome, is_group=is_group)
-        return outcome
+            if file.to is not None:
+                tickets[file.to] = job.ticket
+            tickets[real] = file.items[0].job.ticket
+        with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
+            outcome.files = self._opened(files, job, held)
+            yield outcome
 
     def _resolved(self, items: Sequence[_Item]) -> dict[RelPath, _File]:
         """The files that the members may write, by their real paths."""
         files: dict[RelPath, _File] = {}
-        for item in sorted(items, key=_created):
-            path = item.plan.request.path
+        for item in sorted(items, key=_created) if len(items) > 1 else items:
+            job = item.job
             try:
-                real = authorized(self._set.files, item.member, path, "write", "read")
-                if item.plan.request.is_operation:
-                    check_no_link(self._set.files, path, real)
+                real = authorized(self._set.files, job.member, job.path, "write", "read")
+                if item.request.is_operation:
+                    check_no_link(self._set.files, job.path, real)
             except Refusal as refusal:
                 item.refusal = refusal
             else:
@@ -470,36 +558,34 @@ class Applying:
         for file in files.values():
             if len(file.items) > 1:
                 file.put_in_order()
+            if (to := file.items[-1].target) is not None:
+                self._aim(file, to, files)
         return files
 
-    def _targets(self, files: Mapping[RelPath, _File]) -> list[RelPath]:
-        """The real paths that files are moved to, each free of other writes and moves."""
-        found: list[RelPath] = []
-        for file in files.values():
-            item = file.items[-1]
-            if (to := item.plan.request.target) is None:
-                continue
-            try:
-                to = authorized(self._set.files, item.member, to, "write", "read")
-                if to in found or to in files:
-                    raise FileExists(to=str(to))
-            except Refusal as refusal:
-                item.refusal = refusal
-            else:
-                file.to = to
-                found.append(to)
-        return found
+    def _aim(self, file: _File, to: RelPath, files: Mapping[RelPath, _File]) -> None:
+        """Say where a file is moved, by a real path that is free of other writes and moves."""
+        item = file.items[-1]
+        try:
+            to = authorized(self._set.files, item.job.member, to, "write", "read")
+            if to in files or to in [other.to for other in files.values()]:
+                raise FileExists(to=str(to))
+            file.to = to
+        except Refusal as refusal:
+            item.refusal = refusal
 
-    def _opened(self, files: Mapping[RelPath, _File], first: Plan, held: ExitStack) -> list[_File]:
+    def _opened(
+        self, files: Mapping[RelPath, _File], job: WriteRequest, held: ExitStack
+    ) -> list[_File]:
         """Open the files, in order of their paths; two names of one file are one."""
-        order = sorted(files, key=str) if len(files) > 1 else files
-        wanted = {
-            real: partial(self._drafting.opened, real, files[real].items[0].plan.request, ())
-            for real in order
-        }  # not a move or change of mode, if there is another plan
-        caller = first.owner, first.tool
+        wanted: dict[RelPath, Opener] = {}
         found: dict[object, _File] = {}
-        for real, one in self._writer.opened(wanted, _age(first), caller, held).items():
+        for real in sorted(files, key=str) if len(files) > 1 else files:
+            first = files[real].items[0]  # not a move or change of mode, if there is another plan
+            if first.is_new:
+                found[real] = files[real]
+            else:
+                wanted[real] = partial(self._drafting.opened, real, first.request, ())
+        for real, one in self._writer.opened(wanted, job.ticket, job.caller, held).items():
             file = files[real]
             if isinstance(one, FileNotFound):
                 found[real] = file
@@ -508,7 +594,7 @@ class Applying:
                 file.refuse(one)
                 continue
             file.opened, stamp = one, one.stamp
-            target = file.items[-1].plan.request.target
+            target = file.items[-1].target
             if file.to is not None and target is not None:
                 try:
                     check_free(self._set.files, target, file.to, real, stamp)
@@ -538,8 +624,10 @@ class Applying:
         read = "" if now is None or is_one else now.digest
         base = now if isinstance(now, Snapshot) else None
         inverses: list[ChangeSet] = []
-        for item in (item for item in file.items if item.refusal is None):
-            plan = item.plan
+        for item in file.items:
+            if item.refusal is not None:
+                continue
+            plan, shown = item.plan, None
             try:
                 if now is not None:
                     shown = None if inverses else self._shown.of(plan, now)
@@ -557,104 +645,119 @@ class Applying:
                     start, stop = min(plan.place.start, last), min(plan.place.stop, last)
                     outcome.current = now.around(start, stop)
                 continue
-            item.draft = draft
-            item.context = self._context(item, file, base)
+            item.draft = item.made = draft
+            item.is_kept = draft.replaces_nothing
+            item.context = "exact" if shown is not None else self._context(item, file, base)
             if not is_one:
                 inverses.append(draft.change.inverse(draft.base.slice))
                 if isinstance(draft.after, Snapshot):
                     now = draft.after
 
-    def _approve(self, files: Sequence[_File]) -> None:
-        """Refuse those plans that need a person's approval and have none.
+    def _pass_and_write(
+        self, outcome: _Outcome, *, is_group: bool = False, is_first: bool = False
+    ) -> None:
+        """Write the edits that were made, if they pass the gates of people and of checks."""
+        self._approve(outcome.files, is_first=is_first)
+        if outcome.refusal is None and self._check(outcome.files):
+            self._write(outcome, is_group=is_group)
+
+    def _approve(self, files: Sequence[_File], *, is_first: bool) -> None:
+        """Refuse those edits that need a person's approval and have none.
 
         A person is shown each plan alone, on the current file; so a plan that is made on the result
         of others passes if it is the same change, moved.
         """
-        drafted = [(file, one) for file in files for one in file.items if one.refusal is None]
-        together = [(file.real, item.draft) for file, item in drafted]
-        ahead: ChangeSet | None = None
-        last: _File | None = None
-        for file, item in drafted:
-            draft, plan = item.draft, item.plan
-            if file is not last:
-                last, ahead = file, None
-            if draft.replaces_nothing:
-                continue
-            try:
-                is_alone = ahead is None or item.member.policy.asks_nobody
-                shown = draft if is_alone else self._alone(file, plan)
-                item.passed = self._set.approving.check(
-                    *(item.member, version_of(plan), file.real, shown),
-                    created=file.opened is None,
-                    together=together,
-                    to=None if plan.request.target is None else file.to,
-                    edited_by=plan.edited_by,
-                )
-                if plan.request.is_operation:
+        together = [(f.real, one.made) for f in files for one in f.items if one.refusal is None]
+        for file in files:
+            ahead: ChangeSet | None = None
+            for item in file.items:
+                if item.refusal is not None or item.is_kept:
                     continue
-                reason = item.passed.reason
-                if reason and ahead is not None and shown.change.rebase(ahead) != draft.change:
-                    raise ApprovalRequired("drifted", plan.id)
-            except Refusal as refusal:
-                item.refusal = refusal
-            ahead = draft.change if ahead is None else ahead.then(draft.change)
+                change, job = item.made.change, item.job
+                try:
+                    is_alone = ahead is None or job.member.policy.asks_nobody
+                    shown = item.made if is_alone else self._alone(file, item)
+                    item.passed = self._set.approving.check(
+                        *(job.member, job.plan, file.real, shown),
+                        created=file.opened is None,
+                        together=together,
+                        to=None if item.target is None else file.to,
+                        edited_by=job.edited_by,
+                        is_first=is_first,
+                    )
+                    if item.request.is_operation:
+                        continue
+                    reason = item.passed.reason
+                    if reason and ahead is not None and shown.change.rebase(ahead) != change:
+                        raise ApprovalRequired("drifted", job.hunk_id)
+                except Refusal as refusal:
+                    item.refusal = refusal
+                ahead = change if ahead is None else ahead.then(change)
 
     def _check(self, files: Sequence[_File]) -> bool:
-        """Refuse the plans where checks find something new in the resulting text; if there are."""
+        """Whether checks find nothing new in the resulting texts; else refuse the edits there."""
         concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
         if not concerned:
-            return False
+            return True
         found = self._set.checks.judge(*[file.edited for file in concerned]) or ()
-        refused = False
+        passed = True
         for file in concerned:
-            own = tuple(one for one in found if one.path == str(file.items[0].plan.request.path))
+            own = tuple(one for one in found if one.path == str(file.items[0].job.path))
             for item in (item for item in file.items if item.changes_text):
+                member = item.job.member
                 approved = partial(self._is_approved, file, item)
                 try:
-                    item.member.now().permission.check("write", file.to or file.real)
-                    self._set.checks.gate(own, item.member.accept, item.plan.id, approved)
+                    member.now().permission.check("write", file.to or file.real)
+                    self._set.checks.gate(own, member.accept, item.job.hunk_id or None, approved)
                 except Refusal as refusal:
-                    item.refusal, refused = refusal, True
-        return refused
+                    item.refusal, passed = refusal, False
+        return passed
 
     def _is_approved(self, file: _File, item: _Item) -> bool:
         """Whether a person was shown the text as the plan makes it, and approved it."""
-        bound = version_of(item.plan), file.real, item.draft
+        bound = item.job.plan, file.real, item.made
         return self._set.approving.is_approved(*bound, created=file.opened is None)
 
     def _write(self, outcome: _Outcome, *, is_group: bool) -> None:
-        """Do the steps of all files, all or none, and record what their members know by it."""
+        """Do the steps of all files, all or none."""
         steps = [step for file in outcome.files for step in file.steps()]
-        is_group = is_group or any(step.to is not None for step in steps)
-        written: dict[str, Entry] = {}
+        if not steps:
+            return
+        if is_group or steps[-1].to is not None:
+            outcome.group = self._set.ids() + self._set.ids()
         try:
-            if steps:
-                outcome.group = self._set.ids() + self._set.ids() if is_group else ""
-                entries = self._writer.write(steps, outcome.group)
-                written = {entry.hunk_id: entry for entry in entries}  # of a move, at its new path
+            entries = self._writer.write(steps, outcome.group)
         except Stopped as stopped:
-            ended = [(item, self._ended(item)) for item in outcome.items]
-            if isinstance(stopped.refusal, HunkNotFound) and any(why for _, why in ended):
-                for item, why in ended:
-                    item.refusal = why
-                return
             outcome.stopped = stopped.refusal
             for file in outcome.files:
                 if file.real == stopped.real:
                     file.refuse(stopped.refusal)
             return
+        written = {entry.hunk_id: entry for entry in entries}  # of a move, at its new path
         for item in outcome.items:
-            item.entry = written.get(item.plan.id)
-            if item.entry is None and item.is_stored:
+            item.entry = written.get(item.job.hunk_id)
+
+    def _explain(self, outcome: _Outcome) -> None:
+        """Refuse the plans as ended, if the system refused them since they were."""
+        ended = [(item, self._ended(item)) for item in outcome.items]
+        if isinstance(outcome.stopped, HunkNotFound) and any(why for _, why in ended):
+            outcome.stopped = None
+            for item, why in ended:
+                item.refusal = why
+
+    def _note_written(self, outcome: _Outcome) -> None:
+        """End the plans that changed nothing, and record what their members know by the others."""
+        for item in outcome.items:
+            if item.entry is None and item.job.is_stored:
                 self.end(item.plan)
         for file in outcome.files:
             self._note_changes(file)
 
-    def _alone(self, file: _File, plan: Plan) -> Draft:
+    def _alone(self, file: _File, item: _Item) -> Revision:
         """The plan on the file as it was read, without the others."""
         if file.opened is None:
-            return self._drafting.of_new(plan.request)
-        return self.draft(plan, file.real, file.opened.source.whole())
+            return self._drafting.of_new(item.plan.request)
+        return self.draft(item.plan, file.real, file.opened.source.whole())
 
     def _context(self, item: _Item, file: _File, base: Snapshot | None) -> ContextMatch:
         """The plan's status in the file as read, which is `base` if loaded."""
@@ -679,14 +782,13 @@ class Applying:
         moved = file.operation
         edits = [item for item in file.items if item.entry is not None and item is not moved]
         if edits:
-            base, after = edits[0].draft.base, edits[-1].draft.after
-            entry = edits[-1].entry
-            for name in {item.plan.owner for item in edits}:
+            base, after, entry = edits[0].draft.base, edits[-1].draft.after, edits[-1].entry
+            digest = entry.after if entry else ""
+            for name in dict.fromkeys([item.plan.owner for item in edits]):
                 changes = [
                     change_of(item.draft, own=item.plan.owner == name and not item.plan.edited_by)
                     for item in edits
                 ]
-                digest = entry.after if entry else ""
                 note = note_of_change(name, file.real, base, after, digest, *changes)
                 self._drafting.remember(after, file.real, [note])
         if moved is not None and moved.entry is not None:
@@ -698,14 +800,9 @@ def _nothing() -> None:
     """Do nothing: the plan is not stored."""
 
 
-def _rank(item: _Item) -> int:
-    return item.plan.request.rank
-
-
-def _age(plan: Plan) -> Ticket:
-    """The sort key of waiting plans."""
-    return plan.created_ms, plan.id
+_AT_ONCE: Final = Request(RelPath(()))
+"""Of a direct write: it changes a text, and what it makes of that is made by its caller."""
 
 
 def _created(item: _Item) -> int:
-    return item.plan.created_ms
+    return item.job.ticket[0]

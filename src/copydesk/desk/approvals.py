@@ -20,7 +20,7 @@ from copydesk.desk.backends.api import (
     Version,
     encode,
 )
-from copydesk.desk.member import HumanReason, Member
+from copydesk.desk.member import HumanReason, Member, Policy
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval, Draft
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
@@ -113,29 +113,58 @@ class Approving:
         to: RelPath | None = None,
         undoes: Iterable[int] = (),
         edited_by: str = "",
+        is_first: bool = False,
     ) -> Passed:
         """Raise unless the change may be written now; return what it passed with.
 
         `plan` is None for a tool that writes at once; `together`: all changes of the transaction,
         by file, if there are several; `others`: further files whose text the change is made of;
         `to`: the file is moved there; `undoes`: the edits that the transaction undoes; `edited_by`:
-        who changed the plan's text.
+        who changed the plan's text. `is_first`: if nobody has to be asked, no decision is looked
+        for; if there is one, the record of the intent refuses, and the next attempt looks.
         Raises AccessDenied, HunkRejected, and ApprovalRequired if there is no decision, or one for
         other bytes (which is then withdrawn). If nobody has to be asked, it passes even when
         decisions cannot be read.
         """
-        together = together or ((real, made),)
-        found = self._check(member, plan, real, made, created, together, others, to, undoes)
-        reason, decision = found
-        decided_ms = 0 if decision is None else decision.time_ms
+        now = member.now()  # rights and policy may have changed meanwhile
+        paths = (real, *others) if to is None else (real, *others, to)
+        if len(paths) > 1 or now.permission is not member.permission:  # else it was asked before
+            now.permission.check("write", *paths)
+            # Every answer shows content, and a refusal of the target reveals what is there.
+            now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
+        is_asked = not (member.policy.asks_nobody and now.policy.asks_nobody)
+        decision: Decision | None = None
+        if plan is not None and (is_asked or not is_first):
+            try:
+                decision = self._decisions.of(plan)
+            except StateFailed:
+                if is_asked:
+                    raise
+        if decision is not None and decision.verdict in REFUSING:
+            raise HunkRejected(decision.plan[0], decision.by, decision.reason)
+        reason: HumanReason | None = None
+        if is_asked:
+            policies = dict.fromkeys((member.policy, now.policy))
+            reason = self._reason(
+                member, policies, paths, others, together or ((real, made),), undoes
+            )
         amended = (edited_by, plan[1]) if plan is not None and edited_by else ("", 0)
-        approval: Approval | None = None
-        if decision is not None and decision.verdict == "approved":
-            bound = decision.before, decision.after
-            approval = Approval(decision.by, decision.time_ms, *bound, *amended)
-        elif edited_by:
-            approval = Approval("", 0, "", "", *amended)
-        return Passed(reason, approval, decided_ms)
+        is_approved = decision is not None and decision.verdict == "approved"
+        if reason is not None and not is_approved:
+            raise ApprovalRequired(reason, None if plan is None else plan[0])
+        if decision is None or not is_approved:
+            approval = Approval("", 0, "", "", *amended) if edited_by else None
+            return Passed(reason, approval, 0 if decision is None else decision.time_ms)
+        bound = decision.path, decision.before, decision.after
+        if reason is not None and bound != (
+            str(real),
+            before_of(made, created=created),
+            after_of(made, to),
+        ):
+            lapse(self._decisions, decision, self._clock())
+            raise ApprovalRequired("drifted", decision.plan[0])
+        approval = Approval(decision.by, decision.time_ms, *bound[1:], *amended)
+        return Passed(reason, approval, decision.time_ms)
 
     def is_approved(
         self, plan: Version | None, real: RelPath, made: Revision, *, created: bool
@@ -147,56 +176,30 @@ class Approving:
         bound = (decision.path, decision.before, decision.after)
         return bound == (str(real), before_of(made, created=created), after_of(made, None))
 
-    def _check(
+    def _reason(
         self,
         member: Member,
-        plan: Version | None,
-        real: RelPath,
-        made: Revision,
-        created: bool,
-        together: Sequence[tuple[RelPath, Revision]],
+        policies: Iterable[Policy],
+        paths: Sequence[RelPath],
         others: Sequence[RelPath],
-        to: RelPath | None,
+        together: Sequence[tuple[RelPath, Revision]],
         undoes: Iterable[int],
-    ) -> tuple[HumanReason | None, Decision | None]:
-        now = member.now()  # rights and policy may have changed meanwhile
-        paths = (real, *others) if to is None else (real, *others, to)
-        if len(paths) > 1 or now.permission is not member.permission:  # else it was asked before
-            now.permission.check("write", *paths)
-            # Every answer shows content, and a refusal of the target reveals what is there.
-            now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
-        both = dict.fromkeys((member.policy, now.policy))
-        policies = [policy for policy in both if not policy.asks_nobody]
-        try:
-            decision = None if plan is None else self._decisions.of(plan)
-        except StateFailed:
-            if policies:
-                raise
-            decision = None
-        if decision is not None and decision.verdict in REFUSING:
-            raise HunkRejected(decision.plan[0], decision.by, decision.reason)
-        if not policies:
-            return None, decision
-        lines, files = 0, {*others}
-        if any(policy.has_limits for policy in policies):
+    ) -> HumanReason | None:
+        """Why a person has to approve the change of the paths; the first of the policies' reasons.
+
+        That is of a transaction with all that the member wrote in the minute before.
+        """
+        asking = [policy for policy in policies if not policy.asks_nobody]
+        lines, files = 0, set(others)
+        if any(policy.has_limits for policy in asking):
             late = self._of_late(member.name, undoes)
             lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
             lines += sum(max(one.lines) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
-        reason: HumanReason | None = None
-        for policy, path in product(policies, paths):
-            reason = reason or policy.human_reason(path, lines, len(files))
-        if reason is None:
-            return None, decision
-        if plan is None:
-            raise ApprovalRequired(reason)
-        if decision is None or decision.verdict != "approved":
-            raise ApprovalRequired(reason, plan[0])
-        bound = (decision.path, decision.before, decision.after)
-        if bound != (str(real), before_of(made, created=created), after_of(made, to)):
-            lapse(self._decisions, decision, self._clock())
-            raise ApprovalRequired("drifted", plan[0])
-        return reason, decision
+        for policy, path in product(asking, paths):
+            if (reason := policy.human_reason(path, lines, len(files))) is not None:
+                return reason
+        return None
 
     def _of_late(self, member: str, undoes: Iterable[int]) -> list[Entry]:
         """What the member wrote within a minute, unless a person approved it or it is undone."""

@@ -6,23 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from copydesk.desk.applying import Applying
 from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note
 from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, authorized, check_shown, line_change, note_whole
 from copydesk.desk.outcome import Saved
-from copydesk.desk.steps import WriteRequest
-from copydesk.desk.transaction import Writer
-from copydesk.edit.batch import (
+from copydesk.edit.draft import whole_text
+from copydesk.edit.kinds.base import Preconditions
+from copydesk.edit.kinds.replace import (
     Batch,
+    BatchEdit,
     StringEdit,
     compile_batch,
     compile_in_order,
     replace_everywhere,
 )
-from copydesk.edit.draft import whole_text
-from copydesk.edit.kinds.base import Preconditions
-from copydesk.edit.kinds.replace import BatchEdit
 from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     EncodingRefused,
@@ -134,8 +133,8 @@ class Rewrite(FileEdit):
 class Batching:
     """The edits of one workspace that are made without a plan."""
 
-    def __init__(self, setting: Setting, writer: Writer) -> None:
-        self._set, self._writer = setting, writer
+    def __init__(self, setting: Setting, applying: Applying) -> None:
+        self._set, self._applying = setting, applying
 
     def edit(
         self, member: Member, tool: str, request: BatchEdit, expected: Preconditions, *, dry: bool
@@ -259,8 +258,7 @@ class Batching:
         if dry:
             return made
         made.check_signs()
-        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        written = self._writer.create(job, made)
+        written = self._applying.create(member, tool, path, made)
         done = made.written(written.edit_id, written.digest)
         note_whole(self._set.bases, member, real, done.after)
         return done
@@ -290,8 +288,7 @@ class Batching:
             if not made.base.unchanged_by(made.change):
                 self._set.checks.judge(Edited.of(path, real, made, created=False))
             return made
-        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        written = self._writer.edit(job, lambda now: revise(now).check_signs())
+        written = self._applying.edit(member, tool, path, lambda now: revise(now).check_signs())
         done = written.made.written(written.edit_id, written.digest)
         if done.size <= LARGEST:
             self._set.bases.keep(done.after, real, [_note_of(member, real, done)])

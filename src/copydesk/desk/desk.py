@@ -12,11 +12,9 @@ from copydesk.desk.applying import Applying
 from copydesk.desk.approvals import needs_person
 from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
-from copydesk.desk.blocks import Blocks
 from copydesk.desk.checks import Edited, Findings
-from copydesk.desk.drafts import Drafted, Drafting, Setting, digest_of, made, signs_in
-from copydesk.desk.forgetting import Forgetting
-from copydesk.desk.history import History, Undoing
+from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
+from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
     Member,
     authorized,
@@ -40,7 +38,6 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.steps import WriteRequest
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.kinds.base import Fixed
@@ -62,7 +59,6 @@ from copydesk.errors import (
     SuspiciousText,
     Unsettled,
     WrongMode,
-    WrongOwner,
 )
 from copydesk.store.protocol import Document
 from copydesk.text import sizes
@@ -87,22 +83,22 @@ class FileDesk:
     """The desk of one workspace, and of its notes. Thread-safe."""
 
     def __init__(self, setting: Setting, writer: Writer, blocks: Blocks) -> None:
-        self._set, self._writer = setting, writer
+        self._set = setting
         self._drafting = Drafting(setting)
         self.blocks = blocks
-        self._applying = Applying(setting, self._drafting, writer, blocks)
+        self.applying = Applying(setting, self._drafting, writer, blocks)
         self.history = History(setting)
         self.foreign = setting.foreign
-        self.forgetting = Forgetting(setting, self._drafting, self._applying.lock)
+        self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
-        self.review = Review(setting, self._drafting, self._applying)
+        self.review = Review(setting, self._drafting, self.applying)
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
     ) -> Planned | Applied:
         """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
         now_ms = self._set.clock()
-        existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
+        existing = self._existing(member, tool, terms.existing_hunk_id)
         if existing:  # A version is known by its plan's time: within a millisecond as well.
             now_ms = max(now_ms, existing.created_ms + 1)
         drafted = self._draft(member, request, terms)
@@ -133,30 +129,27 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        self._applying.show(plan, draft)
+        self.applying.show(plan, draft)
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
             declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
             declined = declined or _uncorrected(member, fixed)
-            if declined is None and existing is None:
-                while self._is_taken(plan.id):
-                    plan = replace(plan, id=self._set.ids())
-                outcome = self._applying.write(member, plan, draft.base, is_stored=False)
-                if isinstance(outcome, Applied):
-                    return as_corrected(outcome, fixed)
-                refusal = outcome.refusal
-                if isinstance(refusal, Unsettled):
-                    raise refusal
-        plan = self._reserved(plan, existing)
-        if terms.auto and declined is None and existing is not None:
-            outcome = self._applying.write(member, plan, draft.base)
+        is_written, is_stored = terms.auto and declined is None, existing is not None
+        if not is_written or is_stored:
+            plan = self._reserved(plan, existing)
+        if is_written:
+            while not is_stored and self._is_taken(plan.id):
+                plan = replace(plan, id=self._set.ids())
+            outcome = self.applying.write(member, plan, draft.base, is_stored=is_stored)
             if isinstance(outcome, Applied):
                 return as_corrected(outcome, fixed)
-            refusal = outcome.refusal
-        if refusal is not None:
-            declined = refusal.code
-            plan = self._applying.await_person(plan, refusal)
+            refusal, declined = outcome.refusal, outcome.refusal.code
+            if not is_stored:
+                if isinstance(refusal, Unsettled):
+                    raise refusal
+                plan = self._reserved(plan, None)
+            plan = self.applying.await_person(plan, refusal)
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
@@ -251,7 +244,7 @@ class FileDesk:
         except HunkNotFound as gone:  # what was written at once was no plan, but has an id
             is_written = gone.reason == "unknown" and self._set.journal.of_hunk(hunk_id)
             raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
-        return self._applying.write(member, plan)
+        return self.applying.write(member, plan)
 
     def apply_all(
         self, member: Member, tool: str, hunk_ids: Sequence[str]
@@ -261,7 +254,7 @@ class FileDesk:
         Raises what `apply` raises, and InvalidArgs for no ids or one given twice; what a file
         refuses is returned as Withheld.
         """
-        return self._applying.apply_all(member, tool, hunk_ids)
+        return self.applying.apply_all(member, tool, hunk_ids)
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit in the current file, even if other lines changed since.
@@ -279,7 +272,7 @@ class FileDesk:
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
         plan = self._drafting.own_plan(member, hunk_id, tool)
-        with self._applying.lock(plan):
+        with self.applying.lock(plan):
             plan = self._set.registry.plan(plan.id, self._set.clock())
             self._set.registry.end(plan.id, "discarded", self._set.clock())
         return plan
@@ -318,7 +311,7 @@ class FileDesk:
 
     def drop_texts(self) -> None:
         """Drop the texts in memory that answer later calls, as some were forgotten."""
-        self._applying.drop_drafts()
+        self.applying.drop_drafts()
         drop_plans()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
@@ -343,7 +336,7 @@ class FileDesk:
         change = ChangeSet.of(0, [Edit(0, 0, new)])
         made = FileEdit(path, nothing, change, created=True)
         self._check_signs(member, tool, made)
-        written = self._writer.create(self._job(member, tool, path), made)
+        written = self.applying.create(member, tool, path, made)
         note_whole(self._set.bases, member, self._drafting.real(path), made.after)
         return Created(path, made.after, added, written.edit_id, made.diff)
 
@@ -383,7 +376,7 @@ class FileDesk:
             return made
 
         try:
-            written = self._writer.edit(self._job(member, tool, path), revise)
+            written = self.applying.edit(member, tool, path, revise)
         except SuspiciousText:
             self._check_signs(member, tool, doubted[-1])
             raise
@@ -399,16 +392,15 @@ class FileDesk:
         """Make this change in the unchanged file; the edit id. ContentChanged, FileExists."""
         old = base if base is not None else Snapshot.of(b"")
         made = FileEdit(path, old, change, created=base is None)
-        job = self._job(member, tool, path)
         if base is None:
-            return self._writer.create(job, made).edit_id
+            return self.applying.create(member, tool, path, made).edit_id
 
         def same(now: Source) -> FileEdit:
             if now.digest != old.digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
             return made
 
-        return self._writer.edit(job, same).edit_id
+        return self.applying.edit(member, tool, path, same).edit_id
 
     def _check_signs(self, member: Member, tool: str, made: FileEdit) -> None:
         """Raise SuspiciousText, with the id of a plan, for a whole file with faults in its text."""
@@ -418,9 +410,6 @@ class FileDesk:
             planned = self.prepare(member, tool, request)
             assert isinstance(planned, Planned), "it was not to be written"
             raise SuspiciousText(signs, planned.plan.id)
-
-    def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
-        return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
         """New findings of checks in the text that the plan would write."""
@@ -461,13 +450,11 @@ class FileDesk:
         how_on = _HOW_ON_DELETING if deletes else _HOW_ON
         return f"lines {shown} of version {version} were not shown to you; {how_on}"
 
-    def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
+    def _existing(self, member: Member, tool: str, hunk_id: str | None) -> Plan | None:
         if hunk_id is None:
             return None
-        plan = self._set.registry.plan(checked_id(hunk_id), now_ms)
-        if plan.owner != member.name:
-            raise WrongOwner(hunk_id)
-        if (plan.tool, plan.toolset) != (tool, member.toolset):
+        plan = self._drafting.own_plan(member, hunk_id, tool)
+        if plan.tool != tool:
             raise WrongMode(hunk_id, plan.tool, tool)
         return plan
 
@@ -482,8 +469,8 @@ class FileDesk:
     def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
         """Store the plan under a new id, or in place of `existing`."""
         if existing is not None:
-            with self._applying.lock(existing):
-                self._applying.check_waits(existing)
+            with self.applying.lock(existing):
+                self.applying.check_waits(existing)
                 self._set.registry.put(plan)
             return plan
         while not self._set.registry.add(plan):

@@ -14,17 +14,17 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from threading import Lock
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from copydesk.desk.approvals import Approving
-from copydesk.desk.backends.api import Records
+from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.checks import Checks
-from copydesk.desk.file_locks import Locks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
-from copydesk.desk.outcome import ForeignWrites
+from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
 from copydesk.desk.recovery import Recovery
-from copydesk.desk.transaction import attempted
+from copydesk.desk.steps import WriteRequest
+from copydesk.desk.transaction import Locks, again_and_again, attempted
 from copydesk.edit.draft import (
     Draft,
     Plan,
@@ -41,7 +41,6 @@ from copydesk.errors import (
     AmbiguousMatch,
     AnchorNotFound,
     ContentChanged,
-    Failed,
     FileExists,
     FileNotFound,
     FileTooLarge,
@@ -60,9 +59,8 @@ from copydesk.store.protocol import Named, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source, Text
+from copydesk.text.snapshot import Snapshot, Sought, Source, Text
 from copydesk.text.unified import renamed, unified
 
 HOUR_MS = 3_600_000
@@ -135,6 +133,40 @@ class Ahead:
 
 
 NOTHING_AHEAD = Ahead()
+
+
+class BlockEdits(Protocol):
+    """Edits of blocks; a write passes the same locks, gates and records as one of files."""
+
+    def draft(self, member: Member, request: Request) -> Draft:
+        """The changes of a block diff; raises a Refusal."""
+        ...
+
+    def planned(self, member: Member, plan: Plan) -> Draft:
+        """A plan's changes to the current blocks, for members who may read them; like `apply`."""
+        ...
+
+    def apply(
+        self,
+        member: Member,
+        plan: Plan,
+        precondition: Callable[[], None],
+        after_commit: Callable[[], None],
+        *,
+        is_stored: bool = True,
+    ) -> Draft:
+        """Apply a plan once; both calls are made under the locks, before and after the write."""
+        ...
+
+    def undo(
+        self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
+    ) -> Undone | NotUndone:
+        """Undo an edit outside files; `precondition` runs locked; refusals are NotUndone."""
+        ...
+
+
+Blocks = Callable[[], BlockEdits]
+"""Opens the room of notes, when it is first asked for."""
 
 
 class Drafting:
@@ -219,29 +251,19 @@ class Drafting:
         except FileTooLarge:
             return StaleRead(version, current, None, reason)
 
-    def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
-        """Return the result of `make` on the current file; retried if the file changes."""
+    def at_hand(self, member: Member | None, request: Request, make: Callable[[Source], T]) -> T:
+        """Return the result of `make` on the current file; retried if the file changes.
 
-        def check(real: RelPath) -> None:
-            member.permission.check("read", request.path, real)
-
-        return self.on_file(request, make, check)
-
-    def on_file(
-        self,
-        request: Request,
-        make: Callable[[Source], T],
-        check: Callable[[RelPath], None] = lambda real: None,
-    ) -> T:
-        """Like `at_hand`, without a member; `check` gets the real path."""
+        A member, if any, has to be allowed to read it.
+        """
 
         def attempt() -> T:
             with self.opened(request.path, request) as opened:
-                check(opened.real)
+                if member is not None:
+                    member.permission.check("read", request.path, opened.real)
                 return make(opened.source)
 
-        why = "the file is changed by another program again and again"
-        return attempted(attempt, lambda: Failed("read", why))
+        return attempted(attempt, lambda: again_and_again("read", "the file is"))
 
     def opened(
         self, path: RelPath, request: Request, sought: Sequence[Sought] | None = None
@@ -452,8 +474,7 @@ class DraftCache:
 
     def of(self, plan: Plan, now: Source) -> Draft | None:
         """The draft of the plan, if the content is the one that it was shown on."""
-        with self._lock:
-            kept, draft = self._kept.get(plan.id, (None, None))
+        kept, draft = self._kept.get(plan.id, (None, None))
         if draft is None or kept != plan or draft.created or now.size != draft.base.size:
             return None
         return draft if now.whole() == draft.base else None

@@ -56,7 +56,7 @@ class Policy:
     @property
     def asks_nobody(self) -> bool:
         """Whether no edit at all needs a person."""
-        if self.approval == "human" or self.has_limits:
+        if self.approval == "human" or self.most_lines is not None or self.most_files is not None:
             return False
         return not self.paths or all(who == "self" for _, who in self.paths)
 
@@ -177,9 +177,11 @@ def authorized(files: Files, member: Member, path: RelPath, *operations: Operati
 
     def check(one: RelPath) -> None:
         for operation in operations:
-            member.permission.check(operation, one)
+            permission.check(operation, one)
 
-    check(path)
+    permission = member.permission
+    for operation in operations:
+        permission.check(operation, path)
     real = files.resolve(path, check)
     if real is not path:
         check(real)

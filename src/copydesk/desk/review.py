@@ -325,7 +325,7 @@ class Review:
         edit = RangeEdit(plan.request.path, range_text, content)
 
         def make() -> Draft:
-            base = self._drafting.on_file(edit, lambda now: now.whole())
+            base = self._drafting.at_hand(None, edit, lambda now: now.whole())
             if base.digest != digest:
                 raise ContentChanged("the file or the plan changed since it was shown")
             return made_at(edit, base)
@@ -541,7 +541,7 @@ class Review:
         key = self._set.files.stat(plan.request.path)
         digest = self._digests.get(key)
         if digest is None:
-            digest = self._drafting.on_file(plan.request, lambda now: now.digest)
+            digest = self._drafting.at_hand(None, plan.request, lambda now: now.digest)
             if key[1].settled:  # else it may change without another stamp
                 _keep(self._digests, key, digest)
         return digest
@@ -595,8 +595,6 @@ class Review:
             return self._applying.draft(plan, real, now)
 
         try:
-            if reviewer is None:
-                return self._drafting.on_file(request, make)
             return self._drafting.at_hand(reviewer, request, make)
         except FileNotFound:
             if plan.base_digest is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import zip_longest
@@ -106,7 +106,8 @@ class Found:
 class Bench:
     """What the steps of one transaction share, until its end.
 
-    `stamps` and `digests` are the states and contents that earlier steps left of their files.
+    `is_several`: there is more than one step, so that each may be taken back. `stamps` and
+    `digests` are the states and contents that earlier steps left of their files.
     """
 
     files: Files
@@ -114,6 +115,7 @@ class Bench:
     held: ExitStack
     now_ms: int
     group: str
+    is_several: bool
     stamps: dict[RelPath, Stamp] = field(default_factory=dict[RelPath, Stamp])
     digests: dict[RelPath, str] = field(default_factory=dict[RelPath, str])
 
@@ -121,6 +123,8 @@ class Bench:
 class Step(ABC):
     """The change of the file at `real`; `opened` is the file as it was read, None for a new one.
 
+    `path` is as the caller named it, which has to lead to the same file until the end (several
+    edits may have named it in several ways); `to` is where the file is moved.
     Steps are done by their `order`: writes in place are the only ones that can still run out of
     space, so they come when nothing has to be restored yet; modes and moves follow the texts.
     `keeps_text`: only the name or the mode changes. `tells_doubt`: its own errors say so.
@@ -134,22 +138,11 @@ class Step(ABC):
 
     def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText | None) -> None:
         self.real, self.parts, self.opened = real, parts, opened
+        self.path = parts[0].job.path if len(parts) == 1 else real
+        self.to: RelPath | None = None
         self.entries: tuple[Entry, ...] = ()
         self.staged: StagedWrite | None = None
         self.is_committed = self.is_digested = False
-
-    @property
-    def path(self) -> RelPath:
-        """The path as the caller named it, which has to lead to the same file until the end.
-
-        Several edits may have named it in several ways.
-        """
-        return self.parts[0].job.path if len(self.parts) == 1 else self.real
-
-    @property
-    def to(self) -> RelPath | None:
-        """Where the file is moved."""
-        return None
 
     @property
     def stamp(self) -> Stamp:
@@ -157,13 +150,9 @@ class Step(ABC):
         assert self.opened is not None, "it is not a new one"
         return self.opened.stamp
 
-    def stage(self, at: Bench, *, revocable: bool) -> None:
-        """Prepare the change, until the end of the transaction."""
-        self.staged = at.held.enter_context(self._staged(at, revocable=revocable))
-
     @abstractmethod
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
-        """The prepared change."""
+    def stage(self, at: Bench) -> None:
+        """Prepare the change, until the end of the transaction."""
 
     @abstractmethod
     def make_entries(self, at: Bench) -> Iterable[Entry]:
@@ -172,8 +161,10 @@ class Step(ABC):
     def commit(self, at: Bench) -> None:
         """Make the change. Raises TargetMoved, Refusal, NotPutBack."""
         assert self.staged is not None, "it is staged first"
-        at.stamps[self.real] = self.staged.commit()
+        self.staged.commit()
         self.is_committed = True
+        if at.is_several:
+            at.stamps[self.real] = self.staged.stamp()
 
     def take_back(self) -> None:
         """Undo the commit; raises Refusal, TargetMoved, NotPutBack."""
@@ -259,35 +250,34 @@ class Edit(Step):
         elif len(parts) == 1:
             self.is_digested = base.size >= self.beside
 
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
-        last = self.parts[-1].made
-        return at.files.stage(
+    def stage(self, at: Bench) -> None:
+        staged = at.files.stage(
             self.path,
             self.stamp,
             self.parts[0].made.base.digest,
-            self._pieces,
+            self._pieces(),
             before_in_place=lambda old: at.journal.keep_whole(self.entries[0].edit_id, old),
             digested=self.is_digested,
             expected_real=self.real,
-            digest="" if self.is_digested else last.after.digest,
-            revocable=revocable,
+            digest="" if self.is_digested else self.parts[-1].made.after.digest,
+            revocable=at.is_several,
         )
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         made = [self._entry(part, at, "edit") for part in self.parts]
         at.digests[self.real] = made[-1].after
         return made
 
-    @property
     def _pieces(self) -> Iterable[Piece]:
         """The new content; the store copies unchanged parts that are not loaded."""
-        change = reduce(ChangeSet.then, (part.made.change for part in self.parts))
         base = self.parts[0].made.base
-        if not isinstance(base, Snapshot):
-            return kept_and_new(change)
-        if base.size <= sizes.JOINED:
+        if isinstance(base, Snapshot) and base.size <= sizes.JOINED:
             return (self.parts[-1].made.after.whole().data,)
-        return change.pieces(memoryview(base.data))
+        change = reduce(ChangeSet.then, (part.made.change for part in self.parts))
+        if isinstance(base, Snapshot):
+            return change.pieces(memoryview(base.data))
+        return kept_and_new(change)
 
     @classmethod
     def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
@@ -340,9 +330,12 @@ class Create(Step):
         super().__init__(real, parts, None)
         self._restores = restores
 
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         data = self.parts[-1].made.after.whole().data
-        return at.files.stage_new(self.path, data, expected_real=self.real, removed=self._restores)
+        staged = at.files.stage_new(
+            self.path, data, expected_real=self.real, removed=self._restores
+        )
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         first, *rest = self.parts
@@ -363,9 +356,10 @@ class Remove(Step):
 
     operation = "remove"
 
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         digest = self.parts[0].made.base.digest
-        return at.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
+        staged = at.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "remove")
@@ -388,9 +382,10 @@ class Chmod(Step):
         super().__init__(real, (part,), opened)
         self._mode = mode
 
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         known = self._mode, at.stamps.get(self.real, self.stamp), self.entries[-1].after
-        return at.files.stage_chmod(self.real, *known, expected_real=self.real)
+        staged = at.files.stage_chmod(self.real, *known, expected_real=self.real)
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "edit")
@@ -427,18 +422,15 @@ class Move(Step):
 
     def __init__(self, real: RelPath, part: Part, opened: OpenText, to: RelPath) -> None:
         super().__init__(real, (part,), opened)
-        self._to = to
+        self.to = self._to = to
 
-    @property
-    def to(self) -> RelPath:
-        return self._to
-
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
+    def stage(self, at: Bench) -> None:
         stamp, digest = at.stamps.get(self.real, self.stamp), self.entries[-1].after
         ends = self.real, self._to
-        return at.files.stage_move(
+        staged = at.files.stage_move(
             *ends, stamp, digest, expected_real=self.real, expected_to=self._to
         )
+        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "edit")
@@ -507,11 +499,8 @@ class InStore(Step):
         super().__init__(entry.path, (part,), None)
         self._made, self._write = entry, write
 
-    def stage(self, at: Bench, *, revocable: bool) -> None:
+    def stage(self, at: Bench) -> None:
         """Do nothing: the store has prepared it."""
-
-    def _staged(self, at: Bench, *, revocable: bool) -> AbstractContextManager[StagedWrite]:
-        raise NotImplementedError
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         return (replace(self._made, approval=self.parts[0].approval),)

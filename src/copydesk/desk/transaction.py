@@ -1,29 +1,27 @@
-"""The one way in which files are written: steps, all or none, told truly.
+"""The one way in which files are written: steps, all or none, told truly; and the locks for it.
 
 Locks, then reading and composing, the gates, one flushed record of the intents, the steps in order,
 the mark that they are done, and only then the locks go. Invariants: what was read is what is
 replaced, byte for byte, or it is made again; nothing is written without passing the gates; the
 journal has the entries before a file is touched; all steps are done, or every file keeps its old
-bytes, unless Unsettled is raised.
+bytes, unless Unsettled is raised. What a dead process left open at a file is settled before the
+lock of that file is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Generic, NoReturn, TypeVar
+from threading import local
+from typing import TypeVar
 
-from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Entry, Records, State, Tied
-from copydesk.desk.checks import Checks, Edited
-from copydesk.desk.file_locks import Locks
-from copydesk.desk.member import authorized
-from copydesk.desk.outcome import Revision
-from copydesk.desk.recovery import Recovery
-from copydesk.desk.steps import Bench, Create, Part, Step, WriteRequest, edit
+from copydesk.desk.recovery import Inode, Recovery
+from copydesk.desk.steps import Bench, Step, WriteRequest
 from copydesk.errors import (
+    Busy,
     Failed,
     FileExists,
     FileNotFound,
@@ -33,26 +31,21 @@ from copydesk.errors import (
     check_cancelled,
 )
 from copydesk.store.files import Files
-from copydesk.store.locks import Ticket
-from copydesk.store.protocol import Caller, Named, NotPutBack, OpenText, TargetMoved
+from copydesk.store.locks import LockQueues, Ticket, inode_key
+from copydesk.store.protocol import (
+    NOBODY,
+    Caller,
+    Deadline,
+    NotPutBack,
+    OpenText,
+    TargetMoved,
+)
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Source
 
 ATTEMPTS = 10
 """How often a write is attempted if another program writes meanwhile."""
 
-R = TypeVar("R", bound=Revision)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Written(Generic[R]):
-    """A finished write at `real`, with its SHA-256 in hex; `edit_id` 0 if nothing changed."""
-
-    made: R
-    edit_id: int
-    digest: str
-    real: RelPath
 
 
 class Stopped(Exception):
@@ -71,20 +64,103 @@ def attempted(attempt: Callable[[], T], over: Callable[[], Refusal] | None = Non
     for _ in range(ATTEMPTS):
         with suppress(TargetMoved):
             return attempt()
-    raise over() if over else Failed("write", _AGAIN)
+    raise over() if over else again_and_again("write", "the file is")
 
 
-_AGAIN = "the file is changed by another program again and again"
+def again_and_again(operation: str, what: str) -> Failed:
+    """The refusal of what another program disturbs in each attempt."""
+    return Failed(operation, f"{what} changed by another program again and again")
 
 
-def directory_moves(operation: str) -> Refusal:
-    """The refusal of a write whose directory another program changes."""
-    return Failed(operation, "the directory is changed by another program again and again")
+class _Found(local):
+    """Open entries that this thread found and must recover; until when it waits for locks."""
+
+    def __init__(self) -> None:
+        self.due: tuple[Entry, ...] = ()
+        self.until: Deadline | None = None
 
 
-def files_move() -> Refusal:
-    """The refusal of a write of several files that another program changes."""
-    return Failed("write", "the files are changed by another program again and again")
+class Locks:
+    """File locks that first recover any transaction a dead process left open."""
+
+    def __init__(
+        self, files: Files, queues: LockQueues, journal: Records, recovery: Recovery
+    ) -> None:
+        self._files, self._queues, self._journal = files, queues, journal
+        self._recovery = recovery
+        self._found = _Found()
+
+    def settle(self, *paths: RelPath) -> None:
+        """Recover what a dead process left open at real paths, or anywhere without any.
+
+        One that lives is not waited for, and who only reads needs no journal.
+        """
+        with suppress(Refusal):
+            found = self._journal.open_at(paths) if paths else None
+            if found is None:
+                found = tuple(entry.edit_id for entry in self._journal.in_doubt())
+            for edit_id in found:
+                if (entry := self._journal.get(edit_id)) is not None and entry.state == "open":
+                    self._recovery.settle(entry, Deadline(0.0))
+
+    def of(
+        self, real: RelPath, ticket: Ticket, caller: Caller = NOBODY
+    ) -> AbstractContextManager[None]:
+        """The lock of one file, by its real path; raises Failed, Busy."""
+        return self.of_all({real: ticket}, caller)
+
+    @contextmanager
+    def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
+        """Hold the locks of several files; first recovers transactions that are open there.
+
+        The writer of such a one held all its locks, so it is gone. Raises Failed if it cannot be
+        recovered, or Busy.
+        """
+        keys = {str(real): ticket for real, ticket in tickets.items()}
+        found, until = self._found, Deadline(self._queues.seconds)
+        due, found.due, found.until = found.due, (), until
+        while True:
+            for entry in due:
+                self._settle(entry)
+            with ExitStack() as held:
+                for key in sorted(keys):
+                    held.enter_context(self._queues.lock(key, keys[key], caller, until))
+                left = self._journal.open_at(tickets)
+                if not left:
+                    yield
+                    return
+            due = tuple(filter(None, map(self._journal.get, left)))
+
+    @contextmanager
+    def of_inode(self, inode: Inode, ticket: Ticket, caller: Caller = NOBODY) -> Generator[None]:
+        """Hold the lock of a file with several names, by device and inode, besides its path locks.
+
+        Raises TargetMoved if an entry is open there under another name; the thread's next
+        `of_all` settles it first.
+        """
+        with self._queues.lock(inode_key(*inode), ticket, caller, self._found.until):
+            doubts = self._journal.in_doubt()
+            left = tuple(one for one in doubts if self._is_at(one.path, inode))
+            if left:
+                self._found.due = left
+                raise TargetMoved()
+            yield
+
+    def _is_at(self, path: RelPath, inode: Inode) -> bool:
+        """Whether the path is one of the file's names."""
+        try:
+            _, stamp = self._files.stat(path)
+        except Refusal:
+            return False
+        return (stamp.dev, stamp.ino) == inode
+
+    def _settle(self, entry: Entry) -> None:
+        for settled in self._recovery.settle(entry):
+            if isinstance(settled.refusal, Busy):
+                raise Busy(str(entry.path), settled.refusal.waited_seconds)
+            if settled.state == "open":
+                where = f"{entry.path}: {settled.reason}"
+                raise Failed("recover an unfinished write", where)
 
 
 class Writer:
@@ -97,59 +173,10 @@ class Writer:
         journal: Records,
         recovery: Recovery,
         clock: Callable[[], int],
-        named: Named,
-        approving: Approving,
-        checks: Checks,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         self._files, self._locks, self._journal = files, locks, journal
-        self._recovery, self._clock, self._named = recovery, clock, named
-        self._approving, self._checks, self._ended = approving, checks, ended
-
-    def create(self, job: WriteRequest, made: R) -> Written[R]:
-        """Write a new file; raises FileExists, NotAFile, and as `edit`."""
-
-        def create() -> R:
-            self._files.check_new(job.path)
-            return made
-
-        return attempted(
-            lambda: self._attempt(job, None, create), lambda: directory_moves("create")
-        )
-
-    def edit(self, job: WriteRequest, revise: Callable[[Source], R]) -> Written[R]:
-        """Write what `revise` makes of the current file; raises its refusals, Failed, Unsettled."""
-        return attempted(lambda: self._attempt(job, revise, _missing))
-
-    def _attempt(
-        self, job: WriteRequest, revise: Callable[[Source], R] | None, create: Callable[[], R]
-    ) -> Written[R]:
-        """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
-        # Every answer reveals content, or that some exists.
-        real = authorized(self._files, job.member, job.path, "write", "read")
-        tickets = dict.fromkeys((real, *job.member.own_lock), job.ticket)
-        with self._locks.of_all(tickets, job.caller), ExitStack() as held:
-            opened: OpenText | None = None
-            if revise is not None:
-                opened = self.opened_one(
-                    real, lambda: self._files.text(job.path, self._named), job, held
-                )
-            made = create() if opened is None or revise is None else revise(opened.source)
-            if opened is not None and made.base.unchanged_by(made.change):
-                return Written(made, 0, made.base.digest, real)
-            created = opened is None
-            passed = self._approving.check(job.member, job.plan, real, made, created=created)
-            if self._checks.concern(real):
-                found = self._checks.judge(Edited.of(job.path, real, made, created=created))
-                job.member.now().permission.check("write", real)  # checks may take long
-                self._checks.gate(found, job.member.accept, None, lambda: False)
-            parts = (Part(job, made, passed.approval, passed.decided_ms),)
-            step = Create(real, parts) if opened is None else edit(real, parts, opened)
-            try:
-                (entry,) = self.write((step,))
-            except Stopped as stopped:
-                raise stopped.refusal from None
-        return Written(made, entry.edit_id, entry.after, real)
+        self._recovery, self._clock, self._ended = recovery, clock, ended
 
     def opened_one(
         self, real: RelPath, how: Opener, job: WriteRequest, held: ExitStack
@@ -172,21 +199,18 @@ class Writer:
         For files with several names the locks of their inodes are taken too, all in one order, and
         they are opened once more. Raises TargetMoved if another file is there now.
         """
-        found = {real: _opened(real, how, held) for real, how in wanted.items()}
-        inodes = {
-            (one.stamp.dev, one.stamp.ino): one.stamp
-            for one in found.values()
-            if isinstance(one, OpenText) and one.stamp.nlink > 1
-        }
-        for inode in sorted(inodes):
+        found: dict[RelPath, OpenText | Refusal] = {}
+        several: dict[RelPath, Inode] = {}  # the files with several names
+        for real, how in wanted.items():
+            one = found[real] = _opened(real, how, held)
+            if isinstance(one, OpenText) and one.stamp.nlink > 1:
+                several[real] = one.stamp.dev, one.stamp.ino
+        for inode in sorted(set(several.values())) if several else ():
             held.enter_context(self._locks.of_inode(inode, ticket, caller))
-        for real, one in found.items():
-            if isinstance(one, OpenText) and (one.stamp.dev, one.stamp.ino) in inodes:
-                again = found[real] = _opened(real, wanted[real], held)
-                if isinstance(again, Refusal):
-                    raise TargetMoved
-                if (again.stamp.dev, again.stamp.ino) != (one.stamp.dev, one.stamp.ino):
-                    raise TargetMoved
+        for real, inode in several.items():
+            again = found[real] = _opened(real, wanted[real], held)
+            if isinstance(again, Refusal) or (again.stamp.dev, again.stamp.ino) != inode:
+                raise TargetMoved
         return found
 
     def write(self, steps: Sequence[Step], group: str = "") -> tuple[Entry, ...]:
@@ -200,7 +224,8 @@ class Writer:
         work = _Work(order)
         try:
             with ExitStack() as held:  # temporary files are removed before the locks go
-                at = Bench(self._files, self._journal, held, self._clock(), group)
+                several, now_ms = len(order) > 1, self._clock()
+                at = Bench(self._files, self._journal, held, now_ms, group, several)
                 try:
                     self._do(work, at)
                 except BaseException as error:  # Ctrl-C between two files too: all or none
@@ -214,38 +239,38 @@ class Writer:
             self._close(order, "done")
         if steps[0].parts[0].job.hunk_id:
             self._ended()
-        return tuple(entry for step in steps for entry in step.entries)
+        return tuple([entry for step in steps for entry in step.entries])
 
     def _do(self, work: _Work, at: Bench) -> None:
-        """Record the intents and do the steps."""
-        several = len(work.steps) > 1
+        """Record the intents, in the order that recovery relies on, and do the steps."""
         for step in work.steps:
             if step.is_digested:
                 work.now = step
-                step.stage(at, revocable=several)
+                step.stage(at)
         work.now = None
         self._record(work.steps, at)
         for step in work.steps:
             if not step.is_digested and not step.keeps_text:
                 work.now = step
-                step.stage(at, revocable=several)
+                step.stage(at)
         for step in work.steps:
             work.now = step
             if step.keeps_text:  # on what the steps before have made of the file
-                step.stage(at, revocable=several)
+                step.stage(at)
             work.is_committing = True
             step.commit(at)
             work.is_committing = False
 
     def _record(self, steps: Sequence[Step], at: Bench) -> None:
-        """Record all intents, in the order that recovery relies on, and tie the plans to them."""
-        made = [(step, entry) for step in steps for entry in step.make_entries(at)]
-        plans: list[Tied] = [
-            (*part.job.plan, part.decided_ms)
-            for step in steps
-            for part in step.parts
-            if part.job.plan is not None and part.job.is_stored
-        ]
+        """Record all intents in one flushed transaction, and tie the plans to them."""
+        made: list[tuple[Step, Entry]] = []
+        plans: list[Tied] = []
+        for step in steps:
+            for entry in step.make_entries(at):
+                made.append((step, entry))
+            for part in step.parts:
+                if part.job.hunk_id and part.job.is_stored:
+                    plans.append((part.job.hunk_id, part.job.ticket[0], part.decided_ms))
         check_cancelled()
         ids = self._journal.open_all([entry for _, entry in made], plans)
         for (step, entry), edit_id in zip(made, ids, strict=True):
@@ -311,14 +336,15 @@ class Writer:
                 self._journal.close_all(ids, state)
 
 
+@dataclass(slots=True)
 class _Work:
     """The steps of a transaction, how far it is, and after an error what could not be restored."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
-        self.now: Step | None = None
-        self.is_committing = self.is_written = False
-        self.left: list[Step] = []
+    steps: Sequence[Step]
+    now: Step | None = None
+    is_committing: bool = False
+    is_written: bool = False
+    left: list[Step] = field(default_factory=list[Step])
 
     def take_back(self, at: Bench, error: BaseException) -> None:
         """Undo what was committed, last first, unless all is written."""
@@ -346,10 +372,6 @@ class _Work:
         if not isinstance(error, Refusal) or isinstance(error, Unsettled):
             return error
         return Stopped(error, self.now.real if self.now else None)
-
-
-def _missing() -> NoReturn:
-    raise FileNotFound
 
 
 def _opened(real: RelPath, how: Opener, held: ExitStack) -> OpenText | Refusal:

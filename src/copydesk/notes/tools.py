@@ -14,12 +14,24 @@ from copydesk.errors import InvalidArgs
 from copydesk.notes.lazy import notes_of
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.tools.answers import FOUND, LISTED, note_answered, note_refused, note_shown
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import has, say
-from copydesk.tools.report import Answer, Fields, Lang, Value, fenced, known, shown_diff
-from copydesk.tools.report_fields import (
+from copydesk.tools.refusals import note_refused
+from copydesk.tools.report import (
+    FOUND,
+    LISTED,
+    Answer,
+    Fields,
+    Lang,
+    Value,
+    fenced,
+    known,
+    note_answered,
+    note_shown,
+    shown_diff,
+)
+from copydesk.tools.reports import (
     hunk_rows,
     hunk_text,
     one_line,

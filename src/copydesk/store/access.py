@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal
 
 from copydesk.errors import AccessDenied, InvalidArgs
-from copydesk.store.staging import GLOB
+from copydesk.store.contents import GLOB
 from copydesk.text.relpath import RelPath, braces, name_pattern
 
 MOST_ALTERNATIVES = 1_000

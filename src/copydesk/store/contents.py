@@ -1,25 +1,30 @@
-"""Bytes of files: how they are read, written in pieces and digested meanwhile.
+"""What files are made of: bytes, written in pieces and digested; attributes; temporary names.
 
-Invariant: all pieces are written in order, or an exception is raised.
+Invariants: all pieces are written in order, or an exception is raised; a temporary name belongs to
+copydesk and is never that of a user's document; a file named as under construction holds only
+copydesk's bytes, while any other temporary file may hold what another program saved; a new file
+never grants more than the old one did, even if not everything can be copied.
 """
 
 from __future__ import annotations
 
+import binascii
 import errno
 import hashlib
 import os
+import re
 import stat
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVarTuple
 
-from copydesk.errors import NotAFile
 from copydesk.store import _os
-from copydesk.store.protocol import Closing, Kept, Piece, Stamp, TargetMoved, kind_of
+from copydesk.store.protocol import EXECUTABLE, Closing, Kept, Piece, Removed, Stamp, TargetMoved
 from copydesk.store.threads import close_of_size, in_thread
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
@@ -27,22 +32,25 @@ from copydesk.text.relpath import RelPath
 if TYPE_CHECKING:
     from _hashlib import HASH
 
+# Bytes
+
 _CHUNK = 1 << 20
 _GATHERED = 16 << 20
 
 
-def write_pieces(fd: int, pieces: Iterable[Piece], old_fd: int, *, start: bool = False) -> None:
+def write_pieces(fd: int, pieces: Sequence[Piece], old_fd: int, *, start: bool = False) -> None:
     """Write the pieces at the position of `fd`, its first byte; `Kept` comes from `old_fd`.
 
     Pieces are gathered to be written in few calls. `start`: the system may flush what is written
     while the rest is being written. Raises TargetMoved if the old file has become shorter than a
     kept range.
     """
+    if len(pieces) == 1 and not isinstance(pieces[0], Kept) and len(pieces[0]) <= _CHUNK:
+        write_all(fd, pieces[0])
+        return
     at = 0
     for parts in _gathered(pieces):
-        counts = (
-            _copied(old_fd, fd, parts) if isinstance(parts, Kept) else (_write_parts(fd, parts),)
-        )
+        counts = _copied(old_fd, fd, parts) if isinstance(parts, Kept) else _written(fd, parts)
         for count in counts:
             if start and count > _CHUNK:
                 _os.start_writing(fd, at, count)
@@ -65,13 +73,13 @@ def _gathered(pieces: Iterable[Piece]) -> Iterator[Kept | list[bytes | memoryvie
     yield parts
 
 
-def _write_parts(fd: int, parts: Sequence[bytes | memoryview]) -> int:
+def _written(fd: int, parts: Sequence[bytes | memoryview]) -> tuple[int]:
+    """Write bytes in one call, if they are many; their number."""
     size = sum(map(len, parts))
-    if size <= _CHUNK:
-        write_all(fd, parts[0] if len(parts) == 1 else b"".join(parts))
-    elif (done := _os.write_many(fd, parts)) < size:
+    done = _os.write_many(fd, parts) if size > _CHUNK else 0
+    if done < size:
         write_all(fd, memoryview(b"".join(parts))[done:])
-    return size
+    return (size,)
 
 
 def _copied(old_fd: int, fd: int, kept: Kept) -> Iterator[int]:
@@ -226,8 +234,160 @@ class OpenFile(Closing):
         close_of_size(self.fd, self.stamp.size)
 
 
-def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
-    """The stamp of a `stat` made no earlier than `now_ns`; NotAFile if it is not a regular file."""
-    if not stat.S_ISREG(found.st_mode):
-        raise NotAFile(kind_of(found.st_mode))
-    return Stamp.of(found, now_ns)
+# Temporary names
+
+_NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}(-new)?\.tmp")
+UNFINISHED = b"-new.tmp"
+"""The end of the name of a file under construction, which nobody else has written to."""
+
+GLOB = ".copydesk-????????????*.tmp"
+
+
+def new_temp(target: bytes, end: bytes = b".tmp") -> bytes:
+    """A temporary name for `target`, which is free as far as chance goes."""
+    told = hashlib.sha256(target).digest()[:3] + os.urandom(3)
+    return b".copydesk-%s%s" % (binascii.hexlify(told), end)
+
+
+def is_temp(name: bytes) -> bool:
+    """Whether the name is one of copydesk's temporary names."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_temp_of(name: bytes, target: bytes) -> bool:
+    """Whether a temporary name was created for `target`, as far as the name tells."""
+    return name.startswith(b".copydesk-%s" % hashlib.sha256(target).hexdigest()[:6].encode())
+
+
+def discard(dir_fd: int, name: bytes) -> None:
+    """Remove a temporary file if it still exists; never raises OSError."""
+    for _ in range(2):  # a passing fault must not leave it behind
+        try:
+            _os.unlink(name, dir_fd=dir_fd)
+        except FileNotFoundError:
+            return
+        except OSError:
+            continue  # the caller must hear of the earlier failure instead
+        return
+
+
+def temps(dir_fd: int) -> list[bytes]:
+    """The names of temporary files in a directory; raises OSError."""
+    listing_fd = _os.open_listing(dir_fd)
+    try:
+        return [name for name in map(os.fsencode, os.listdir(listing_fd)) if is_temp(name)]
+    finally:
+        _os.close_quietly(listing_fd)
+
+
+def is_stale(dir_fd: int, name: bytes, before_ns: int) -> bool:
+    """Whether a file was not touched since `before_ns`, and no process has it open; OSError."""
+    with suppress(FileNotFoundError):
+        found = _os.lstat(name, dir_fd=dir_fd)
+        # A file that was moved away keeps its old mtime.
+        if max(found.st_mtime_ns, found.st_ctime_ns) < before_ns:
+            try:
+                fd = _os.open_read(dir_fd, name)
+            except OSError:  # it is not a file that anybody writes
+                return True
+            try:
+                return not _os.is_used(fd, _os.ALONE)
+            finally:
+                _os.close_quietly(fd)
+    return False
+
+
+# Attributes and flushes
+
+Args = TypeVarTuple("Args")
+_NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA)
+
+
+def attributes_of(fd: int, found: os.stat_result) -> Removed:
+    """What a removal of the open file deletes besides its bytes, as far as it may be read; OSError.
+
+    `found` is its `stat`.
+    """
+    pairs: list[tuple[str, bytes]] = []
+    for name in _names(fd):
+        try:
+            pairs.append((name, _os.get_attribute(fd, name)))
+        except OSError as refused:  # it was removed, or may not be read
+            if refused.errno not in _NOT_ALLOWED:
+                raise
+    owner = found.st_uid, found.st_gid
+    return Removed(found.st_mode, tuple(pairs), (found.st_dev, found.st_ino), "", owner)
+
+
+def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
+    """Give a new file owner, mode, ACL and extended attributes of an old one.
+
+    What the caller is not allowed to set is left out. If the owner cannot be kept, set-user-id is
+    dropped; if the group cannot, set-group-id is dropped and the group gets no more rights than
+    others. Raises OSError for errors other than missing permission.
+    """
+    if wanted == EXECUTABLE:
+        _os.chmod(fd, ours.st_mode & 0o7777 | (ours.st_mode & 0o444) >> 2)
+        return
+    user, group = wanted.owner
+    same_user = user == ours.st_uid or allowed(_os.chown, fd, user, -1)
+    same_group = group == ours.st_gid or allowed(_os.chown, fd, -1, group)
+    kept = dict(wanted.attributes)
+    for name in _names(fd):
+        # A default ACL of the directory could open the new file to others; labels of a security
+        # system are left to that system.
+        if name not in kept and not name.startswith("security."):
+            allowed(_os.remove_attribute, fd, name)
+    for name, value in wanted.attributes:
+        allowed(_os.set_attribute, fd, name, value)
+    mode = wanted.mode & 0o7777
+    if not same_user:
+        mode &= ~stat.S_ISUID
+    if not same_group:
+        mode = (mode & ~(stat.S_ISGID | stat.S_IRWXG)) | (mode & stat.S_IRWXG & mode << 3)
+    _os.chmod(fd, mode)
+
+
+def _names(fd: int) -> list[str]:
+    try:
+        return _os.list_attributes(fd)
+    except OSError as refused:
+        if refused.errno not in _NOT_ALLOWED:
+            raise
+        return []
+
+
+def allowed(call: Callable[[*Args], object], *args: *Args) -> bool:
+    """Whether the call was allowed; other errors are raised."""
+    try:
+        call(*args)
+    except OSError as refused:
+        if refused.errno not in _NOT_ALLOWED:
+            raise
+        return False
+    return True
+
+
+def flush_dir(dir_fd: int, name: bytes) -> None:
+    """Flush a directory after `name` changed, or the file if it is not listable; raises OSError."""
+    try:
+        _os.sync(dir_fd)
+    except OSError as refused:
+        if refused.errno == errno.EBADF:  # it could be opened only for searching
+            _flush_file(dir_fd, name)
+        elif refused.errno not in _CANNOT_FLUSH:
+            raise
+
+
+def _flush_file(dir_fd: int, name: bytes) -> None:
+    fd = _os.open_read(dir_fd, name)
+    try:
+        _os.sync(fd)
+    except OSError as refused:
+        if refused.errno not in _CANNOT_FLUSH:
+            raise
+    finally:
+        _os.close_quietly(fd)
+
+
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # some cannot flush directories

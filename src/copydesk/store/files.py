@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace as replace_fields
@@ -24,7 +25,20 @@ from copydesk.errors import (
 )
 from copydesk.store import _os
 from copydesk.store._os import Offers
-from copydesk.store.contents import Digest, OpenFile, States, read_at, sha256_of, stamp_of_regular
+from copydesk.store.contents import (
+    UNFINISHED,
+    Digest,
+    OpenFile,
+    States,
+    attributes_of,
+    discard,
+    is_stale,
+    is_temp,
+    is_temp_of,
+    read_at,
+    sha256_of,
+    temps,
+)
 from copydesk.store.large import LargeFile, Survey, last_lines
 from copydesk.store.paths import (
     MadeParents,
@@ -50,16 +64,8 @@ from copydesk.store.protocol import (
     TargetMoved,
     Window,
     failed,
+    kind_of,
     refusing,
-)
-from copydesk.store.staging import (
-    UNFINISHED,
-    attributes_of,
-    discard,
-    is_stale,
-    is_temp,
-    is_temp_of,
-    temps,
 )
 from copydesk.store.threads import close_of_size, wait_all_closed
 from copydesk.store.writes import (
@@ -82,9 +88,8 @@ from copydesk.store.writes import (
 from copydesk.store.writes import StagedWrite as StagedWrite  # for the layers above
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import PATH_BYTES, RelPath
-from copydesk.text.snapshot import Excerpt, Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot, Sought
 
 T = TypeVar("T")
 
@@ -160,7 +165,7 @@ class Files(Closing):
                 raise FileNotFound() from None
             except OSError as refused:
                 raise failed("stat", refused) from refused
-            return place.real, stamp_of_regular(found, now_ns)
+            return place.real, _regular(found, now_ns)
 
     def info(self, path: RelPath, *, follow: bool = True) -> FileInfo:
         """The properties of the path's target, of any kind, or of a final link itself."""
@@ -204,9 +209,11 @@ class Files(Closing):
             raise FileTooLarge(size, self._limit_bytes)
         if size > self._whole_bytes:
             raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
-        data = read_at(file.fd, size, 0)
-        if len(data) < size:
-            raise TargetMoved()
+        data = _os.pread(file.fd, size, 0)
+        if len(data) < size:  # at the end of the file, or interrupted
+            data = read_at(file.fd, size, 0)
+            if len(data) < size:
+                raise TargetMoved()
         return data
 
     def _settled(
@@ -245,7 +252,7 @@ class Files(Closing):
 
     def text(self, path: RelPath, named: Named, sought: Sequence[Sought] = ()) -> OpenText:
         """Open the file as text, in parts if large; `sought` is found on the way. FileTooLarge."""
-        file = self.open_for_reading(path)
+        file = _opened(*self._root.open_file(path))
         if file.stamp.size <= sizes.LARGE:
             file, data = self._settled(file, path, self._data)
             told = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None
@@ -324,7 +331,8 @@ class Files(Closing):
             expected_real=expected_real,
             revocable=False,
         ) as staged:
-            return staged.commit()
+            staged.commit()
+            return staged.stamp()
 
     def stage(
         self,
@@ -380,7 +388,8 @@ class Files(Closing):
         with self.stage_new(
             path, data, make_parents=make_parents, expected_real=expected_real
         ) as staged:
-            return staged.real, staged.commit()
+            staged.commit()
+            return staged.real, staged.stamp()
 
     def check_new(self, path: RelPath, own: Stamp | None = None) -> None:
         """Raise what `create` would raise; the file `own` may have the name in another case."""
@@ -637,12 +646,19 @@ def _opened(fd: int, real: RelPath) -> OpenFile:
     """The open file if it is a regular one; else it is closed. Raises NotAFile, Failed."""
     now_ns = _os.now_ns()
     try:
-        return OpenFile(real, stamp_of_regular(_os.fstat(fd), now_ns), fd)
+        return OpenFile(real, _regular(_os.fstat(fd), now_ns), fd)
     except BaseException as error:
         _os.close_quietly(fd)
         if isinstance(error, OSError):
             raise failed("stat", error) from error
         raise
+
+
+def _regular(found: os.stat_result, now_ns: int) -> Stamp:
+    """The stamp of a `stat` made no earlier than `now_ns`; NotAFile if it is not a regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAFile(kind_of(found.st_mode))
+    return Stamp.of(found, now_ns)
 
 
 def _temps_of(place: ResolvedPath) -> list[bytes]:

@@ -383,7 +383,7 @@ class LockQueues:
     """The queues of threads that wait for files, each for `seconds` at most."""
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
-        self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
+        self._exclusion, self.seconds = exclusion or NoExclusion(), seconds
         self._lock = held_at_fork(Lock())  # entered itself: Ctrl-C cannot leave it held, as it
         self._free = Condition(self._lock)  # could within a Condition's own `__enter__`
         self._queues: dict[str, _Queue] = {}
@@ -394,10 +394,6 @@ class LockQueues:
         """Forget, in a forked child, what threads of the parent hold and wait for."""
         self._queues.clear()
 
-    def deadline(self) -> Deadline:
-        """The deadline of a wait that begins now, for several locks."""
-        return Deadline(self._seconds)
-
     @contextmanager
     def lock(
         self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
@@ -406,7 +402,7 @@ class LockQueues:
 
         After `until`, Busy names its holder.
         """
-        deadline = Deadline(self._seconds) if until is None else until
+        deadline = Deadline(self.seconds) if until is None else until
         queue = self._queue(key, ticket, deadline, caller)
         try:
             holder = None if caller == NOBODY else queue.holder

@@ -13,14 +13,14 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
+from copydesk.store.contents import flush_dir, is_temp
 from copydesk.store.protocol import Closing, DirEntry, FileInfo, failed, kind_of
-from copydesk.store.staging import flush_dir, is_temp
 from copydesk.text.relpath import RelPath
 
 
@@ -334,16 +334,11 @@ class Root:
             return _os.open_beneath(self._fd, b"/".join(names), _os.FILE)
         *folders, name = names
         fd = self._fd
-        try:
+        with ExitStack() as opened:
             for folder in folders:
-                inner = _os.open_dir(fd, folder)
-                if fd != self._fd:
-                    _os.close_quietly(fd)
-                fd = inner
+                fd = _os.open_dir(fd, folder)
+                opened.callback(_os.close_quietly, fd)
             return _os.open_read(fd, name)
-        finally:
-            if fd != self._fd:
-                _os.close_quietly(fd)
 
     def open_target(self, path: RelPath) -> tuple[ResolvedPath, int]:
         """The same with its place, which the caller must close; raises the same."""

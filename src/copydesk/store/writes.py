@@ -30,10 +30,17 @@ from typing import ClassVar, Self
 from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import (
+    UNFINISHED,
     Digest,
     States,
+    allowed,
+    attributes_of,
+    discard,
+    flush_dir,
     from_memory,
+    new_temp,
     read_at,
+    set_attributes,
     sha256_of,
     write_all,
     write_pieces,
@@ -52,15 +59,6 @@ from copydesk.store.protocol import (
     kind_of,
     putting_back,
     refusing,
-)
-from copydesk.store.staging import (
-    UNFINISHED,
-    allowed,
-    attributes_of,
-    discard,
-    flush_dir,
-    new_temp,
-    set_attributes,
 )
 from copydesk.store.threads import Soon, close_of_size, flush_in_thread
 from copydesk.text.relpath import RelPath
@@ -327,7 +325,7 @@ class NewFile:
     def __init__(
         self,
         place: ResolvedPath,
-        pieces: Iterable[Piece],
+        pieces: Sequence[Piece],
         like: Removed | None,
         old_fd: int = -1,
         *,
@@ -507,10 +505,13 @@ class StagedWrite(ABC):
     """A ready write of the file at `real`; `commit` does it.
 
     A context: at its end what was not committed is removed, and all is closed. A write is made
-    within the context of `held`, from which it takes what has to be closed.
+    within the context of `held`, from which it takes what has to be closed. `undone` is the name
+    for which the directory is flushed after `put_back`, by default that of the place; None: it is
+    not flushed.
     """
 
     operation: ClassVar[str] = "write"
+    undone: ClassVar[bytes | None] = b""
 
     def __init__(
         self, held: ExitStack, hooks: Hooks, place: ResolvedPath, parents: MadeParents | None = None
@@ -529,15 +530,23 @@ class StagedWrite(ABC):
         """The SHA-256 of the new content in hex if requested; else empty."""
         return ""
 
-    def commit(self) -> Stamp:
-        """Write it; return the new stamp. TargetMoved, FileExists, NotAFile, Failed, NotPutBack."""
+    def commit(self) -> None:
+        """Write it. Raises TargetMoved, FileExists, NotAFile, Failed, NotPutBack."""
         try:
-            stamp = self._commit()
+            self._change()
+            try:
+                self._flush()
+            except OSError:
+                with putting_back(self._hooks.may_return):
+                    try:
+                        self._undo()
+                    except TargetMoved:
+                        raise NotPutBack("another program wrote to it meanwhile") from None
+                raise
         except OSError as refused:
             raise failed(self.operation, refused) from refused
         if self._parents is not None:
             self._parents.keep()
-        return stamp
 
     def put_back(self, sha256: str) -> None:
         """Undo `commit`. Raises TargetMoved, Failed, NotPutBack.
@@ -545,7 +554,11 @@ class StagedWrite(ABC):
         TargetMoved also if the file has another digest; a move or a chmod does not check it.
         """
         with refusing("put back"):
-            self._put_back(sha256)
+            self._check_stands(sha256)
+            self._hooks.may_return()
+            self._undo()
+            if self.undone is not None:
+                self._flush(self.undone)
         if self._parents is not None:
             self._parents.let_go()
 
@@ -555,12 +568,20 @@ class StagedWrite(ABC):
             flush_dir(self._place.dir_fd, name or self._place.name)
 
     @abstractmethod
-    def _commit(self) -> Stamp:
-        """Carry it out; raises as `commit`, and OSError."""
+    def _check_stands(self, sha256: str) -> None:
+        """Raise TargetMoved unless it is as `commit` left it, as far as that can be seen."""
 
     @abstractmethod
-    def _put_back(self, sha256: str) -> None:
-        """Check that it stands, ask `may_return`, and undo it; raises as `put_back`, OSError."""
+    def stamp(self) -> Stamp:
+        """The stamp of the file that was just written; raises nothing, since the write is done."""
+
+    @abstractmethod
+    def _change(self) -> None:
+        """Ask `may_write` and carry it out; raises as `commit`, and OSError."""
+
+    @abstractmethod
+    def _undo(self) -> None:
+        """Undo the change; TargetMoved if it is not as it was left, NotPutBack, OSError."""
 
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
@@ -601,8 +622,8 @@ class Replacement(StagedWrite):
             raise TargetMoved()
         self._old, self._is_written, self._had_name = old, False, False
         self._told: Callable[[], str] = lambda: digest
+        pieces = tuple(pieces)
         if digested:
-            pieces = tuple(pieces)
             self._told = held.enter_context(Digest(pieces, old.fd, states)).result
         like, beside = attributes_of(old.fd, found), digested and not revocable
         self._new = NewFile(old.place, pieces, like, old.fd, flush=hooks.flush, beside=beside)
@@ -620,7 +641,7 @@ class Replacement(StagedWrite):
         """Our file as we wrote it."""
         return Known.of(self._made, self._told())
 
-    def _commit(self) -> Stamp:
+    def _change(self) -> None:
         place, old = self._place, self._old
         temp = self._new.named()
         if not self._exchange():
@@ -631,22 +652,12 @@ class Replacement(StagedWrite):
         self._is_written = True
         if old.open_elsewhere:
             self._hooks.note_open(place.real)
-        try:
-            self._flush()
-        except OSError:
-            with putting_back(self._hooks.may_return):
-                try:
-                    self._return_old()
-                except TargetMoved:
-                    raise NotPutBack("another program wrote to it meanwhile") from None
-            raise
-        return stamp_of_ours(place, self._made)
 
-    def _put_back(self, sha256: str) -> None:
+    def stamp(self) -> Stamp:
+        return stamp_of_ours(self._place, self._made)
+
+    def _check_stands(self, sha256: str) -> None:
         require_ours(self._place, self._made, sha256)
-        self._hooks.may_return()
-        self._return_old()
-        self._flush()
 
     def _leave(self) -> None:
         """Remove the temporary file once it is certain that nothing is lost with it."""
@@ -734,8 +745,8 @@ class Replacement(StagedWrite):
             discard_recorded(place, temp, known, self._hooks)
         raise TargetMoved()
 
-    def _return_old(self) -> None:
-        """Restore the old file, or a copy if it is gone; TargetMoved if ours is not as written."""
+    def _undo(self) -> None:
+        """Restore the old file, or a copy if it is gone."""
         place, old, ours = self._place, self._old, self._ours
         if inode_at(place, place.name) != ours.ino:
             raise TargetMoved()
@@ -782,12 +793,12 @@ class Overwriting(StagedWrite):
             raise
         held.callback(_os.close_quietly, self._fd)
         self._expected = self._written = expected
-        self._sha256, self._before = sha256, before
+        self._sha256, self._written_sha256, self._before = sha256, "", before
         self._old = self._checked(sha256)
         self._new = from_memory(pieces, self._old)
         super().__init__(held, hooks, place)
 
-    def _commit(self) -> Stamp:
+    def _change(self) -> None:
         self._before(self._old)
         self._hooks.may_write()
         with self._alone():
@@ -798,12 +809,19 @@ class Overwriting(StagedWrite):
             except BaseException:
                 self._restore(max(len(self._old), sum(map(len, self._new))))
                 raise
+
+    def stamp(self) -> Stamp:
         return self._written
 
-    def _put_back(self, sha256: str) -> None:
-        self._hooks.may_return()
+    def _check_stands(self, sha256: str) -> None:
+        self._written_sha256 = sha256  # looked at in `_undo`, when nobody can open the file
+
+    def _undo(self) -> None:
         with self._alone():
-            self._restore(len(self._checked(sha256)))
+            self._restore(len(self._checked(self._written_sha256)))
+
+    def _flush(self, name: bytes = b"") -> None:
+        """Do nothing: its writes are flushed."""
 
     def _restore(self, size: int) -> None:
         """Write the old bytes to a file of at most `size` bytes; raises NotPutBack."""
@@ -867,7 +885,7 @@ class Creation(StagedWrite):
     Raises FileExists, NotAFile, OSError.
     """
 
-    operation = "create"
+    operation, undone = "create", b"."
 
     def __init__(
         self,
@@ -889,28 +907,23 @@ class Creation(StagedWrite):
         held.callback(lambda: self._new.gone())  # another one, or nothing once it has its name
         super().__init__(held, hooks, place, parents)
 
-    def _commit(self) -> Stamp:
+    def _change(self) -> None:
         self._hooks.may_write()
         try:
             self._take_name()
         except FileExistsError:
             refuse_existing(self._place)
             raise FileExists() from None  # it has gone again
-        try:
-            self._new.close()
-            self._flush()
-        except OSError:
-            with putting_back():
-                self._take_away()
-            raise
+
+    def _flush(self, name: bytes = b"") -> None:
+        self._new.close()
+        super()._flush(name)
+
+    def stamp(self) -> Stamp:
         return stamp_of_ours(self._place, self._new.stat)
 
-    def _put_back(self, sha256: str) -> None:
+    def _check_stands(self, sha256: str) -> None:
         require_ours(self._place, self._new.stat, sha256)
-        self._hooks.may_return()
-        if not self._take_away():
-            raise TargetMoved()
-        self._flush(b".")
 
     def _take_name(self) -> None:
         try:
@@ -925,16 +938,16 @@ class Creation(StagedWrite):
             self._new = NewFile(place, [self._data], self._like, flush=flush, temp=place.name)
             self._new.temp = b""
 
-    def _take_away(self) -> bool:
-        """Whether our file is gone again; a file that another program wrote to stays."""
+    def _undo(self) -> None:
+        """Remove our file; one that another program wrote to stays."""
         place, ours = self._place, self._new.stat
         if inode_at(place, place.name) != ours.st_ino:
-            return False
+            raise TargetMoved()
         known = Known.of(ours, hashlib.sha256(self._data).hexdigest())
         temp = taken_aside(place, known, self._hooks, late=True)
-        if temp:
-            discard(place.dir_fd, temp)
-        return bool(temp)
+        if not temp:
+            raise TargetMoved()
+        discard(place.dir_fd, temp)
 
 
 class _Linked(NewFile):
@@ -962,14 +975,14 @@ class _Linked(NewFile):
 class Removal(StagedWrite):
     """The removal of a file's name; until the end it has a temporary one for `put_back`."""
 
-    operation = "remove"
+    operation, undone = "remove", None
 
     def __init__(self, held: ExitStack, hooks: Hooks, old: Target) -> None:
         self._old, self._temp = old, b""
         held.callback(self._leave)
         super().__init__(held, hooks, old.place)
 
-    def _commit(self) -> Stamp:
+    def _change(self) -> None:
         old, place = self._old, self._place
         if not old.expected.stands_in(_os.fstat(old.fd)):
             raise TargetMoved()
@@ -980,19 +993,17 @@ class Removal(StagedWrite):
             raise TargetMoved()
         if _os.is_used(old.fd, _os.READING):
             self._hooks.note_open(place.real)
-        try:
-            self._flush(b".")
-        except OSError:
-            with putting_back():
-                self._give_back()
-            raise
-        return old.expected
 
-    def _put_back(self, sha256: str) -> None:
-        self._hooks.may_return()
-        self._give_back()
+    def _flush(self, name: bytes = b"") -> None:
+        super()._flush(b".")
 
-    def _give_back(self) -> None:
+    def stamp(self) -> Stamp:
+        return self._old.expected
+
+    def _check_stands(self, sha256: str) -> None:
+        """Do nothing: what stands is a free name, which `_undo` takes or not."""
+
+    def _undo(self) -> None:
         """Give the file its name again unless that is taken; OSError keeps the temporary name."""
         rename_free(self._place.dir_fd, self._temp, self._place.name)
         self._temp = b""
@@ -1015,10 +1026,10 @@ class Move(StagedWrite):
         target: ResolvedPath,
         parents: MadeParents,
     ) -> None:
-        self._old, self._from = old, old.place
+        self._old, self._from, self._stamp = old, old.place, old.expected
         super().__init__(held, hooks, target, parents)
 
-    def _commit(self) -> Stamp:
+    def _change(self) -> None:
         target, expected = self._place, self._old.expected
         self._hooks.may_write()
         self._old.check()
@@ -1027,28 +1038,28 @@ class Move(StagedWrite):
         now_ns = _os.now_ns()
         try:
             found = _os.lstat(target.name, dir_fd=target.dir_fd)
-            is_ours = found.st_ino == expected.ino
-            if is_ours:
-                self._flush_both()
         except OSError:
             with putting_back(self._hooks.may_return):
-                _move(target, self._from)
+                self._undo()
             raise
-        if not is_ours:  # another file had got the name
+        if found.st_ino != expected.ino:  # another file had got the name
             with putting_back():
-                _move(target, self._from)
+                self._undo()
             raise TargetMoved()
-        return Stamp.of(found, now_ns)
+        self._stamp = Stamp.of(found, now_ns)
 
-    def _put_back(self, sha256: str) -> None:
+    def stamp(self) -> Stamp:
+        return self._stamp
+
+    def _check_stands(self, sha256: str) -> None:
         if inode_at(self._place, self._place.name) != self._old.expected.ino:
             raise TargetMoved()
-        self._hooks.may_return()
-        _move(self._place, self._from)
-        self._flush_both()
 
-    def _flush_both(self) -> None:
-        self._flush(b".")
+    def _undo(self) -> None:
+        _move(self._place, self._from)
+
+    def _flush(self, name: bytes = b"") -> None:
+        super()._flush(b".")
         if self._hooks.flush:
             flush_dir(self._from.dir_fd, b".")
 
@@ -1078,26 +1089,22 @@ class Chmod(StagedWrite):
         self._old, self._mode = old, mode
         super().__init__(held, hooks, old.place)
 
-    def _commit(self) -> Stamp:
-        old = self._old
+    def _change(self) -> None:
         self._hooks.may_write()
-        old.check()
-        now_ns = _os.now_ns()
-        try:
-            self._change(self._mode)
-        except OSError:
-            with putting_back(self._hooks.may_return):
-                self._change(old.expected.mode & 0o7777)
-            raise
-        return Stamp.of(_os.fstat(old.fd), now_ns)
+        self._old.check()
+        _os.chmod(self._old.fd, self._mode)
 
-    def _put_back(self, sha256: str) -> None:
-        if _os.fstat(self._old.fd).st_mode & 0o7777 != self._mode:
-            raise TargetMoved()
-        self._hooks.may_return()
-        self._change(self._old.expected.mode & 0o7777)
-
-    def _change(self, mode: int) -> None:
-        _os.chmod(self._old.fd, mode)
+    def _flush(self, name: bytes = b"") -> None:
         if self._hooks.flush:
             _os.sync(self._old.fd)
+
+    def stamp(self) -> Stamp:
+        now_ns = _os.now_ns()
+        return Stamp.of(_os.fstat(self._old.fd), now_ns)
+
+    def _check_stands(self, sha256: str) -> None:
+        if _os.fstat(self._old.fd).st_mode & 0o7777 != self._mode:
+            raise TargetMoved()
+
+    def _undo(self) -> None:
+        _os.chmod(self._old.fd, self._old.expected.mode & 0o7777)

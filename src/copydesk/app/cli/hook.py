@@ -9,30 +9,36 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.app.cli.parser import UsageError
-from copydesk.app.terminal import dump
-from copydesk.app.workspace import OpenWorkspace
-from copydesk.tools.report import Answer
+
+if TYPE_CHECKING:  # most of the time of a hook is the time of its imports
+    from copydesk.tools.report import Answer
 
 Call = tuple[str, Mapping[str, object]]
 """A tool and its arguments."""
 
-_AGAIN = "Before the next Edit or Write of this file, read it: the client refuses them otherwise.\n"
+_AGAIN = (
+    "Before the next Edit or Write of this file, read it: the client refuses them otherwise. "
+    "Its first line is enough (limit: 1).\n"
+)
 
 
-def run(opened: OpenWorkspace) -> int:
-    """Answer the hook, or print nothing to leave the call to the client; raises UsageError."""
-    given = _given(sys.stdin.read())
-    call = call_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
-    if call:
-        config = opened.config
-        answer = opened.call(config.member, *call, lang=config.lang, text_only=True)
-        dump(denied(answer))
-    return 0
+def asked(root: str, text: str) -> Call | None:
+    """The call of our tool for the input of a hook; None leaves it to the client.
+
+    Raises UsageError.
+    """
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise UsageError("standard input is not the JSON object of a hook")
+    hook = cast("dict[str, object]", given)
+    return call_for(root, str(hook.get("tool_name")), hook.get("tool_input"))
 
 
 def call_for(root: str, tool: str, arguments: object) -> Call | None:
@@ -78,7 +84,11 @@ def _below(root: str, given: object) -> str | None:
 
 
 def denied(answer: Answer) -> dict[str, object]:
-    """The answer of the hook: the client's tool does not run, and the agent reads this."""
+    """The answer of the hook: the client's tool does not run, and the agent reads this.
+
+    It reads it as an error even after a success: a hook has no other way to keep the tool from
+    running, and the tool would refuse a file that has changed since the client read it.
+    """
     fields = answer.data
     done, text = fields.get("data", fields), answer.text
     if text.startswith("{"):  # an envelope, which has a text for readers too
@@ -88,13 +98,3 @@ def denied(answer: Answer) -> dict[str, object]:
     said = f"copydesk made this call instead of the built-in tool. Its answer:\n{text}"
     decision = {"permissionDecision": "deny", "permissionDecisionReason": said}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
-
-
-def _given(text: str) -> Mapping[str, object]:
-    try:
-        found: object = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise UsageError("standard input is not the JSON object of a hook")
-    return cast("dict[str, object]", found)

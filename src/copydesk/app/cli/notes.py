@@ -20,9 +20,8 @@ from copydesk.notes.tools import (
     label,
     unread_lines,
 )
-from copydesk.tools.answers import LongTexts
 from copydesk.tools.messages import say
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Lang, LongTexts
 
 _LINE = 100
 

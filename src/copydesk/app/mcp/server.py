@@ -1,4 +1,4 @@
-"""The MCP server: the catalog's tools for a client, and questions to its user about a pending plan.
+"""The MCP server: tools, pending plans as resources, manuals as prompts, questions to the user.
 
 Import it only to start a server: importing the protocol library takes most of a second. No text of
 a Python exception reaches a client; calls run in threads, so none blocks another. The user sees the
@@ -15,7 +15,6 @@ import os
 import secrets
 import select
 import signal
-import sys
 import threading
 import time
 from collections.abc import (
@@ -24,20 +23,26 @@ from collections.abc import (
     Callable,
     Coroutine,
     Generator,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
+from io import BytesIO
+from itertools import chain
 from typing import Any, Final, TypeVar, cast
+from urllib.parse import unquote
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import mcp_types as t
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from anyio.to_thread import run_sync as to_thread
 from mcp.server.caching import CacheHint
@@ -45,13 +50,20 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    SubscriptionBus,
+)
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from copydesk import __version__
-from copydesk.app import terminal
+from copydesk.app import manuals, terminal
+from copydesk.app.mcp.early import MODERN, RESOURCES, Table, Wire, claimed, write_all
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
@@ -64,7 +76,6 @@ from copydesk.app.mcp.messages import (
     too_large,
     tool_result,
 )
-from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -76,8 +87,52 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Lang
 from copydesk.tools.reports import short_diff
 
+Ctx = ServerRequestContext[Any, Any]
+MemberOf = Callable[[Ctx], str]
+P = TypeVar("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+THREADS: Final = 64
+"""The most calls to run at once; others are queued."""
+
+PROGRESS_SECONDS: Final = 0.1
+"""The minimum interval between two progress reports."""
+
+TASK_META: Final = "copydesk/task"
+"""The key in a call's `_meta` for the label of the caller's task."""
+
 MOST_BYTES: Final = 8_000
 """A longer diff is not shown in a form, so it cannot be decided on there."""
+
+PREFIX: Final = "copydesk://hunk/"
+MANUAL_PREFIX: Final = "copydesk://manual/"
+MANUAL: Final = MANUAL_PREFIX + "{toolset}/{topic}"
+_MIME: Final = "text/markdown"
+_SUBSCRIBED: Final = "copydesk.subscribed"
+_ASKED: Final = "copydesk.asked"
+_MOST_WORDS: Final = 4_000
+_PATIENCE_SECONDS: Final = 600.0
+_CALM_SECONDS = 0.05
+"""The delay before plans are listed after a change: first the call is answered.
+
+If one call both plans and applies, nothing has changed then.
+"""
+
+_SEND_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.5
+"""The interval of checks for changes by other processes."""
+
+_MOST_COMPLETED: Final = 100
+"""The limit of the protocol."""
+
+_TITLE = {"en": "The manual of {toolset}", "zh": "{toolset} 手册"}
+_TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。默认:{first}。"}
+
+_in_call: ContextVar[bool] = ContextVar("in_call", default=False)
+"""Whether the code runs for a call inside `Hunks.notified_after`, in any thread."""
+
+_log = logging.getLogger("copydesk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +194,6 @@ def decide(
         return None
 
 
-_ASKED: Final = "copydesk.asked"
-_MOST_BYTES: Final = 4_000
-_PATIENCE_SECONDS: Final = 600.0
-
-
 class Elicitor:
     """Asks the users of one server's clients, once for each plan and connection.
 
@@ -167,87 +217,328 @@ class Elicitor:
                 self._groups.remove(group)
                 group.cancel_scope.cancel()
 
-    def ask(self, ctx: ServerRequestContext[Any, Any], member: str, answer: Answer) -> None:
+    def ask(self, ctx: Ctx, member: str, answer: Answer) -> None:
         """Ask the client's user in the background if the answer says that a plan is pending."""
         hunk_id, path = _pending(answer)
-        if not hunk_id or not self._groups:
-            return
-        connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # no other way
-        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
+        connection = _connection(ctx)
         capabilities = connection.client_capabilities
         can = None if capabilities is None else capabilities.elicitation
-        if can is None or hunk_id in asked or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not hunk_id or hunk_id in asked or can is None or is_modern or not self._groups:
             return
         asked.add(hunk_id)
         page = None if can.url is None else self._opened.page
-        link = None if page is None else f"{page}/hunk/{hunk_id}"
-        self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, link)
+        self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, page)
 
     async def _tell(
-        self, connection: Connection, member: str, hunk_id: str, path: object, link: str | None
+        self, connection: Connection, member: str, hunk_id: str, path: object, page: str | None
     ) -> None:
         """Show a link to the page, otherwise a form for the decision, otherwise just a message."""
         asked: Question | None = None
-        if link is None and self._opened.settings.elicitation == "decide":
+        if page is None and self._opened.settings.elicitation == "decide":
             asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
-        words = capped(
-            say("bell", self._lang, {"id": hunk_id, "path": path}), self._lang, _MOST_BYTES
-        )
-        if link is not None:
-            url = t.ElicitRequestURLParams(
-                message=words, url=link, elicitation_id=secrets.token_hex(8)
-            )
-            await _sent(connection, url)
-        elif asked is None:
-            empty: dict[str, Any] = {"type": "object", "properties": {}}
-            form = t.ElicitRequestFormParams(message=words, requested_schema=empty)
-            await _sent(connection, form)
+        bell = say("bell", self._lang, {"id": hunk_id, "path": path})
+        words = capped(bell, self._lang, _MOST_WORDS)
+        params: t.ElicitRequestParams
+        if page is not None:
+            link, new_id = f"{page}/hunk/{hunk_id}", secrets.token_hex(8)
+            params = t.ElicitRequestURLParams(message=words, url=link, elicitation_id=new_id)
+        elif asked is not None:
+            params = asked.params
         else:
-            answer = await _sent(connection, asked.params)
-            if answer is not None:
-                await to_thread(decide, self._opened, member, asked, answer, self._lang)
+            empty: dict[str, Any] = {"type": "object", "properties": {}}
+            params = t.ElicitRequestFormParams(message=words, requested_schema=empty)
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            try:
+                answer = await connection.send_request(t.ElicitRequest(params=params))
+                if asked is not None:
+                    await to_thread(decide, self._opened, member, asked, answer, self._lang)
+            except MCPError:
+                pass  # the client cannot ask, or did not want to
+            except Exception:  # best effort: a failed question must not end the server
+                _log.exception("cannot ask the client's user")
 
 
 def _pending(answer: Answer) -> tuple[str, object]:
     """The id and path of a plan that waits for a person's approval; an empty id if none does."""
     if callable(answer.made):  # a success
         return "", None
-    fields = answer.fields
+    fields, envelope = answer.fields, answer.envelope
     if fields.get("status") == "pending":
         return str(fields.get("hunk_id", "")), fields.get("path")
-    envelope = answer.envelope
-    if envelope is None or envelope.error.get("code") != "APPROVAL_REQUIRED":
-        return "", None
-    return str(answer.facts.get("hunk_id", "")), envelope.path
+    if envelope is not None and envelope.error.get("code") == "APPROVAL_REQUIRED":
+        return str(answer.facts.get("hunk_id", "")), envelope.path
+    return "", None
 
 
-async def _sent(connection: Connection, asked: t.ElicitRequestParams) -> t.ElicitResult | None:
-    """The user's answer; None if none comes in time."""
-    with anyio.move_on_after(_PATIENCE_SECONDS):
+class Hunks:
+    """The pending plans of a workspace, for the clients of one server."""
+
+    def __init__(
+        self,
+        opened: OpenWorkspace,
+        member_of: Callable[[Ctx], str],
+        bus: SubscriptionBus,
+        lang: Lang,
+        manuals_: Manuals,
+    ) -> None:
+        self._opened, self._member_of, self._bus = opened, member_of, bus
+        self._manuals = manuals_
+        self._lang: Lang = lang
+        self._connections: dict[int, Connection] = {}
+        self._due: set[asyncio.Event] = set()
+
+    @contextmanager
+    def notified_after(self) -> Generator[None]:
+        """Notify clients of a call's changes only at its end, so that they do not interrupt it.
+
+        Waking the event loop in the middle of a call costs a tenth of a small edit.
+        """
+        token = _in_call.set(True)
         try:
-            return await connection.send_request(t.ElicitRequest(params=asked))
-        except MCPError:
-            return None  # the client cannot ask, or did not want to
-        except Exception:  # best effort: a question that failed must not end the server
-            _log.exception("cannot ask the client's user")
-    return None
+            yield
+        finally:
+            _in_call.reset(token)
+            while self._due:
+                self._due.pop().set()
+
+    async def list_resources(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourcesResult:
+        plans = await to_thread(self._opened.pending, self._member_of(ctx))
+        return t.ListResourcesResult(
+            resources=[
+                t.Resource(
+                    uri=PREFIX + plan.id,
+                    name=plan.id,
+                    title=sendable(f"{plan.action} {plan.request.path}"),
+                    description=sendable(f"{plan.tool} ({plan.owner})"),
+                    mime_type=_MIME,
+                )
+                for plan in plans
+            ]
+            + self._manuals.resources()
+        )
+
+    async def list_templates(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourceTemplatesResult:
+        template = t.ResourceTemplate(
+            uri_template=PREFIX + "{hunk_id}", name="hunk", mime_type=_MIME
+        )
+        pages = t.ResourceTemplate(uri_template=MANUAL, name="manual", mime_type=_MIME)
+        return t.ListResourceTemplatesResult(resource_templates=[template, pages])
+
+    async def read_resource(
+        self, ctx: Ctx, params: t.ReadResourceRequestParams
+    ) -> t.ReadResourceResult:
+        """A plan as shown, or a part of a manual; raises MCPError if it does not exist."""
+        uri = str(params.uri)
+        if uri.startswith(MANUAL_PREFIX):
+            return _markdown(uri, self._manuals.resource(uri), self._lang)
+        hunk_id = _hunk_id(uri)
+        show = self._opened.pending_report
+        try:
+            report = await to_thread(show, self._member_of(ctx), hunk_id, self._lang)
+        except Refusal as refusal:
+            raise _not_found(uri, refusal.code) from None
+        return _markdown(uri, report.text, self._lang)
+
+    async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        _hunk_id(str(params.uri))
+        _subscribed(_connection(ctx)).add(str(params.uri))
+        return t.EmptyResult()
+
+    async def unsubscribe(self, ctx: Ctx, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        _subscribed(_connection(ctx)).discard(str(params.uri))
+        return t.EmptyResult()
+
+    async def connected(self, ctx: Ctx, params: t.NotificationParams) -> None:
+        """Remember a ready client of the handshake era until its connection closes."""
+        connection = _connection(ctx)
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or id(connection) in self._connections:
+            return
+        self._connections[id(connection)] = connection
+        connection.exit_stack.callback(self._connections.pop, id(connection), None)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator[None, None]:
+        """Notify clients of changes while this context is open."""
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+
+        def told() -> None:
+            if _in_call.get():
+                self._due.add(news)
+                return
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(news.set)
+
+        leave = self._opened.on_change(told)
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(self._watch, news)
+                yield
+                group.cancel_scope.cancel()
+        finally:
+            leave()
+
+    async def _watch(
+        self, news: asyncio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        look = self._opened.changes
+        changes = await self._looked(look, None)
+        known = await self._looked(self._waiting, dict[str, object]())
+        task_status.started()  # from now on every change is news to the clients
+        while True:
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await news.wait()
+            if not news.is_set():
+                before, changes = changes, await self._looked(look, changes)
+                if changes == before:
+                    continue
+            else:
+                await anyio.sleep(_CALM_SECONDS)
+            news.clear()
+            now = await self._looked(self._waiting, known)
+            # A plan new to this process may have changed since a client was notified.
+            changed = {uri for uri in {**known, **now} if now.get(uri) != known.get(uri)}
+            if known.keys() != now.keys():
+                await self._bus.publish(ResourcesListChanged())
+            for uri in sorted(changed):
+                await self._bus.publish(ResourceUpdated(uri=uri))
+            for connection in tuple(self._connections.values()):
+                with anyio.move_on_after(_SEND_SECONDS):
+                    if known.keys() != now.keys():
+                        await connection.send_resource_list_changed()
+                    for uri in sorted(changed & _subscribed(connection)):
+                        await connection.send_resource_updated(uri)
+            known = now
+
+    async def _looked(self, look: Callable[[], T], known: T) -> T:
+        """What is found in a thread; what was known if that fails, for the next look will tell."""
+        try:
+            return await to_thread(look)
+        except Refusal:
+            return known
+        except Exception:  # best effort: a failed notification must not end the server
+            _log.exception("cannot list the plans that wait")
+            return known
+
+    def _waiting(self) -> dict[str, object]:
+        """The pending plans, each with a value that differs once it is replanned."""
+        config = self._opened.settings
+        return {
+            PREFIX + one.plan.id: (one.plan, one.decision)
+            for member in (config.member, *config.members)
+            for one in self._opened.desk.review.pending(self._opened.member(member))
+        }
 
 
-Ctx = ServerRequestContext[Any, Any]
-MemberOf = Callable[[Ctx], str]
-P = TypeVar("P")
-R = TypeVar("R")
+def _markdown(uri: str, text: str, lang: Lang) -> t.ReadResourceResult:
+    contents = t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))
+    return t.ReadResourceResult(contents=[contents])
 
-THREADS: Final = 64
-"""The most calls to run at once; others are queued."""
 
-PROGRESS_SECONDS: Final = 0.1
-"""The minimum interval between two progress reports."""
+def _connection(ctx: Ctx) -> Connection:
+    """The connection of a request: only its exit stack reveals when it closes."""
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # no other way
 
-TASK_META: Final = "copydesk/task"
-"""The key in a call's `_meta` for the label of the caller's task."""
 
-_log = logging.getLogger("copydesk")
+def _subscribed(connection: Connection) -> set[str]:
+    return cast("set[str]", connection.state.setdefault(_SUBSCRIBED, set[str]()))
+
+
+def _hunk_id(uri: str) -> str:
+    if not uri.startswith(PREFIX):
+        raise _not_found(uri, "HUNK_NOT_FOUND")
+    return uri.removeprefix(PREFIX)
+
+
+def _not_found(uri: str, code: str) -> MCPError:
+    return MCPError(t.INVALID_PARAMS, f"Resource not found: {code}", {"uri": sendable(uri)[:200]})
+
+
+class Manuals:
+    """The manuals of some toolsets, in one language. `auto` is the default of apply."""
+
+    def __init__(self, toolsets: Sequence[str], lang: Lang, *, auto: bool = False) -> None:
+        known, self._auto = manuals.toolsets(), auto
+        self._toolsets = tuple(name for name in toolsets if name in known)
+        self._lang: Lang = lang
+
+    def instructions(self) -> str:
+        """The instructions that a client gives its model about this server."""
+        return manuals.instructions(self._toolsets, self._lang, auto=self._auto)
+
+    def resources(self) -> list[t.Resource]:
+        """The pages as resources; a template has their parts too."""
+        return [
+            t.Resource(
+                uri=f"{MANUAL_PREFIX}{toolset}/{topic}",
+                name=f"{toolset} {topic}",
+                title=f"{self._title(toolset)}: {topic}",
+                mime_type=_MIME,
+            )
+            for toolset in self._toolsets
+            for topic in manuals.topics(toolset)
+        ]
+
+    def resource(self, uri: str) -> str:
+        """A page, or a part of one; raises MCPError if it does not exist."""
+        toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
+        try:
+            return manuals.part(toolset, topic, self._lang)
+        except Refusal as refusal:
+            raise _not_found(uri, refusal.code) from None
+
+    async def list_prompts(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListPromptsResult:
+        return t.ListPromptsResult(prompts=[self._prompt(name) for name in self._toolsets])
+
+    async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        """The text of a topic; raises MCPError if it does not exist."""
+        topics = self._topics(params.name)
+        topic = (params.arguments or {}).get("topic") or topics[0]
+        if topic not in topics:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown topic; there are: {', '.join(topics)}")
+        text = capped(manuals.read(params.name, topic, self._lang), self._lang)
+        message = t.PromptMessage(role="user", content=t.TextContent(text=text))
+        return t.GetPromptResult(description=self._title(params.name), messages=[message])
+
+    async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
+        """The topics or toolsets that begin with the typed text."""
+        found: list[str] = []
+        if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
+            found = list(self._topics(params.ref.name))
+        elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
+            chosen = (params.context.arguments if params.context else None) or {}
+            toolset = chosen.get("toolset", self._toolsets[0] if self._toolsets else "")
+            if params.argument.name == "toolset":
+                found = list(self._toolsets)
+            elif toolset in self._toolsets:
+                found = list(manuals.names(toolset, self._lang))
+        found = [one for one in found if one.startswith(params.argument.value)][:_MOST_COMPLETED]
+        return t.CompleteResult(
+            completion=t.Completion(values=found, total=len(found), has_more=False)
+        )
+
+    def _topics(self, toolset: str) -> tuple[str, ...]:
+        if toolset not in self._toolsets:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown prompt: {sendable(toolset)[:100]}")
+        return manuals.topics(toolset)
+
+    def _title(self, toolset: str) -> str:
+        return _TITLE[self._lang].format(toolset=toolset)
+
+    def _prompt(self, toolset: str) -> t.Prompt:
+        topics = manuals.topics(toolset)
+        words = _TOPIC[self._lang].format(topics=", ".join(topics), first=topics[0])
+        topic = t.PromptArgument(name="topic", description=words, required=False)
+        title = self._title(toolset)
+        return t.Prompt(name=toolset, title=title, description=title, arguments=[topic])
 
 
 class CopydeskServer(Server[None]):
@@ -299,8 +590,8 @@ def build(
     bus = InMemorySubscriptionBus()
     settings = opened.settings
     applies = settings.of_member(settings.member).apply or settings.apply
-    manuals = Manuals(toolsets, lang, auto=applies == "auto")
-    elicitor, hunks = Elicitor(opened, lang), Hunks(opened, member_of, bus, lang, manuals)
+    pages = Manuals(toolsets, lang, auto=applies == "auto")
+    elicitor, hunks = Elicitor(opened, lang), Hunks(opened, member_of, bus, lang, pages)
     tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor, hunks)
 
     @asynccontextmanager
@@ -313,7 +604,7 @@ def build(
         "copydesk",
         version=__version__,
         title="copydesk",
-        instructions=capped(manuals.instructions(), lang),
+        instructions=capped(pages.instructions(), lang),
         cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
         lifespan=lifespan,
         get_tool_input_schema=tools.input_schema,
@@ -325,9 +616,9 @@ def build(
         on_subscribe_resource=guarded(hunks.subscribe),
         on_unsubscribe_resource=guarded(hunks.unsubscribe),
         on_subscriptions_listen=ListenHandler(bus),
-        on_list_prompts=guarded(manuals.list_prompts),
-        on_get_prompt=guarded(manuals.get_prompt),
-        on_completion=guarded(manuals.complete),
+        on_list_prompts=guarded(pages.list_prompts),
+        on_get_prompt=guarded(pages.get_prompt),
+        on_completion=guarded(pages.complete),
     )
     server.add_notification_handler(
         "notifications/initialized", t.NotificationParams, hunks.connected
@@ -421,30 +712,35 @@ class _Tools:
         return tool_result(answer, self.lang, structured=self.structured)
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object, task: str) -> Answer:
-        state = _CallState()
+        cancelled, ended = threading.Event(), Future[None]()
         progress = _Progress(asyncio.get_running_loop(), ctx.session.report_progress)
 
         def call() -> Answer:
-            with state:
+            if not ended.set_running_or_notify_cancel():  # nobody would wait for its end
+                raise Cancelled()
+            try:
                 return self.opened.call(
                     member,
                     name,
                     arguments,
                     lang=self.lang,
                     progress=progress,
-                    cancelled=state.cancelled.is_set,
+                    cancelled=cancelled.is_set,
                     text_only=not self.structured,
                     task=task,
                 )
+            finally:
+                ended.set_result(None)
 
-        own = anyio.CapacityLimiter(1)
         async with self.limiter:  # even while a cancelled call still runs
             try:
+                own = anyio.CapacityLimiter(1)
                 answer = await to_thread(call, abandon_on_cancel=True, limiter=own)
             except anyio.get_cancelled_exc_class():
-                if state.cancel():
-                    with anyio.CancelScope(shield=True):  # a write that has begun is completed
-                        await to_thread(state.ended.wait, limiter=own)
+                cancelled.set()
+                if not ended.cancel():  # a write that has begun is completed
+                    with anyio.CancelScope(shield=True):
+                        await asyncio.wrap_future(ended)
                 raise
         await progress.sent()
         return answer
@@ -457,29 +753,6 @@ def _task_of(params: t.CallToolRequestParams) -> str:
         return check_why("task", given if isinstance(given, str) else "\0")
     except InvalidArgs as invalid:
         raise MCPError(t.INVALID_PARAMS, f"_meta {TASK_META}: {invalid.reason}") from None
-
-
-class _CallState:
-    """The state of a call: cancelled or not, running or not; a context inside its thread."""
-
-    def __init__(self) -> None:
-        self.cancelled, self.ended = threading.Event(), threading.Event()
-        self._lock, self._begun = threading.Lock(), False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self.cancelled.is_set():  # nobody would wait for its end
-                raise Cancelled()
-            self._begun = True
-
-    def __exit__(self, *_: object) -> None:
-        self.ended.set()
-
-    def cancel(self) -> bool:
-        """Cancel the call; return whether it has begun, so that its end must be awaited."""
-        with self._lock:
-            self.cancelled.set()
-            return self._begun
 
 
 class _Progress:
@@ -518,50 +791,38 @@ _AT_ONCE: Final = 1 << 16
 """In bytes; a longer message is written in a thread."""
 
 
-@contextmanager
-def claimed() -> Generator[tuple[int, int], None, None]:
-    """Reserve standard input and output for the protocol, as new descriptors.
-
-    Meanwhile descriptor 0 is the null device and 1 is standard error.
-    """
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    try:
-        yield source, sink
-    finally:
-        sys.stdout.flush()
-        os.dup2(sink, 1)
-        os.dup2(source, 0)  # `source` stays open: a thread may be reading from it
-
-
 @asynccontextmanager
-async def wire(
-    source: int, sink: int, *, at_end: Callable[[], None], most: int = MOST_MESSAGE_BYTES
+async def messages_of(
+    wire: Wire, *, at_end: Callable[[], None], most: int = MOST_MESSAGE_BYTES
 ) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
     """The streams that the protocol library serves, over two descriptors.
 
     `at_end` is called, in a thread, when the input ends. A line above `most` bytes is skipped and
-    answered.
+    answered. What was answered early is not sent again.
     """
     arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
-    one_writes = anyio.Lock()
+    one_writes, answered = anyio.Lock(), dict(wire.answered)
 
     async def write(data: bytes) -> None:
         async with one_writes:
             with suppress(OSError):  # nobody reads any more, so the input will end too
-                left = _write_at_once(sink, data + b"\n")
+                left = _write_at_once(wire.sink, data + b"\n")
                 if left:
-                    await to_thread(_write_all, sink, left)
+                    await to_thread(write_all, wire.sink, left)
 
     async def write_messages() -> None:
         async with leaving:
             async for message in leaving:
-                await write(_encoded(message))
+                sent = message.message
+                encoded = _encoded(sent)
+                early = None
+                if isinstance(sent, t.JSONRPCResponse | t.JSONRPCError):
+                    early = answered.pop(sent.id, None)
+                if early is None:
+                    await write(encoded)
+                elif early.rstrip() != encoded and b'"resultType"' not in early:
+                    await write(_CHANGED)  # a plan came meanwhile; the modern era asks by itself
 
     token = anyio.lowlevel.current_token()
 
@@ -573,7 +834,7 @@ async def wire(
 
     def read() -> None:
         with suppress(anyio.RunFinishedError, RuntimeError):  # the loop has ended
-            for line in _lines(source, most):
+            for line in _lines(chain([wire.head], iter(partial(_read, wire.source), b"")), most):
                 taken = _taken(line)
                 if isinstance(taken, ErrorReply):
                     anyio.from_thread.run(write, taken.reply, token=token)
@@ -604,14 +865,13 @@ def _taken(line: bytes | ErrorReply) -> SessionMessage | ErrorReply | None:
     return SessionMessage(found.message, carrier)
 
 
-def _encoded(message: SessionMessage) -> bytes:
+def _encoded(message: t.JSONRPCMessage) -> bytes:
     """The message as JSON; if it cannot be encoded, an error with the same id."""
     try:
-        return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except ValueError:
         _log.exception("a message cannot be written")
-        sent = message.message
-        request_id = sent.id if isinstance(sent, t.JSONRPCResponse) else None
+        request_id = message.id if isinstance(message, t.JSONRPCResponse) else None
         return error_reply(
             t.INTERNAL_ERROR, "The result cannot be written as JSON", request_id
         ).reply
@@ -629,29 +889,20 @@ def _write_at_once(sink: int, data: bytes) -> memoryview:
     return view
 
 
-def _write_all(sink: int, data: memoryview) -> None:
-    view = data
-    while view:
-        view = view[os.write(sink, view) :]
-
-
-def _lines(source: int, most: int) -> Iterator[bytes | ErrorReply]:
-    """The lines, without their ends; for one above the limit, the answer to it."""
+def _lines(chunks: Iterable[bytes], most: int) -> Iterator[bytes | ErrorReply]:
+    """The lines; for one above the limit, the answer to it."""
     held = bytearray()
     skipped: ErrorReply | None = None
-    while chunk := _read(source):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            held += end
+    for chunk in chunks:
+        for part in BytesIO(chunk):
+            held += part
             if len(held) > most:
                 skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
-            yield skipped or bytes(held)
-            skipped = None
-            held.clear()
-        held += rest
-        if len(held) > most:
-            skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
-            held.clear()
+                held.clear()
+            if part.endswith(b"\n"):
+                yield skipped or bytes(held)
+                skipped = None
+                held.clear()
     if held or skipped:
         yield skipped or bytes(held)
 
@@ -663,20 +914,74 @@ def _read(source: int) -> bytes:
         return b""
 
 
+async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
+    """What the server answers first, by protocol version; `resources`: nothing is pending."""
+    lists = ("tools/list", "prompts/list", *([RESOURCES] if resources else []))
+    table: dict[str, dict[str, str]] = {}
+    for version in HANDSHAKE_PROTOCOL_VERSIONS:
+        hello = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "", "version": ""},
+        }
+        asked: dict[str, dict[str, Any]] = {"initialize": hello, "ping": {}}
+        table[version] = await _answers(server, {**asked, **{one: {} for one in lists}})
+    meta = {t.PROTOCOL_VERSION_META_KEY: MODERN, t.CLIENT_CAPABILITIES_META_KEY: {}}
+    modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
+    return {**table, MODERN: await _answers(server, modern)}
+
+
+async def _answers(
+    server: CopydeskServer, asked: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """The results, as JSON, of the requests of one client."""
+    arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](1)
+    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](1)
+    found: dict[str, str] = {}
+    async with anyio.create_task_group() as group, arriving, leaving:
+        options = server.create_initialization_options()
+        group.start_soon(server.run, incoming, outgoing, options)
+        for method, params in asked.items():
+            request = t.JSONRPCRequest(jsonrpc="2.0", id=0, method=method, params=dict(params))
+            await arriving.send(SessionMessage(request))
+            line = _encoded((await leaving.receive()).message).decode()
+            found[method] = line.removeprefix(_RESULT).removesuffix("}")
+            if method == "initialize":
+                ready = t.JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+                await arriving.send(SessionMessage(ready))
+        group.cancel_scope.cancel()
+    return found
+
+
+_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}'
+_RESULT: Final = '{"jsonrpc":"2.0","id":0,"result":'
+KEEP_AFTER_SECONDS: Final = 0.5
+"""How long after its start a server keeps what it answers first: its client's calls go before."""
+
 GRACE_SECONDS: Final = 5.0
 """The time that running calls get after the client has gone."""
 
 
 def run_stdio(
-    opened: OpenWorkspace, member: str, toolsets: Sequence[str], lang: Lang, structured: bool
+    opened: OpenWorkspace,
+    member: str,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+    *,
+    wire: Wire | None = None,
 ) -> None:
     """Serve one client on standard input and output, as `member`, until it leaves.
 
     Ends with the input, or on SIGTERM or SIGINT. Standard output carries only protocol messages;
     anything else printed there goes to standard error. Running searches are stopped, and a write
-    that has begun is completed; calls that do not end within the grace period are abandoned.
+    that has begun is completed; calls that do not end within the grace period are abandoned. `wire`
+    is what has been claimed, and perhaps answered, already.
     """
-    server = build(opened, lambda _: member, toolsets, lang, structured)
+
+    def new_server() -> CopydeskServer:
+        return build(opened, lambda _: member, toolsets, lang, structured)
+
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
     late.daemon = True
 
@@ -692,16 +997,28 @@ def run_stdio(
                 scope.cancel()
                 return
 
-    async def main() -> None:
-        with claimed() as (source, sink):
-            async with anyio.create_task_group() as group:
-                group.start_soon(end_on_signal, group.cancel_scope)
-                async with wire(source, sink, at_end=begin_end) as (incoming, outgoing):
-                    options = server.create_initialization_options()
-                    await server.run(incoming, outgoing, options)
-                group.cancel_scope.cancel()
+    async def keep(keep: Callable[[Table], None]) -> None:
+        await anyio.sleep(KEEP_AFTER_SECONDS)
+        try:
+            is_here = opened.settings.registry == "sqlite"
+            resources = is_here and not await to_thread(opened.pending, member)
+            await to_thread(keep, await recorded(new_server(), resources=resources))
+        except Exception:  # best effort: the next start is only slower
+            _log.exception("cannot keep what the server answers first")
 
-    try:
-        anyio.run(main)
-    finally:
-        late.cancel()
+    async def main(claimed_wire: Wire) -> None:
+        server = new_server()
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_on_signal, group.cancel_scope)
+            if claimed_wire.keep is not None:
+                group.start_soon(keep, claimed_wire.keep)
+            async with messages_of(claimed_wire, at_end=begin_end) as (incoming, outgoing):
+                options = server.create_initialization_options()
+                await server.run(incoming, outgoing, options)
+            group.cancel_scope.cancel()
+
+    with claimed() if wire is None else nullcontext(wire) as used:
+        try:
+            anyio.run(main, used)
+        finally:
+            late.cancel()

@@ -16,7 +16,6 @@ import time
 import zlib
 from array import array
 from binascii import a2b_base64, b2a_base64
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -251,12 +250,12 @@ class Sidecars:
 
         `flush` if the rows that it begins with are only known by earlier steps.
         """
-        line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
+        line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False)
         name = self._file(path, "steps")
-        lines = [*_text(name).splitlines(keepends=True), line][-_MOST_STEPS:]
-        while len(lines) > 1 and sum(map(len, lines)) > _MOST_STEP_BYTES:
+        lines = [*_text(name).split("\n")[:-1], line][-_MOST_STEPS:]
+        while len(lines) > 1 and sum(map(len, lines)) + len(lines) > _MOST_STEP_BYTES:
             del lines[0]
-        _write(name, "".join(lines), flush=flush)
+        _write(name, "\n".join(lines) + "\n", flush=flush)
 
     def new_ids(self, path: str) -> list[str]:
         """The ids in the newer rows of all saved steps of a document."""
@@ -265,16 +264,13 @@ class Sidecars:
 
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
-        beside: dict[str, list[SavedStep]] = defaultdict(list)
-        for saved in self._steps(path):
-            beside[saved[0]].append(saved)
-            beside[saved[1]].append(saved)
+        newest_first = self._steps(path)[::-1]
         reached: dict[str, list[SavedStep]] = {before: []}
         waiting = [before]
         for digest in waiting:
-            for saved in reversed(beside[digest]):
+            for saved in newest_first:
                 beyond = saved[1] if saved[0] == digest else saved[0]
-                if beyond not in reached:
+                if digest in saved[:2] and beyond not in reached:
                     reached[beyond] = [*reached[digest], saved]
                     waiting.append(beyond)
             if after in reached:
@@ -418,13 +414,8 @@ Statement = tuple[str, Sequence[tuple[object, ...]]]
 """An SQL statement and the rows of values to run it with."""
 
 
-class IndexedText(NamedTuple):
-    """A leaf, a heading or a document to search; `at` is its position in document order."""
-
-    at: int
-    rank: int
-    length: int
-    folded: str
+IndexedText = tuple[int, int, int, str]
+"""A leaf, a heading or a document to search: its position in document order, rank, length, text."""
 
 
 def stamp_key(stamp: Stamp) -> str:
@@ -613,9 +604,9 @@ def _bytes(text: str) -> bytes:
 def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
     """For each text of a document three numbers, and the texts; both compressed."""
     marks, folded = array("Q"), list[str]()
-    for text in texts:
-        marks.extend((text.at, text.rank, text.length))
-        folded.append(text.folded)
+    for at, rank, length, text in texts:
+        marks.extend((at, rank, length))
+        folded.append(text)
     whole = _bytes("\0".join(folded))
     return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
 
@@ -751,10 +742,6 @@ class Folder:
                 return beside
         return None
 
-    def below(self, path: RelPath) -> RelPath:
-        """The folder for the documents below this one."""
-        return RelPath((*path.parts[:-1], stem(path)))
-
     def names(self, path: RelPath) -> frozenset[str]:
         """The case-folded names in a folder; empty if it is missing."""
         try:
@@ -807,14 +794,13 @@ class Folder:
 
 def is_document(path: RelPath) -> bool:
     """Whether the name is that of a document."""
-    return path.name.lower().endswith(ENDINGS) and bool(stem(path))
+    return stem(path) not in ("", path.name)
 
 
 def stem(path: RelPath) -> str:
     """The name without its extension."""
-    lower = path.name.lower()
-    ending = next((each for each in ENDINGS if lower.endswith(each)), "")
-    return path.name[: len(path.name) - len(ending)]
+    name, dot, ending = path.name.rpartition(".")
+    return name if dot + ending.lower() in ENDINGS else path.name
 
 
 _STEP_ROWS = 500
@@ -922,7 +908,8 @@ class DocumentCache:
     def look(self, path: RelPath) -> FolderDocument | None:
         """The current document; None if the file is missing, forbidden or not a document."""
         with self.lock:
-            self.scanned()
+            if self._scanned is None:
+                self.scan()
             held = self._drop(path)
             stamp = self.folder.stamp(path)
             if stamp is None:
@@ -1037,7 +1024,9 @@ class DocumentCache:
                         made = successor(found.stamp, digest, found.data, rows)
                         if made is not None:
                             self._hold(path, made)
-            self._keep_written(path, digest, rows)
+            with self.sidecars.held():
+                if self.sidecars.digest(str(path)) is None:
+                    self._save(Sidecar(str(path), digest, rows))
             return True
 
     def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
@@ -1231,13 +1220,6 @@ class DocumentCache:
                     self._save(Sidecar(name, digest, rows), first=True)
                     return rows[0].id
         return ""
-
-    def _keep_written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
-        """Record that a planned text has been written."""
-        name = str(path)
-        with self.sidecars.held():
-            if self.sidecars.digest(name) is None:
-                self._save(Sidecar(name, digest, tuple(rows)))
 
     def _fitting(
         self, name: str, sidecar: Sidecar | None, digest: str, count: int

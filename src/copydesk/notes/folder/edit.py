@@ -22,7 +22,13 @@ from copydesk.notes.folder.blocks import (
     shown_text,
     top,
 )
-from copydesk.notes.folder.documents import DocumentCache, SidecarChange, Splice, splice_of
+from copydesk.notes.folder.documents import (
+    DocumentCache,
+    SidecarChange,
+    Splice,
+    Successor,
+    splice_of,
+)
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
 from copydesk.notes.markdown.block import BLANK, newline_of
 from copydesk.notes.markdown.edit import marker_holder
@@ -129,23 +135,18 @@ class WorkingDocument:
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
         window = self._of(block_id)
-        while (block := window.by_id.get(block_id)) is not None:
-            wider = self._with_guards(window, top(block).index)
-            if wider is window:
-                return window, block
-            window = wider
-        raise BlockNotFound(block_id, lost=True)
+        if block_id not in window.by_id:
+            raise BlockNotFound(block_id, lost=True)
+        window = self._with_guards(window, lambda one: top(one.by_id[block_id]).index)
+        return window, window.by_id[block_id]
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
         """The document, with a window around its first or its last block."""
         size = self.document.size
         window = self._window(max(size - 2, 0), size) if last else self._window(0, min(2, size))
-        while True:
-            index = len(window.tree.root.children) - 1 if last else 0
-            wider = self._with_guards(window, index)
-            if wider is window:
-                return window, window.tree.root
-            window = wider
+        at = -1 if last else 0
+        window = self._with_guards(window, lambda one: one.tree.root.children[at].index)
+        return window, window.tree.root
 
     def insert(
         self, window: ReparseWindow, block: Block, where: Where, markdown: str, count: int
@@ -264,14 +265,18 @@ class WorkingDocument:
             raise BlockNotFound(block_id, lost=True)  # an earlier change deleted it
         return self._window(max(at - 1, 0), min(at + 2, document.size))
 
-    def _with_guards(self, window: ReparseWindow, index: int) -> ReparseWindow:
-        """The window, widened so that a block precedes and follows the child at this index."""
-        low, high = window.low, window.high
-        if index == 0 and low > 0:
-            low -= 1
-        if index >= len(window.tree.root.children) - 1 and high < self.document.size:
-            high += 1
-        return window if (low, high) == (window.low, window.high) else self._window(low, high)
+    def _with_guards(
+        self, window: ReparseWindow, index_in: Callable[[ReparseWindow], int]
+    ) -> ReparseWindow:
+        """The window, widened until a block precedes and follows the child at an index."""
+        while True:
+            index, last = index_in(window), len(window.tree.root.children) - 1
+            low = max(window.low - (index == 0), 0)
+            high = min(window.high + (index >= last), self.document.size)
+            wider = self._window(low, high)
+            if wider is window:
+                return window
+            window = wider
 
     def _window(self, low: int, high: int) -> ReparseWindow:
         """The window of these top-level blocks, merged with the windows it overlaps."""
@@ -371,12 +376,12 @@ def _emptied(tree: Tree, block: Block) -> Edit:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The digest and rows that a file will have, and the working document they come from."""
+    """The digest and rows that a file will have, and what makes the document of its blocks."""
 
     path: RelPath
     digest: str
     rows: tuple[Fingerprint, ...]
-    working: WorkingDocument | None = None
+    successor: Successor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +417,7 @@ def dry_run(
         assert rows is not None
         if change:
             files.append(FileEdit(document.path, base, change))
-            plans.append(FilePlan(document.path, result.digest, rows, working))
+            plans.append(FilePlan(document.path, result.digest, rows, working.successor))
             documents.plan_ids(document, document.path, step)
     lost = tuple(
         (working.document, name)

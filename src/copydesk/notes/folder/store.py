@@ -337,8 +337,7 @@ class FolderStore:
         if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
         for plan in held.plans:
-            successor = plan.working.successor if plan.working is not None else None
-            if not self._documents.written(plan.path, plan.digest, plan.rows, successor):
+            if not self._documents.written(plan.path, plan.digest, plan.rows, plan.successor):
                 raise BlockChanged(block_id=plan.rows[0].id)
         return ChangesDone(held.ids)
 
@@ -349,7 +348,8 @@ class FolderStore:
         self._check_notebook(box)
         folder = self._documents.folder.root
         if parent_id:
-            folder = self._documents.folder.below(self._path(parent_id))
+            parent = self._path(parent_id)
+            folder = parent.parent / stem(parent)
         return self._made(self._free(folder, name), name, markdown)
 
     @locked
@@ -643,11 +643,11 @@ def _texts(tree: Tree, title: str, check: Callable[[], None]) -> Iterator[Indexe
         if not at % LOOKED_AT:
             check()
         if node.kind == DOCUMENT:
-            yield IndexedText(at, 0, len(title), _folded(title, ""))
+            yield at, 0, len(title), _folded(title, "")
         elif not node.holds_blocks and node.stop > node.start:
             source = markdown(tree, node)
             text = _read(source, node)
-            yield IndexedText(at, 0 if node.level else 1, len(text), _folded(text, source))
+            yield at, 0 if node.level else 1, len(text), _folded(text, source)
 
 
 def _folded(text: str, source: str) -> str:

@@ -54,11 +54,11 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     if returns and not returns == data.count(b"\r\n") == data.count(b"\n"):
         found = list(_LINES(data, at))
         return [each[0].rstrip(b"\r\n") for each in found], [each.start() for each in found]
-    end = b"\r\n" if returns else b"\n"
+    end, width = (b"\r\n", 2) if returns else (b"\n", 1)
     lines = data[at:].split(end)
     if not lines[-1]:
         lines.pop()
-    sizes, width = accumulate(map(len, lines[:-1]), initial=at), len(end)
+    sizes = accumulate(map(len, lines[:-1]), initial=at)
     starts = [size + width * number for number, size in enumerate(sizes)]
     return lines, starts[: len(lines)]
 
@@ -78,10 +78,12 @@ def decode(data: bytes) -> str:
 
 def newline_of(data: bytes) -> bytes:
     """The terminator of most lines: CRLF, CR if there is no LF at all, else LF."""
-    pairs, feeds, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
+    if b"\r" not in data:
+        return b"\n"
+    pairs, feeds = data.count(b"\r\n"), data.count(b"\n")
     if 2 * pairs > feeds:
         return b"\r\n"
-    return b"\r" if returns and not feeds else b"\n"
+    return b"\n" if feeds else b"\r"
 
 
 Profile = Literal["gfm", "siyuan"]
@@ -201,22 +203,17 @@ class Tree:
     @computed_once
     def anchors(self) -> dict[str, Block]:
         """The blocks that have an id in the text; the first block of each id."""
-        found: dict[str, Block] = {}
-        for block in self.root.walk():
-            if block.anchor is not None:
-                found.setdefault(block.anchor, block)
-        return found
+        named = [(block.anchor, block) for block in self.root.walk() if block.anchor is not None]
+        return dict(reversed(named))
 
 
 def section(heading: Block) -> tuple[Block, ...]:
     """The siblings under a heading, up to the next of its level or above; else empty."""
     if not heading.level or heading.parent is None:
         return ()
-    siblings = heading.parent.children
-    stop = heading.index + 1
-    while stop < len(siblings) and not 0 < siblings[stop].level <= heading.level:
-        stop += 1
-    return siblings[heading.index + 1 : stop]
+    behind = heading.parent.children[heading.index + 1 :]
+    ends = (at for at, each in enumerate(behind) if 0 < each.level <= heading.level)
+    return behind[: next(ends, None)]
 
 
 def heading_of(block: Block) -> Block | None:
@@ -365,15 +362,9 @@ class LineCursor:
             self.column += count
             return
         while count and self.offset < size:
-            if line[self.offset] != 9:
-                self.partial = False
-                self.offset += 1
-                self.column += 1
-                count -= 1
-                continue
-            width = TAB - self.column % TAB
+            width = TAB - self.column % TAB if line[self.offset] == 9 else 1
             self.partial = width > count
-            step = count if self.partial else width
+            step = min(count, width)
             self.offset += not self.partial
             self.column += step
             count -= step
