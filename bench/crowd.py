@@ -261,7 +261,7 @@ def _part(frame: FrameType | None) -> str:
             file.endswith("redis/leases.py") and function in ("wait", "_taken")
         ):
             found = FOR_FILE
-        elif file.endswith("backends/database.py") and function == "locked" and found:
+        elif file.endswith("backends/sqlite.py") and function == "locked" and found:
             return FOR_STATE
         elif not found and "/desk/redis/" in file:
             found = REDIS

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
 from copydesk.desk.backends import database
-from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import Database
 from copydesk.errors import StateFailed
 from copydesk.store.state import StateFile
 

@@ -11,8 +11,8 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools.answers import with_notices
 from copydesk.tools.report import Answer, Envelope, Fields, Original
+from copydesk.tools.reports import with_notices
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 DRIFT = ("file_changed_since_preview", "planned_file_digest_sha256", "current_file_digest_sha256")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit import batch
-from copydesk.edit.batch import (
+from copydesk.edit.draft import locate
+from copydesk.edit.kinds import replace as batch
+from copydesk.edit.kinds.replace import (
     SHOWN_COLLISIONS,
     SHOWN_CORRECTIONS,
     SHOWN_FAILURES,
@@ -20,7 +21,6 @@ from copydesk.edit.batch import (
     part_lines,
     replace_everywhere,
 )
-from copydesk.edit.draft import locate
 from copydesk.edit.request import BatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     CollisionDetected,

@@ -15,15 +15,20 @@ from pathlib import Path
 import apsw
 import pytest
 
-from copydesk.desk.backends import database as database_module
-from copydesk.desk.backends.database import Connection, Database, Value, _shape_of
+from copydesk.desk.backends import sqlite as database_module
 from copydesk.desk.backends.snapshots import (
     MOST_WAITING,
     BackgroundSnapshots,
     Note,
-    SqliteSnapshots,
 )
-from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.backends.sqlite import (
+    Connection,
+    Database,
+    SqliteRecords,
+    SqliteSnapshots,
+    Value,
+    _shape_of,
+)
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.edit.draft import Plan, compose, locate
 from copydesk.edit.request import RangeEdit

@@ -23,8 +23,8 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
 from copydesk.text import relpath
 from copydesk.text.relpath import RelPath, matches
-from copydesk.tools import compat_files
-from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN, compat
+from copydesk.tools import compat as compat_module
+from copydesk.tools.compat import EDITOR, MOST_SHOWN, compat
 from copydesk.tools.report import Answer, Fields, Original
 from support.batch_calls import call, nulls, put, refused
 from support.desks import Setup
@@ -897,7 +897,7 @@ def test_media_and_several_files(desk: OpenWorkspace) -> None:
 def test_several_files_have_a_bound_together(
     desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compat_files, "MOST_TOGETHER", 320)
+    monkeypatch.setattr(compat_module, "MOST_TOGETHER", 320)
     put(desk, "a.txt", "x" * 90)
     put(desk, "b.txt", "y" * 1_000)
     several = said(desk, "read_multiple_files", paths=["a.txt", "b.txt", "a.txt", "a.txt", "none"])

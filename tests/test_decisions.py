@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from copydesk.desk.backends.api import PLANS_KEPT, Decision, Records
-from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.backends.sqlite import Database, SqliteRecords
 from copydesk.desk.member import Approver, HumanReason, Policy
 from copydesk.desk.redis.records import RedisRecords
 from copydesk.errors import StateFailed

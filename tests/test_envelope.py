@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from copydesk import errors
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.tools import answers
-from copydesk.tools.answers import code_of
+from copydesk.tools import refusals
+from copydesk.tools.refusals import code_of
 from support.desks import Setup
 
 CODES = {
@@ -179,7 +179,7 @@ def test_read_has_nothing_to_apply(desk: OpenWorkspace) -> None:
 )
 def test_codes(refusal: errors.Refusal, code: str) -> None:
     assert code_of(refusal) == code
-    envelope_of(answers.refused(refusal, {}, None, "en", writes=True).timed(0))
+    envelope_of(refusals.in_envelope(refusal, {}, None, "en", writes=True).timed(0))
 
 
 VALUES = st.recursive(
@@ -191,4 +191,6 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.text() | st.none())
 def test_whatever_is_given_can_be_sent(arguments: dict[str, object], path: str | None) -> None:
-    envelope_of(answers.refused(errors.PathRequired(), arguments, path, "en", writes=True).timed(1))
+    envelope_of(
+        refusals.in_envelope(errors.PathRequired(), arguments, path, "en", writes=True).timed(1)
+    )

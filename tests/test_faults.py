@@ -19,8 +19,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.backends.sqlite import Database, SqliteRecords
 from copydesk.errors import Failed
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.protocol import Durability, Stamp

@@ -18,9 +18,7 @@ from copydesk.app.config import load
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Records
-from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.snapshots import SqliteSnapshots
-from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.backends.sqlite import Database, SqliteRecords, SqliteSnapshots
 from copydesk.desk.redis.records import RedisRecords
 from copydesk.notes.protocol import InsertText
 from copydesk.store.state import StateFile, StateFolder

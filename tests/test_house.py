@@ -20,7 +20,7 @@ PACKAGES = {
     "errors": (),
     "text": ("errors",),
     "edit": ("text", "errors"),
-    "edit.kinds": ("edit.batch", "edit.draft", "text", "errors"),
+    "edit.kinds": ("edit.draft", "text", "errors"),
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
@@ -28,13 +28,12 @@ PACKAGES = {
     ),
     "search": (),
     "search.options": ("text", "errors"),
-    "search.program": ("search.options", "text", "errors", "store.protocol"),
     "search.ripgrep": (
-        *("search.options", "search.program", "text", "errors"),
+        *("search.options", "text", "errors"),
         *("store._os", "store.contents", "store.files", "store.protocol"),
     ),
     "search.listings": (
-        *("search.options", "search.program", "search.ripgrep", "desk", "text", "errors"),
+        *("search.options", "search.ripgrep", "desk", "text", "errors"),
         *("store.files", "store.protocol"),
     ),
     "search.tools": (
@@ -75,7 +74,6 @@ FORBIDDEN = {
     "store": ("asyncio",),
     "desk": (*CLOCK, *DISK, "json", "asyncio"),
     "search.options": PURE,
-    "search.program": ("asyncio",),
     "search.ripgrep": ("asyncio",),
     "search.listings": (*CLOCK, *DISK, "json", "asyncio"),
     "search.tools": (*DISK, "asyncio", "sqlite3", "apsw"),

@@ -9,14 +9,13 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.snapshots import (
     MOST_SHOWN,
     Note,
     ShownLines,
     Snapshots,
-    SqliteSnapshots,
 )
+from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath

@@ -180,7 +180,7 @@ def test_candidates_are_shown_as_elsewhere(desks: Desks) -> None:
 
 def test_more_candidates_than_are_kept(desks: Desks, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"same\n" * 40 + b"other\n"
-    monkeypatch.setattr("copydesk.text.lines.KEPT", 20)
+    monkeypatch.setattr("copydesk.text.snapshot.KEPT", 20)
     for occurrence in (None, 3, 20, 21, 40, "last"):
         report = desks.check(data, Insert(PATH, Anchor("same"), "x", "after", occurrence))[0]  # type: ignore[arg-type]
         assert report.fields.get("error") == (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text import lines as line_index
-from copydesk.text.lines import LineIndex, line_of, lines_of
+from copydesk.text import snapshot as line_index
+from copydesk.text.snapshot import LineIndex, line_of, lines_of
 
 TEXTS = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"bcd", b"\n\n\n", b"x" * 9])).map(b"".join)
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.text.encoding import UTF8
-from copydesk.text.lines import Sought, found_in, hits_of
 from copydesk.text.nearest import nearest_lines
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Sought, found_in, hits_of
 from support.cost import bounded, spread
 from support.texts import LINES, snapshots
 
@@ -98,7 +97,7 @@ def test_bytes_are_found_as_they_were_shown(
 
 
 def test_more_hits_than_are_kept_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("copydesk.text.lines.KEPT", 2)
+    monkeypatch.setattr("copydesk.text.snapshot.KEPT", 2)
     (found,) = hits_of([Sought("a")])
     found.take(b"a\na\nb\na\n", UTF8, 7)
     assert ([*found.lines], found.count, found.last) == ([7, 8], 3, 10)

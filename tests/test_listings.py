@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.search import ripgrep
-from copydesk.search.program import find_rg
+from copydesk.search.ripgrep import find_rg
 from copydesk.text import sizes
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.report import Answer, Lang

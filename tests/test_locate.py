@@ -428,5 +428,5 @@ def test_the_bytes_that_a_place_relies_on(place: Place, span: tuple[int, int] | 
 def test_of_more_candidates_than_are_kept_the_last_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, occurrence: Occurrence, expected: str | type[Refusal]
 ) -> None:
-    monkeypatch.setattr("copydesk.text.lines.KEPT", 2)
+    monkeypatch.setattr("copydesk.text.snapshot.KEPT", 2)
     check_place(insert("a", occurrence=occurrence), b"a\na\na\na\n", expected)

@@ -34,7 +34,7 @@ from copydesk.notes.protocol import BlockChanged
 from copydesk.notes.tools import notes
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
-from copydesk.tools.compat_editor import compat
+from copydesk.tools.compat import compat
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
 from support.cost import spread

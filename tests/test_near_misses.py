@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.batch import compile_batch
+from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import StringEdit
 from copydesk.errors import EncodingRefused
 from copydesk.text import nearest as folding

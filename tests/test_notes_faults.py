@@ -178,7 +178,7 @@ def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -
     """What the kernel holds at the moment of the write is what was planned on, or nothing is."""
     document = stage.document("a\n\nb")
     (_, two) = stage.ids(document)
-    home = notes_of(stage.opened.desk).reading._notes.home(stage.opened.member("local"))
+    home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
     execute, turns = home.store.execute, iter([True])
 
     def late(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
@@ -200,7 +200,7 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     document = stage.document("a")
     (one,) = stage.ids(document)
     plan = stage.call("prepareBlockDiff", diff=edit(one, "a", "A")).fields["hunk_id"]
-    home = notes_of(stage.opened.desk).reading._notes.home(stage.opened.member("local"))
+    home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
     execute = home.store.execute
 
     def dying(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:

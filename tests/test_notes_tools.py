@@ -746,7 +746,7 @@ def test_what_a_person_has_to_approve_is_not_written_before(tmp_path: Path, stor
 def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
     """What is read is what is replaced: a block that moves on while a diff is planned is seen."""
     first, second = stage.ids(document := stage.document("a\n\nb"))
-    home = notes_of(stage.opened.desk).reading._notes.home(stage.opened.member("local"))
+    home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
     prepare, turns = home.store.prepare, iter([True])
 
     def meddling(changes: Any) -> Any:

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.desk.backends.api import decode, encode
-from copydesk.edit.batch import occurrences
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.kinds import patch as patch_kind
+from copydesk.edit.kinds.correction import occurrences
 from copydesk.edit.kinds.patch import _Sought, patch_of
 from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
 from copydesk.edit.request import PatchEdit, PatchHunk

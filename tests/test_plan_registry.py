@@ -13,9 +13,9 @@ import msgpack
 import pytest
 
 from copydesk.desk.backends.api import PLANS_KEPT, REMEMBERED_MS, SCHEMA, Decision, Records
-from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import (
     FORGET_EVERY_MS,
+    Database,
     SqliteRecords,
 )
 from copydesk.desk.redis.leases import Script

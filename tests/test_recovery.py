@@ -313,7 +313,7 @@ def test_what_the_database_refuses_is_a_refusal(
 ) -> None:
     import apsw
 
-    monkeypatch.setattr("copydesk.desk.backends.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("copydesk.desk.backends.sqlite.BUSY_SECONDS", 0.1)
     with open_workspace(str(tmp_path)) as opened:
         other = apsw.Connection(str(tmp_path / ".copydesk" / "state.sqlite"))
         other.execute("BEGIN EXCLUSIVE")

@@ -33,7 +33,7 @@ from copydesk.edit.request import (
 from copydesk.errors import InvalidArgs
 from copydesk.notes.plan import BlockDiff
 from copydesk.text.relpath import RelPath
-from copydesk.tools import report_fields
+from copydesk.tools import reports
 from support.refusals import check
 from support.texts import PATH
 
@@ -206,4 +206,4 @@ def test_new_lines_of_a_hunk_are_whole_where_the_old_ones_were(
 def test_answers_tell_of_every_kind_that_can_be_stored() -> None:
     kinds = [kind for kind in api._TYPES.values() if issubclass(kind, Request)]
     assert len(kinds) >= 11
-    assert {kind.__name__ for kind in kinds} <= set(report_fields._ROWS)
+    assert {kind.__name__ for kind in kinds} <= set(reports._ROWS)

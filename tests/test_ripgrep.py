@@ -15,9 +15,9 @@ from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotA
 from copydesk.search import options as args_module
 from copydesk.search import ripgrep
 from copydesk.search.options import Query, parse_rg_args
-from copydesk.search.program import PACKET_BYTES, find_rg, packets, read_line
 from copydesk.search.ripgrep import (
     MAX_ROWS,
+    PACKET_BYTES,
     FoundFiles,
     FoundLine,
     Lines,
@@ -26,7 +26,10 @@ from copydesk.search.ripgrep import (
     Search,
     Snippets,
     count_matches,
+    find_rg,
     links_to_leave_out,
+    packets,
+    read_line,
     search_files,
     search_raw,
     search_snippets,

@@ -18,7 +18,6 @@ from copydesk.app.workspace import open_workspace
 from copydesk.search import ripgrep
 from copydesk.search.listings import lines_shown
 from copydesk.search.options import Query, parse_rg_args
-from copydesk.search.program import find_rg
 from copydesk.search.ripgrep import (
     FoundLine,
     Lines,
@@ -26,6 +25,7 @@ from copydesk.search.ripgrep import (
     Search,
     SearchResult,
     Snippets,
+    find_rg,
     search_files,
     search_raw,
     search_snippets,

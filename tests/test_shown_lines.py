@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.snapshots import (
     MOST_RUNS,
     MOST_SHOWN,
@@ -23,9 +22,9 @@ from copydesk.desk.backends.snapshots import (
     Run,
     ShownLines,
     Snapshots,
-    SqliteSnapshots,
     join,
 )
+from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.desk.member import line_change
 from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile

@@ -12,14 +12,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.snapshots import (
     Note,
     ShownLines,
     Snapshots,
     SnapshotStore,
-    SqliteSnapshots,
 )
+from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding

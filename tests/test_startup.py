@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.cli.imports import importing
+from copydesk.app.cli import importing
 
 HEAVY = (
     *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "apsw", "asyncio", "anyio", "rich"),
@@ -40,6 +40,10 @@ def imported(code: str, watched: tuple[str, ...]) -> list[str]:
 )
 def test_nothing_heavy_for_help(code: str) -> None:
     assert imported(code, HEAVY) == []
+
+
+def test_nothing_heavy_before_the_first_answers() -> None:
+    assert imported("import copydesk.app.mcp.early", HEAVY) == []
 
 
 @pytest.mark.slow

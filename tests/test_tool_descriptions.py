@@ -15,7 +15,7 @@ from copydesk.app.reference import team_mgmt, ws_mod
 from copydesk.notes.tools import notes
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool, ToolCall
-from copydesk.tools.compat_editor import compat
+from copydesk.tools.compat import compat
 from copydesk.tools.messages import texts
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State
-from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
-from copydesk.desk.backends.sqlite import SqliteRecords
+from copydesk.desk.backends.snapshots import Snapshots
+from copydesk.desk.backends.sqlite import Database, SqliteRecords, SqliteSnapshots
 from copydesk.desk.redis.records import RedisRecords, RedisSnapshots
 from copydesk.edit.draft import compose, locate
 from copydesk.edit.kinds.base import of_parts

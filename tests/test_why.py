@@ -14,7 +14,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.catalog import EditingCall
-from copydesk.tools.compat_editor import compat
+from copydesk.tools.compat import compat
 from support.desks import Setup, call
 from support.mcp_calls import BLOCK_ID, FILE, call_of, lay, settings
 from support.review_page import AGENT, desk_at, prepared, room_at

@@ -15,7 +15,7 @@ import apsw
 import pytest
 from hypothesis import settings
 
-from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import Database
 
 MOST_SECONDS = 60.0
 LIST_BYTES = 16_000

@@ -93,8 +93,9 @@ def served(
 ) -> Iterator[str]:
     """The address of a server that runs in a thread of this process."""
     trusted_proxies = options.pop("trusted_proxies", ())
+    limits = {key: options.pop(key) for key in ("most_connections",) if key in options}
     app = build_app(opened, tokens, "127.0.0.1", 0, TOOLSETS, "en", True, **options)
-    server = server_of(app, trusted_proxies, grace_seconds=1)
+    server = server_of(app, trusted_proxies, grace_seconds=1, **limits)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Literal
 
 from copydesk.app.config import Config
 from copydesk.desk.backends.api import Records
-from copydesk.desk.backends.database import BUSY_SECONDS, Database, Loss
 from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
+from copydesk.desk.backends.sqlite import (
+    BUSY_SECONDS,
+    Database,
+    Loss,
+    SqliteRecords,
+    SqliteSnapshots,
+)
 from copydesk.errors import Failed
-from copydesk.store.locks import LockQueues
+from copydesk.store.locks import FileLocks, LockQueues
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import LOCKS, Mark, StateFolder
 from copydesk.tools.messages import say
@@ -101,9 +107,6 @@ class Backend:
 
 def in_process(config: Config) -> Backend:
     """The backend of this process alone; its state ends with the process."""
-    from copydesk.desk.backends.snapshots import SqliteSnapshots
-    from copydesk.desk.backends.sqlite import SqliteRecords
-
     state, most = Database(), min(config.journal_bytes, _JOURNAL_BYTES)
     return Backend(
         SqliteRecords(state, most_bytes=most),
@@ -120,10 +123,6 @@ def shared_backend(root: str, config: Config) -> Backend:
 
 def _in_folder(root: str, config: Config) -> Backend:
     """The backend in the state folder, for the processes of one machine."""
-    from copydesk.desk.backends.snapshots import SqliteSnapshots
-    from copydesk.desk.backends.sqlite import SqliteRecords
-    from copydesk.store.locks import FileLocks
-
     state = StateFolder(root, config.state)
     locks = FileLocks(state.path(LOCKS), lambda: state.folder(LOCKS), config.lock_seconds)
     losses = Losses()

@@ -31,7 +31,7 @@ from copydesk.app.config import (
     perhaps,
 )
 from copydesk.desk.backends.api import Outlook
-from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import Database
 from copydesk.errors import (
     CheckFinding,
     Failed,
@@ -114,7 +114,7 @@ def _python(root: str) -> Iterator[Finding]:
 
 
 def _ripgrep(root: str) -> Iterator[Finding]:
-    from copydesk.search.program import RG_VARIABLE, find_rg
+    from copydesk.search.ripgrep import RG_VARIABLE, find_rg
 
     try:
         rg = find_rg()

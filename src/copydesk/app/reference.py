@@ -21,7 +21,7 @@ from copydesk.search.tools import SEARCHING
 from copydesk.tools.arguments import with_null, within
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import MINDS, Tool, by_name
-from copydesk.tools.compat_editor import compat
+from copydesk.tools.compat import compat
 from copydesk.tools.messages import say
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang

@@ -26,7 +26,6 @@ from typing import Any, Final, NamedTuple, TextIO, cast
 
 from copydesk.desk.outcome import Saved
 from copydesk.text.unified import read_diff
-from copydesk.tools.answers import saved_words
 from copydesk.tools.diff_model import (
     ENDINGS,
     DiffBlock,
@@ -37,6 +36,7 @@ from copydesk.tools.diff_model import (
     windows,
 )
 from copydesk.tools.report import Answer, Lang
+from copydesk.tools.reports import saved_words
 
 HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f"

@@ -49,11 +49,10 @@ from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Closing, now_ms
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
-from copydesk.tools import answers, refusals, reports
-from copydesk.tools.answers import LongTexts
+from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
-from copydesk.tools.report import Answer, Lang, Value
+from copydesk.tools.report import Answer, Lang, LongTexts, Value
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -348,7 +347,7 @@ class OpenWorkspace(Closing):
             if not saved.edit_id:  # what was written since was looked for
                 continue
             undo = f"copydesk undo {saved.lasting_id}"
-            words = answers.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
+            words = reports.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
             _log.warning("%s", words)
 
     def call(
@@ -412,7 +411,7 @@ class OpenWorkspace(Closing):
             return answer
         # several stores may report one
         words = [words_of_loss(path, loss, lang) for path, loss in dict.fromkeys(losses)]
-        return answers.with_notices(answer, "state_lost", [*words], words)
+        return reports.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
         """The tools of these toolsets that the member may use."""
@@ -480,10 +479,10 @@ class OpenWorkspace(Closing):
         if shown.checks is not None:
             rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
             words = tuple(refusals.check_words(one, lang) for one in shown.checks)
-            report = answers.with_notices(report, "checks", rows, words)
+            report = reports.with_notices(report, "checks", rows, words)
         if shown.plan.why:
             report = replace(report, made={**report.fields, "why": shown.plan.why})
-        return answers.with_decision(report, self.desk.review.decision(shown.plan))
+        return reports.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
         self, member: str, path: str | None = None, most: int = 50, before: int | None = None

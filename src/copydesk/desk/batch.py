@@ -12,16 +12,16 @@ from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import Setting
 from copydesk.desk.member import Member, authorized, check_shown, line_change, note_whole
 from copydesk.desk.outcome import Saved
-from copydesk.edit.batch import (
+from copydesk.edit.draft import whole_text
+from copydesk.edit.kinds.base import Preconditions
+from copydesk.edit.kinds.replace import (
     Batch,
+    BatchEdit,
     StringEdit,
     compile_batch,
     compile_in_order,
     replace_everywhere,
 )
-from copydesk.edit.draft import whole_text
-from copydesk.edit.kinds.base import Preconditions
-from copydesk.edit.kinds.replace import BatchEdit
 from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     EncodingRefused,

@@ -7,7 +7,7 @@ only when it changes; what cannot be checked is reported, and refused only if th
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -104,7 +104,7 @@ class Checks:
 
     def __init__(self, rules: Sequence[Rule] = (), commands: Commands | None = None) -> None:
         self._rules, self._commands = rules, commands
-        self._kept: OrderedDict[_Key, list[Diagnostic] | NotRun] = OrderedDict()
+        self._kept: dict[_Key, list[Diagnostic] | NotRun] = {}
         self._lock = held_at_fork(Lock())
 
     def concern(self, real: RelPath) -> bool:
@@ -223,9 +223,7 @@ class Checks:
     def _once(self, key: _Key, check: Callable[[], list[Diagnostic]]) -> list[Diagnostic]:
         """A check's findings, cached by bytes."""
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
+            kept = self._kept.pop(key, None)
         if kept is None:
             try:
                 kept = check()
@@ -233,10 +231,10 @@ class Checks:
                 if none.passes:
                     raise
                 kept = none
-            with self._lock:
-                self._kept[key] = kept
-                if len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
+        with self._lock:
+            self._kept[key] = kept  # as the last one that was used
+            if len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
         if isinstance(kept, NotRun):
             raise NotRun(kept.reason, kept.detail)
         return kept

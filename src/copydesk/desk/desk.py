@@ -14,8 +14,7 @@ from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
 from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
-from copydesk.desk.forgetting import Forgetting
-from copydesk.desk.history import History, Undoing
+from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
     Member,
     authorized,

@@ -59,9 +59,8 @@ from copydesk.store.protocol import Named, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source, Text
+from copydesk.text.snapshot import Snapshot, Sought, Source, Text
 from copydesk.text.unified import renamed, unified
 
 HOUR_MS = 3_600_000

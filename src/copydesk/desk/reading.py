@@ -65,10 +65,8 @@ def read_large(
 ) -> Reading:
     """Like `read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
     last = tail_count(range_text)
-    wanted = first_line_of(range_text) if last is None else min(last, most_lines)
+    wanted = first_line_of(range_text) if last is None else last
     window_bytes = 4 * MOST_CHARACTERS + 4
-    if last is not None and last > most_lines:
-        wanted = last
     found = files.window(path, wanted, window_bytes, named, last=last is not None)
     if (found.stamp.dev, found.stamp.ino) != (stamp.dev, stamp.ino):
         raise Failed("read", "EBUSY: the file changes while it is read")

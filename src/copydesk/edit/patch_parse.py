@@ -214,9 +214,8 @@ def _file(lines: PatchLines) -> FilePatch:
         return FilePatch("delete", _spelled(path), number, has_text=False)
     if what == "Add":
         return FilePatch("add", _spelled(path), number, (PatchHunk("", _added(lines), at=number),))
-    to = ""
-    if (line := lines.peek()) is not None and line.strip().startswith(_MOVE):
-        to = lines.take().strip().removeprefix(_MOVE).strip()
+    move = lines.take().strip() if (lines.peek() or "").strip().startswith(_MOVE) else ""
+    to = move.removeprefix(_MOVE).strip()
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and not _is_file_marker(line):
         if not _skip_to_marker(lines):
@@ -371,14 +370,12 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
     old = _part(lines, _DIVIDER, number)
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
-    if above:
-        meant = (_spelled(name) for name, is_path in above if is_path or not is_new)
-        names = tuple(dict.fromkeys(name for each in meant for name in each))
+    meant = [_spelled(name) for name, is_path in above if is_path or not is_new]
+    names = tuple(dict.fromkeys(name for each in meant for name in each)) if above else names
     if not names:
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
-    kind: Kind = "add" if is_new else "update"
-    return FilePatch(kind, names, number, (hunk,), in_order=True)
+    return FilePatch("add" if is_new else "update", names, number, (hunk,), in_order=True)
 
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
@@ -494,12 +491,12 @@ def _git(lines: PatchLines) -> FilePatch:
             head.old_mode = key[9:].strip()
         elif key.startswith(("new mode ", "new file mode ", "deleted file mode ")):
             head.mode = _mode(key, number)
-            head.was_absent = head.was_absent or key.startswith("new file")
-            head.is_absent = head.is_absent or key.startswith("deleted")
+            head.was_absent |= key.startswith("new file")
+            head.is_absent |= key.startswith("deleted")
         elif found := _INDEX.fullmatch(key.rstrip()):
-            head.base, head.after = found[1], found[2]
-            if found[3] in _KINDS:
-                raise invalid(_KINDS[found[3]], number, key)
+            head.base, head.after, mode = found.groups()
+            if mode in _KINDS:
+                raise invalid(_KINDS[mode], number, key)
         elif key.startswith(_BINARY):
             raise invalid("binary", number, key)
         elif not key.startswith(("similarity index ", "dissimilarity index ")):
@@ -507,7 +504,6 @@ def _git(lines: PatchLines) -> FilePatch:
         lines.take()
     if _is_header(lines):
         _take_names(lines, head)
-        head.old, head.new = _stripped(head.old, head.new)
         told = {head.old, head.new}
         if _NULL not in told and not head.renamed_from:
             with suppress(PatchInvalid):  # it names two files, as for a rename
@@ -534,7 +530,7 @@ def _mode(line: str, number: int) -> str:
 def _plain(lines: PatchLines) -> FilePatch:
     head = _Head(lines.number)
     _take_names(lines, head)
-    old, new = _stripped(head.old, head.new)
+    old, new = head.old, head.new
     before, _, old_rest = old.partition("/")
     after, _, tail = new.partition("/")  # the path below both compared directories
     if tail != old_rest or (before == after and after not in ("a", "b")):
@@ -542,18 +538,20 @@ def _plain(lines: PatchLines) -> FilePatch:
     if head.was_absent:  # the compared folders are not part of the workspace
         return _patch(lines, head, (tail or new,))
     names = (old, tail) if head.is_absent else (new, old, tail)
-    made = _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
+    patch = _patch(lines, head, tuple(dict.fromkeys(filter(None, names))))
     is_of_one = head.is_absent or old.startswith(new)
-    return made if is_of_one else replace(made, other=old)
+    return patch if is_of_one else replace(patch, other=old)
 
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
     """Take the two lines that name the file before and after."""
-    head.old, was_absent = _name_taken(lines)
-    head.new, is_absent = _name_taken(lines)
-    head.was_absent, head.is_absent = head.was_absent or was_absent, head.is_absent or is_absent
-    if head.old == _NULL and head.new == _NULL:
+    old, was_absent = _name_taken(lines)
+    new, is_absent = _name_taken(lines)
+    head.was_absent |= was_absent
+    head.is_absent |= is_absent
+    if old == _NULL == new:
         raise invalid("no_path", head.number)
+    head.old, head.new = _stripped(old, new)
 
 
 def _name_taken(lines: PatchLines) -> tuple[str, bool]:
@@ -573,10 +571,8 @@ def _stripped(old: str, new: str) -> tuple[str, str]:
     if _NULL in (old, new):
         return old.removeprefix("a/"), new.removeprefix("b/")
     pairs = {("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/")}
-    for one, other in (*pairs, *((b, a) for a, b in pairs)):
-        if old.startswith(one) and new.startswith(other):
-            return old.removeprefix(one), new.removeprefix(other)
-    return old, new
+    is_prefixed = {(old[:2], new[:2]), (new[:2], old[:2])} & pairs
+    return (old[2:], new[2:]) if is_prefixed else (old, new)
 
 
 def _both(names: str, number: int) -> str:
@@ -713,15 +709,14 @@ def _sides(body: list[str], number: int) -> tuple[str, str, str]:
     signs = ""
     for line in body:
         sign, text = (" ", line) if line in BLANK else (line[0], line[1:])
-        if sign == _NO_NEWLINE:
-            for side, own in ((old, " -"), (new, " +")):
-                if signs and signs[-1] in own:
-                    side[-1] = side[-1].removesuffix("\n")
+        if sign != _NO_NEWLINE:
+            old += [f"{text}\n"] * (sign in " -")
+            new += [f"{text}\n"] * (sign in " +")
+            signs += sign
             continue
-        old += [f"{text}\n"] * (sign in " -")
-        new += [f"{text}\n"] * (sign in " +")
-        signs += sign
-    for side in (old, new):
-        if any(not text.endswith("\n") for text in side[:-1]):
-            raise invalid("newline_within", number)
+        for side, own in ((old, " -"), (new, " +")):
+            if signs and signs[-1] in own:
+                side[-1] = side[-1].removesuffix("\n")
+    if not all(text.endswith("\n") for text in (*old[:-1], *new[:-1])):
+        raise invalid("newline_within", number)
     return "".join(old), "".join(new), signs

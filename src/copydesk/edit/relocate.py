@@ -30,7 +30,7 @@ from copydesk.text.relocation import (
     conflicts,
     overlap,
 )
-from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once, terminator_of
 from copydesk.text.unified import Region, touched
 
 SHOWN_CHANGES = 5
@@ -274,7 +274,8 @@ def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
         return None
     old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
     new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
-    for first in (region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]):
+    places: list[int] = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
+    for first in places:
         lines = range(first, first + size)
         if 0 <= first <= old.line_count - size and [*map(old.key, lines)] == new:
             return first
@@ -386,9 +387,8 @@ class Drift:
         base, now = self.base, self.now
         if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
             return False
-        if now.encoding.encode("<<<<<<<") not in now.data:
-            return False
-        is_there = overlap(conflicts(now.keys), at, at + foot[1] - foot[0])
+        is_marked = now.encoding.encode("<<<<<<<") in now.data
+        is_there = is_marked and overlap(conflicts(now.keys), at, at + foot[1] - foot[0])
         return is_there and not overlap(conflicts(base.keys), *foot)
 
     def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
@@ -433,9 +433,7 @@ class Drift:
         start = base.start(first) if first >= 0 else -1
         if last > base.line_count:
             return start, base.size + 1
-        if last == 0:
-            return start, 0
-        return start, span_of(base, last - 1, last)[1]
+        return start, span_of(base, last - 1, last)[1] if last else 0
 
     def _changed(
         self, foot: tuple[int, int], reason: Reason, at: int | None = None
@@ -610,7 +608,7 @@ def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> Iterator[E
     restyled = any(one and other and one != other for one, other in around)
     open_before = not run.size and 0 < at == now.line_count and not now.ends_with_newline
     encoding = now.encoding
-    open_end = followed and bool(run.new) and not _ending(run.new[-1], encoding)
+    open_end = followed and bool(run.new) and not terminator_of(run.new[-1], encoding)
     same = all(one == other for one, other in ends) and not restyled
     if run.edits and same and not open_before and not open_end:
         by = now.start(at) - base.start(run.start)
@@ -633,12 +631,7 @@ def _ends_around(run: _Run, at: int, drift: Drift) -> Iterator[tuple[bytes, byte
         yield drift.base.terminator(run.stop), drift.now.terminator(at)
 
 
-def _ending(raw: bytes, encoding: Encoding) -> bytes:
-    """The terminator of a raw line; empty if it has none."""
-    return Snapshot(raw, replace(encoding, bom=b"")).terminator(0)
-
-
 def _ended(raw: bytes, newline: bytes, encoding: Encoding) -> bytes:
     """The raw line with another terminator, if it has one."""
-    ending = _ending(raw, encoding)
+    ending = terminator_of(raw, encoding)
     return raw[: len(raw) - len(ending)] + newline if ending else raw

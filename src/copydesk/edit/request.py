@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copydesk.edit.batch import StringEdit
-from copydesk.edit.kinds.anchors import Anchor, Match, Occurrence
 from copydesk.edit.kinds.append import Append
 from copydesk.edit.kinds.base import (
     LONGEST_WHY,
@@ -21,10 +19,10 @@ from copydesk.edit.kinds.base import (
 )
 from copydesk.edit.kinds.block import BlockReplace
 from copydesk.edit.kinds.files import ChangeMode, DeleteFile, FileOperation, MoveFile
-from copydesk.edit.kinds.insert import Insert
+from copydesk.edit.kinds.insert import Anchor, Insert, Match, Occurrence
 from copydesk.edit.kinds.lines import RangeEdit, RangeEdits
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
-from copydesk.edit.kinds.replace import BatchEdit, ReplaceText
+from copydesk.edit.kinds.replace import BatchEdit, ReplaceText, StringEdit
 
 __all__ = [
     "KINDS",

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from copydesk.edit.kinds.correction import is_elided
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
@@ -41,50 +42,6 @@ _MAY = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """What any sign needs, in UTF-8: most new texts have none of it, and are not looked at again."""
-
-
-_COMMENT = re.compile(
-    r"\s*(?:#+|//+|/\*+|<!--|--+|;+|%+|\{/\*|\*|\"+|'+|REM\b)?[ \t]*(.*?)\s*"
-    r"(?:\*+/\}?|-->|\"+|'+)?\s*"
-)
-_DOTS = r"(?:\.\.\.+|\u2026+)"
-_WHAT = (
-    r"(?:code|file|function|functions|class|classes|method|methods|implementation|logic|content"
-    r"|contents|body|script|module|component|document|text|section|imports|lines|tests|styles"
-    r"|fields|definitions|handlers|routes|cases|items|entries)"
-)
-_STAYS = (
-    r"(?:(?:is|are|be|as|stays?|remains?|kept|left|goes|the|exactly|completely|mostly)\s+)*"
-    r"(?:unchanged|same|identical|here|before|is|untouched|omitted(?: for brevity)?)"
-)
-_ELIDED = re.compile(
-    rf"{_DOTS}"
-    rf"|{_DOTS}\s*\(?(?:(?:the|all|keep|your|and|other)\s+)*"
-    rf"(?:rest|remaining|remainder|existing|other|previous|unchanged|same|omitted|original)\b.*"
-    rf"|(?:(?:keep|the|all|your)\s+)*(?:existing|previous|original|other|remaining)\s+"
-    rf"(?:\w+\s+){{0,2}}{_WHAT}(?:\s+{_STAYS})?\s*{_DOTS}?"
-    rf"|(?:the\s+)?(?:rest|remainder)\s+of\s+(?:(?:the|your|this)\s+)?(?:\w+\s+){{0,3}}{_WHAT}"
-    rf"(?:\s+{_STAYS})?\s*{_DOTS}?"
-    rf"|(?:the\s+)?(?:rest|remainder)\s+{_STAYS}\s*{_DOTS}?"
-    rf"|(?:{_DOTS}\s*)?\(?(?:\u4fdd\u7559)?(?:\u5176\u4f59|\u5176\u4ed6|\u5269\u4f59|\u4f59\u4e0b"
-    r"|\u539f\u6709|\u73b0\u6709|\u5df2\u6709|\u4e4b\u524d|\u6b64\u5904)\S{0,8}?"
-    r"(?:\u4ee3\u7801|\u5185\u5bb9|\u90e8\u5206|\u903b\u8f91|\u65b9\u6cd5|\u51fd\u6570"
-    r"|\u4fdd\u6301\u4e0d\u53d8|\u4e0d\u53d8|\u7701\u7565)\S{0,8}\)?"
-    rf"|(?:{_DOTS}\s*)?\(?(?:\u4ee3\u7801|\u5185\u5bb9)?(?:\u7701\u7565|\u4fdd\u6301\u4e0d\u53d8)\)?"
-    rf"\s*{_DOTS}?",
-    re.IGNORECASE,
-)
-
-
-def is_elided(line: str) -> bool:
-    """Whether a line, or the comment that it is, stands for lines that are left out."""
-    if len(line) > 200:
-        return False
-    plain = _COMMENT.fullmatch(line)
-    if plain is None or not _ELIDED.fullmatch(plain[1]):
-        return False
-    # words count in a comment only, dots anywhere
-    return line.strip() != plain[1] or bool(re.match(_DOTS, plain[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +81,15 @@ def _numbers(found: Sequence[_Passage]) -> str | None:
 
 def _placeholders(found: Sequence[_Passage]) -> str | None:
     for one in found:
-        if len(one.old) - len(one.new) < _LOST:
+        is_lost = len(one.old) - len(one.new) >= _LOST
+        if not is_lost or any(map(is_elided, one.old)):
             continue
         above = one.around[0]
         for line in one.new:
             is_body = one.suffix in ("py", "pyi") and above.rstrip().endswith(_BODY)
             is_bare = line.strip() in ("...", "\u2026")
             is_end = is_bare and one.suffix in ("yaml", "yml")  # of a document
-            if (
-                is_elided(line)
-                and not (is_bare and (is_body or is_end))
-                and (not any(map(is_elided, one.old)))
-            ):
+            if is_elided(line) and not (is_bare and (is_body or is_end)):
                 return line
             above = line if line.strip() else above
     return None
@@ -162,10 +116,6 @@ def _fences(found: Sequence[_Passage]) -> str | None:
     return lines[0] if is_around and is_new else None
 
 
-def _nothing(found: Sequence[_Passage]) -> None:
-    """No passage shows it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sign:
     """A sign of the table: `seen` is the line that shows it; `{}` in its words is that line."""
@@ -185,7 +135,11 @@ SIGNS = (
     Sign("markers", _markers, "the new text has a marker of a block or a conflict: {}"),
     Sign("fence", _fences, "a code fence is around all of the new text: {}"),
 )
-REPEATED = Sign("repeated_line", _nothing, "the new text repeats a line that stays beside it: {}")
+REPEATED = Sign(
+    "repeated_line",
+    lambda found: None,  # no passage shows it
+    "the new text repeats a line that stays beside it: {}",
+)
 """Of edits by numbers, which are off by one then."""
 
 NAMES = tuple(one.name for one in (*SIGNS, REPEATED))
@@ -199,13 +153,11 @@ def signs_of(
     is_wide = base.encoding.unit > 1  # it is looked at whole, for its bytes say nothing
     if not (is_wide or any(_MAY.search(edit.new) for edit in change.edits)):
         return ()
-    name = path.parts[-1] if path.parts else ""
-    suffix = name.rpartition(".")[2].lower() if "." in name else ""
+    suffix = path.name.rpartition(".")[2].lower() if "." in path.name else ""
     base = base.unmarked()  # as the regions count its lines
     passages = list(_passages(suffix, base, regions(base, change)))
-    if not passages:
-        return ()
-    seen = ((one, one.seen(passages)) for one in SIGNS if one.name not in usual)
+    rows = [one for one in SIGNS if one.name not in usual and passages]
+    seen = ((one, one.seen(passages)) for one in rows)
     return tuple(one.words.format(line.strip()[:_SHOWN]) for one, line in seen if line is not None)
 
 
@@ -216,19 +168,14 @@ def repeated_lines(
 
     It is none if the replaced lines begin, or end, with that line as well.
     """
-    if REPEATED.name in usual:
-        return ()
-    for (start, stop), content in edits:
+    for (start, stop), content in edits if REPEATED.name not in usual else ():
         new = content.split("\n")[: -1 if content.endswith("\n") else None]
         low, high = base.reach(start)[0], base.reach(stop)[1]
-        pairs: list[tuple[str, int, int]] = []
-        if start > low:
-            pairs.append((new[0], start - 1, start))
-        if stop < high:
-            pairs.append((new[-1], stop, stop - 1))
-        for line, beside, own in pairs if new and start < stop else ():
-            line = line.removesuffix("\r")
-            if line.strip() and line == base.text(beside) != base.text(own):
+        ends = ((0, start - 1, start), (-1, stop, stop - 1)) if new and start < stop else ()
+        for at, beside, own in ends:
+            line = new[at].removesuffix("\r")
+            is_known = low <= beside < high
+            if is_known and line.strip() and line == base.text(beside) != base.text(own):
                 return (REPEATED.words.format(line.strip()[:_SHOWN]),)
     return ()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from threading import Lock
 from typing import Literal
 
@@ -60,11 +62,9 @@ from copydesk.notes.protocol import (
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import OpenText, TargetMoved
+from copydesk.store.protocol import TargetMoved
 from copydesk.text.change import ChangeSet
-from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import FileEdit
 
 
@@ -159,8 +159,7 @@ class Ready:
     @property
     def whole(self) -> FileEdit:
         """All documents as one text."""
-        nothing = FileEdit(self.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
-        return joined(self.documents) if self.documents else nothing
+        return joined(self.documents, self.path)
 
     @property
     def diff(self) -> bytes:
@@ -202,22 +201,21 @@ def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
     try:
         return store.prepare(changes)
     except InvalidArgs as refusal:
-        taken, refused = 0, len(changes)
-        while refused - taken > 1:
-            count = (taken + refused) // 2
+
+        def is_refused(count: int) -> bool:
             try:
                 store.prepare(changes[:count])
-                taken = count
             except InvalidArgs:
-                refused = count
-        lines = ", ".join(map(str, made.operations[refused - 1].lines))
+                return True
+            return False
+
+        first = bisect_left(range(1, len(changes)), True, key=is_refused)
+        lines = ", ".join(map(str, made.operations[first].lines))
         raise InvalidArgs(f"diff, hunk of line {lines}", refusal.reason) from None
 
 
-def _same(one: NoteBlock, other: NoteBlock | None) -> bool:
-    if other is None:
-        return False
-    return (one.kind, one.markdown, one.parent_id) == (other.kind, other.markdown, other.parent_id)
+_PLANNED_ON = attrgetter("kind", "markdown", "parent_id")
+"""What a plan relies on of the blocks that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,16 +329,23 @@ class NoteReader:
         self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
     ) -> BlockContent:
         """The block, or its parts (a heading before its section); BlockNotFound, InvalidSlice."""
-        found = self.block(member, block_id)
-        if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
-            return page
-        blocks = self._shown(member, found, parts=parts)
-        total = len(blocks)
+        block = self.block(member, block_id)
         if slice_text is None:
-            return BlockContent(found, blocks, total)
-        chosen = select(slice_text, [block.id for block in blocks])
-        after = blocks[chosen.stop].id if chosen.stop < total else ""
-        return BlockContent(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
+            blocks = self._shown(member, block, parts=parts)
+            return BlockContent(block, blocks, len(blocks))
+        home, has_parts = self.home(member), block.kind in (*CONTAINERS, "h")
+        with one_look():
+            inside = home.store.child_ids(block.id) if has_parts else ()
+            ids = inside if has_parts and block.kind != "h" else (block.id, *inside)
+            chosen = select(slice_text, ids)
+            wanted = ids[chosen.start : chosen.stop]
+            # Files are read block by block; a kernel gives all blocks of a container at once.
+            there = home.store.blocks(wanted) if home.in_files else {}
+            if len(there) < len(wanted):  # in files, while another program changes one
+                there = {one.id: one for one in self._shown(member, block, parts=True)}
+        blocks = tuple(there[one] for one in wanted if one in there)
+        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
+        return BlockContent(block, blocks, len(ids), chosen.start, after)
 
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
         """The notebooks in which the member may read something."""
@@ -386,21 +391,6 @@ class NoteReader:
         has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
         inside = self.store(member).children(block.id) if has_parts else ()
         return inside if has_parts and block.kind != "h" else (block, *inside)
-
-    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> BlockContent | None:
-        """A slice of a container in files, without reading other texts; None if all are needed."""
-        home = self.home(member)
-        if not home.in_files or block.kind not in (*CONTAINERS, "h"):
-            return None
-        inside = home.store.child_ids(block.id)
-        ids = (block.id, *inside) if block.kind == "h" else inside
-        chosen = select(slice_text, ids)
-        wanted = ids[chosen.start : chosen.stop]
-        there = home.store.blocks(wanted)
-        if len(there) < len(wanted):
-            return None  # the file is just being changed
-        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
-        return BlockContent(block, tuple(there.values()), len(ids), chosen.start, after)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)
@@ -530,7 +520,8 @@ class NotesDesk:
             return self._prepared_changes(member, changes, path)
 
         made = self._write(self._job(member, tool, path), make)
-        return _written(made, target, made.done.ids[0] if made.done.ids else ())
+        new_ids = made.done.ids[0] if made.done.ids else ()
+        return NotesWritten(target, new_ids, made.edit_ids, made.ready.diff)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
@@ -652,7 +643,9 @@ class NotesDesk:
             if not request.drop_anchors:
                 home.store.check_links(prepared)
         again = home.store.blocks(ids)
-        if any(not _same(there[one], again.get(one)) for one in there):
+        if any(
+            one not in again or _PLANNED_ON(again[one]) != _PLANNED_ON(there[one]) for one in there
+        ):
             raise TargetMoved
         paths = self._paths(member, there.values())
         path = next(iter(paths.values()))  # all named blocks exist
@@ -674,13 +667,9 @@ class NotesDesk:
         paths = [document.path for document in ready.documents] or [ready.path]
         self.reading.check(job.member, "write", paths)
         self.reading.check(job.member, "read", paths)
-        reals = {self._set.files.resolve(path): path for path in paths}
-        with (
-            self._set.locks.of_all(
-                dict.fromkeys((*reals, *job.member.own_lock), job.ticket), job.caller
-            ),
-            ExitStack() as held,
-        ):
+        reals = map(self._set.files.resolve, paths)
+        tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
+        with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
             precondition()
             self.reading.check(job.member.now(), "write", paths)
             passed = self._approved(job, ready)
@@ -715,44 +704,33 @@ class NotesDesk:
     def _in_files(
         self, job: WriteRequest, ready: Ready, passed: Passed, held: ExitStack
     ) -> BlocksWritten:
-        documents = {self._set.files.resolve(one.path): one for one in ready.documents}
-        opened = self._opened(job, documents, held)
+        files, named = self._set.files, self._set.named
+        documents = {files.resolve(one.path): one for one in ready.documents}
+        changed = [real for real, document in documents.items() if not document.created]
+        wanted = {real: partial(files.text, real, named) for real in changed}
+        opened = self._writer.opened(wanted, job.ticket, job.caller, held)
+        inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
-        for real, one in sorted(documents.items(), key=lambda pair: str(pair[0])):
-            self._set.bases.keep(one.after, real)
-            is_first = not steps  # one plan is tied once
-            own = replace(job, path=one.path, is_stored=job.is_stored and is_first)
-            parts = (Part(own, one, passed.approval, passed.decided_ms),)
+        for real, document in sorted(documents.items(), key=lambda pair: str(pair[0])):
             there = opened.get(real)
+            if isinstance(there, Refusal):
+                raise there
+            if there is not None:
+                other = inodes.setdefault((there.stamp.dev, there.stamp.ino), real)
+                if other != real:
+                    raise Failed("write several documents", f"{real} and {other} are one file")
+                if there.source.digest != document.base.digest:
+                    raise TargetMoved
+            self._set.bases.keep(document.after, real)
+            is_first = not steps  # one plan is tied once
+            own = replace(job, path=document.path, is_stored=job.is_stored and is_first)
+            parts = (Part(own, document, passed.approval, passed.decided_ms),)
             steps.append(Create(real, parts) if there is None else edit(real, parts, there))
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
-        edit_ids = tuple(entry.edit_id for entry in entries)
         done = ChangesDone(())
         with suppress(Refusal):  # the texts are written, only the ids are unknown
             done = self.reading.store(job.member).execute(ready.prepared)
-        return BlocksWritten(ready, done, edit_ids)
-
-    def _opened(
-        self, job: WriteRequest, documents: dict[RelPath, FileEdit], held: ExitStack
-    ) -> dict[RelPath, OpenText]:
-        files, named = self._set.files, self._set.named
-        there = {
-            real: partial(files.text, real, named)
-            for real, document in documents.items()
-            if not document.created
-        }
-        found: dict[RelPath, OpenText] = {}
-        inodes: dict[tuple[int, int], RelPath] = {}
-        for real, one in self._writer.opened(there, job.ticket, job.caller, held).items():
-            if isinstance(one, Refusal):
-                raise one
-            inode = (one.stamp.dev, one.stamp.ino)
-            if inodes.setdefault(inode, real) != real:
-                raise Failed("write several documents", f"{real} and {inodes[inode]} are one file")
-            if one.source.digest != documents[real].base.digest:
-                raise TargetMoved()
-            found[real] = one
-        return found
+        return BlocksWritten(ready, done, tuple(entry.edit_id for entry in entries))
 
     def _in_store(self, job: WriteRequest, ready: Ready, passed: Passed) -> BlocksWritten:
         """Let the store write; journal the entry before, and its undo after."""
@@ -828,18 +806,10 @@ class NotesDesk:
         document_id, *new_ids = made.done.ids[0]
         target = self.reading.block(member, document_id)
         created = any(one.created for one in made.ready.documents)
-        written = _written(made, target, tuple(new_ids), created=created)
         home = self.reading.home(member)
-        return replace(
-            written, path=home.path_of(target.box, target.path) if home.in_files else None
-        )
+        path = home.path_of(target.box, target.path) if home.in_files else None
+        return NotesWritten(target, tuple(new_ids), made.edit_ids, made.ready.diff, created, path)
 
 
 def _done(made: BlocksWritten) -> BlockDraft:
     return replace(made.ready.of_diff, ids=made.done.ids, edit_ids=made.edit_ids)
-
-
-def _written(
-    made: BlocksWritten, target: NoteBlock, new_ids: tuple[str, ...], *, created: bool = False
-) -> NotesWritten:
-    return NotesWritten(target, new_ids, made.edit_ids, made.ready.diff, created)

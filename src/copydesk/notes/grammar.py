@@ -19,8 +19,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Literal, cast
+from itertools import accumulate, islice, pairwise
+from operator import itemgetter
+from typing import Literal, NamedTuple, cast
 
 from copydesk.errors import Refusal
 from copydesk.notes.markdown import Block, Profile, is_phantom
@@ -162,16 +163,13 @@ class BlockHunk:
 
     def __post_init__(self) -> None:
         edits, deletes = self.action == "EDIT", self.action == "DELETE"
-        sound = (
+        texts = self.text, self.search or ""
+        if not (
             (is_block_id(self.block_id) or is_address(self.block_id))
             and bool(self.search) == (self.search is not None) == edits
             and (bool(self.text) != deletes or edits)
-            and all(
-                part == content_of_hunk(lines_of_hunk(part))
-                for part in (self.text, self.search or "")
-            )
-        )
-        if not sound:
+            and all(part == content_of_hunk(lines_of_hunk(part)) for part in texts)
+        ):
             raise ValueError(f"no hunk: {self.action} of {self.block_id!r}")
 
     @property
@@ -340,8 +338,7 @@ class _Reader:
         self._markers: dict[int, list[tuple[int, str]]] = {}  # line and part, by size
         self._never_even: set[int] = set()  # marker sizes with more openings than closings
         for at in range(self._at, self._stop):
-            marker = marker_of(lines[at])
-            if marker is not None:
+            if marker := marker_of(lines[at]):
                 self._markers.setdefault(marker.size, []).append((at, marker.part))
         self._stray: Kind = "UNEXPECTED_TEXT.before"
         self._orphan: Kind = "INVALID_SEQUENCE.no_header"
@@ -400,14 +397,16 @@ class _Reader:
         start = self._at
         broken = False
         while self._at < self._stop and not self._counts(self._at):
-            marker = marker_of(self._lines[self._at])
+            line = self._lines[self._at]
+            marker = marker_of(line)
             if marker is not None and marker.part != "middle" and not broken:
                 broken = True  # suppress follow-on errors
                 opens = marker.part == "open"
-                kind: Kind = (
-                    "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close"
+                self._wrong(
+                    "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close",
+                    self._at,
+                    text=line,
                 )
-                self._wrong(kind, self._at, text=self._lines[self._at])
             self._at += 1
         if not broken:
             self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
@@ -415,25 +414,23 @@ class _Reader:
     def _body(self, size: int) -> _Body:
         """Parse the body that opens here with markers of this size."""
         at = self._at
-        middle: int | None = None
-        doubled = False
+        middles: list[int] = []
         for i, part in self._markers_after(at, size):
-            if part == "middle":
-                if middle is not None and not doubled:
-                    doubled = True
-                    self._wrong("DELIMITER_ERROR.twice", i, other_line=middle + 1)
-                middle = i if middle is None else middle
-            elif part == "open":
+            if part == "open":
                 return self._nested(at, i, size)
-            else:
-                self._at = i + 1
-                if middle is None:
-                    expected = marker_line("middle", size)
-                    self._wrong("DELIMITER_ERROR.missing", i, other_line=at + 1, expected=expected)
-                if middle is None or doubled:
-                    return _Body(at)
-                search, text = self._lines[at + 1 : middle], self._lines[middle + 1 : i]
-                return _Body(at, content_of_hunk(search), content_of_hunk(text))
+            if part == "middle":
+                middles.append(i)
+                if len(middles) == 2:
+                    self._wrong("DELIMITER_ERROR.twice", i, other_line=middles[0] + 1)
+                continue
+            self._at = i + 1
+            if not middles:
+                expected = marker_line("middle", size)
+                self._wrong("DELIMITER_ERROR.missing", i, other_line=at + 1, expected=expected)
+            if len(middles) != 1:
+                return _Body(at)
+            search, text = self._lines[at + 1 : middles[0]], self._lines[middles[0] + 1 : i]
+            return _Body(at, content_of_hunk(search), content_of_hunk(text))
         return self._unclosed(at, size)
 
     def _nested(self, at: int, inner: int, size: int) -> _Body:
@@ -467,18 +464,17 @@ class _Reader:
     def _misplaced(self) -> None:
         """Handle a line that is not valid here."""
         at = self._at
-        if size := self._signs("open"):
-            self._wrong(self._orphan, at)
-            self._body(size)
-            self._after_body()
-        elif self._signs("middle"):
-            self._wrong("DELIMITER_ERROR.stray", at)
-            self._at += 1
-        elif self._signs("close"):
-            self._wrong("UNMATCHED_MARKERS.close", at)
-            self._at += 1
-        else:
+        marker = marker_of(self._lines[at])
+        if marker is None:
             self._text_run()
+        elif marker.part == "open":
+            self._wrong(self._orphan, at)
+            self._body(marker.size)
+            self._after_body()
+        else:
+            stray = marker.part == "middle"
+            self._wrong("DELIMITER_ERROR.stray" if stray else "UNMATCHED_MARKERS.close", at)
+            self._at += 1
 
     def _text_run(self, *, told: bool = False) -> None:
         """Skip consecutive lines of text, reported as one problem unless `told` already."""
@@ -501,9 +497,8 @@ class _Reader:
 
     def _markers_after(self, at: int, size: int) -> Iterator[tuple[int, str]]:
         """Yield the markers of this size after a line: their lines and parts."""
-        found = self._markers.get(size, [])
-        first = bisect_right(found, at, key=lambda one: one[0])
-        return (found[index] for index in range(first, len(found)))
+        markers = self._markers.get(size, [])
+        return islice(markers, bisect_right(markers, at, key=itemgetter(0)), None)
 
     def _signs(self, part: str) -> int:
         """The size of the marker here; 0 if it is not of this part."""
@@ -551,7 +546,7 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
 
 
 _INDEX = re.compile(r"-?[0-9]{1,18}")
-_COUNT = re.compile(r"(?P<sign>[+-])(?P<count>[0-9]{1,18})")
+_COUNT = re.compile(r"[+-][0-9]{1,18}")
 
 
 def select(text: str, ids: Sequence[str]) -> range:
@@ -559,51 +554,43 @@ def select(text: str, ids: Sequence[str]) -> range:
     return _Slice(text, ids).selected()
 
 
-class _Slice:
-    def __init__(self, text: str, ids: Sequence[str]) -> None:
-        self._text = text
-        self._ids = ids
-        self._total = len(ids)
+class _Slice(NamedTuple):
+    text: str
+    ids: Sequence[str]
 
     def selected(self) -> range:
         """The blocks that the slice means."""
-        if not self._text:
+        if not self.text:
             raise self._refusal("empty")
-        left, colon, right = self._text.partition(":")
+        left, colon, right = self.text.partition(":")
         if not colon:
-            return self._single(left)
+            at = self._end(left, "")
+            first = self._first(at)
+            return range(first, first + 1 if isinstance(at, str) else len(self.ids))
         count = _COUNT.fullmatch(right)
-        anchored = bool(left) and left != "BEGIN" and not _INDEX.fullmatch(left)
-        if count is not None and anchored:
-            return self._counted(left, count["sign"], int(count["count"]))
-        if right.startswith("+") and count is not None:
+        if count is not None and left and left != "BEGIN" and not _INDEX.fullmatch(left):
+            return self._counted(left, right)
+        if count is not None and right.startswith("+"):
             raise self._refusal("anchor", right)
         start, stop = self._end(left, "BEGIN"), self._end(right, "END")
-        if not isinstance(start, str) and not isinstance(stop, str):
+        by_index = not isinstance(start, str) and not isinstance(stop, str)
+        if isinstance(stop, int) and not isinstance(start, str):
             start = start or 0
-            if stop is not None and (start < 0) == (stop < 0) and start >= stop:
+            if (start < 0) == (stop < 0) and start >= stop:
                 raise self._refusal("reversed")  # whatever the number of blocks
-            first = self._first(start)
-            return range(first, max(first, self._last(stop)))
         first, last = self._first(start), self._last(stop)
-        if first >= last:
+        if first >= last and not by_index:
             raise self._refusal("reversed")
-        return range(first, last)
+        return range(first, max(first, last))
 
-    def _single(self, part: str) -> range:
-        at = self._end(part, "")
-        if isinstance(at, str):
-            place = self._place(at)
-            return range(place, place + 1)
-        return range(self._first(at), self._total)
-
-    def _counted(self, anchor: str, sign: str, count: int) -> range:
-        place = self._place(str(self._end(anchor, "BEGIN")))
+    def _counted(self, left: str, right: str) -> range:
+        """So many blocks from one on, or up to one."""
+        anchor, count = self._first(self._end(left, "BEGIN")), int(right)
         if not count:
-            raise self._refusal("count", f"{sign}{count}")
-        if sign == "+":
-            return range(place, min(place + count, self._total))
-        return range(max(place + 1 - count, 0), place + 1)
+            raise self._refusal("count", f"{right[0]}0")
+        if count > 0:
+            return range(anchor, min(anchor + count, len(self.ids)))
+        return range(max(anchor + 1 + count, 0), anchor + 1)
 
     def _end(self, part: str, keyword: str) -> int | str | None:
         """One end: an index, an id, or None for the keyword or nothing."""
@@ -619,27 +606,22 @@ class _Slice:
 
     def _first(self, end: int | str | None) -> int:
         """The index that an end means as the start."""
-        if end is None:
-            return 0
-        if isinstance(end, str):
-            return self._place(end)
-        return min(end, self._total) if end >= 0 else max(self._total + end, 0)
+        if not isinstance(end, str):
+            return slice(end, None).indices(len(self.ids))[0]
+        if end in self.ids:
+            return self.ids.index(end)
+        lower = end.upper() in ("BEGIN", "END")
+        raise self._refusal("keyword" if lower else "unknown", end)
 
     def _last(self, end: int | str | None) -> int:
         """The index after the last block that an end means."""
         if end is None:
-            return self._total
-        return self._place(end) + 1 if isinstance(end, str) else self._first(end)
-
-    def _place(self, block_id: str) -> int:
-        if block_id in self._ids:
-            return self._ids.index(block_id)
-        lower = block_id.upper() in ("BEGIN", "END")
-        raise self._refusal("keyword" if lower else "unknown", block_id)
+            return len(self.ids)
+        return self._first(end) + isinstance(end, str)
 
     def _refusal(self, reason: SliceReason, part: str | None = None) -> InvalidSlice:
         told = None if part is None else shown(part)
-        return InvalidSlice(shown(self._text), reason, self._total, told)
+        return InvalidSlice(shown(self.text), reason, len(self.ids), told)
 
 
 def split_as(profile: Profile) -> SplitBlocks:
@@ -673,13 +655,8 @@ def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Ite
 
 def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
     """The 0-based lines on which consecutive blocks start."""
-    found: list[int] = []
-    line = at = 0
-    for block in blocks:
-        line += data.count(b"\n", at, block.start)
-        at = block.start
-        found.append(line)
-    return found
+    starts = [0, *(block.start for block in blocks)]
+    return [*accumulate(data.count(b"\n", *ends) for ends in pairwise(starts))]
 
 
 def _joined(lines: Sequence[bytes]) -> str:

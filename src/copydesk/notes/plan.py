@@ -119,8 +119,7 @@ class Unfit(Exception):
 
     def __init__(self, kind: Kind, other: int | None = None) -> None:
         super().__init__(kind)
-        self.kind: Kind = kind
-        self.other = other
+        self.kind, self.other = kind, other
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,9 +303,7 @@ class WorkingCopy:
         self.updated: dict[str, tuple[BlockImage, BlockHunk]] = {}
         self.deleted: dict[str, BlockHunk] = {}
         self.grown: dict[str, None] = {}  # the parents of new blocks, as an ordered set
-        self._tree = tree
-        self._split = split
-        self._strict = strict
+        self._tree, self._split, self._strict = tree, split, strict
         self._written: dict[str, BlockHunk] = {}  # a refused hunk keeps its claim too
         self._inside: dict[str, int] = {}
         self._tails: dict[tuple[str, str], str] = {}  # the last block that the action put there
@@ -470,14 +467,13 @@ def plan_blocks(
         try:
             working.take(hunk)
         except Unfit as unfit:
-            mismatch = unfit.kind == "CONTENT_MISMATCH.text"
-            if mismatch and compared < _COMPARED:
+            if unfit.kind == "CONTENT_MISMATCH.text" and compared < _COMPARED:
+                compared += 1
                 problems.append(_mismatch(hunk, tree))
             else:
                 problems.append(
                     problem(unfit.kind, hunk.line, block_id=hunk.block_id, other_line=unfit.other)
                 )
-            compared += mismatch
     if problems:
         raise BlockDiffRefused(tuple(problems))
     named = dict.fromkeys(hunk.block_id for hunk in hunks)
@@ -507,13 +503,12 @@ def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
     for parent in working.grown:
         left: str | None = None
         gap: list[NewBlock] = []
-        for name in working.order.all(parent):
+        for name in (*working.order.all(parent), None):
             if name in working.made:
                 gap.append(working.made[name])
-                continue
-            yield from _gap(parent, left, gap, name)
-            left, gap = name, []
-        yield from _gap(parent, left, gap, None)
+            else:
+                yield from _gap(parent, left, gap, name)
+                left, gap = name, []
 
 
 def _gap(
@@ -661,7 +656,7 @@ def block_draft(
 ) -> BlockDraft:
     """The draft of a plan and its documents; `path` is that of the first one named."""
     order = tuple(sorted(documents, key=lambda each: each.path != path))
-    whole = joined(order) if order else FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+    whole = joined(order, path)
     closed = whole.base.line_count == 0 or whole.base.ends_with_newline
     style = whole.base.newline_name(whole.base.dominant_newline)
     return BlockDraft(
@@ -678,8 +673,13 @@ def block_draft(
     )
 
 
-def joined(documents: Sequence[FileEdit]) -> FileEdit:
-    """Join documents, at least one, into one text: all but the first below a line with its path."""
+def joined(documents: Sequence[FileEdit], path: RelPath) -> FileEdit:
+    """Join documents into one text: all but the first below a line with its path.
+
+    Without documents it is an empty one at `path`.
+    """
+    if not documents:
+        return rewritten(path, "", "")
     first, *others = documents
     if not others:
         return first

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
@@ -129,8 +129,7 @@ def valid(value: str) -> str:
 
 def new_id() -> str:
     """A new id: the current second and 36 random bits."""
-    suffix = "".join(secrets.choice(_LETTERS) for _ in range(7))
-    return f"{time.strftime('%Y%m%d%H%M%S')}-{suffix}"
+    return time.strftime("%Y%m%d%H%M%S-") + "".join(secrets.choice(_LETTERS) for _ in range(7))
 
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
@@ -528,14 +527,14 @@ def has_surrogate(text: str) -> bool:
 def checked_title(title: str) -> str:
     """The title on a single line; InvalidArgs(`title`) if it cannot be a title."""
     name = " ".join(title.split())
-    if not name:
-        raise InvalidArgs("title", "must not be empty")
-    if "/" in name:
-        raise InvalidArgs("title", "holds a slash")
-    if len(name) > _TITLE_CHARACTERS:
-        raise InvalidArgs("title", f"more than {_TITLE_CHARACTERS} characters")
-    if "\0" in name or has_surrogate(name):
-        raise InvalidArgs("title", "holds a character that no title can have")
+    for is_wrong, why in (
+        (not name, "must not be empty"),
+        ("/" in name, "holds a slash"),
+        (len(name) > _TITLE_CHARACTERS, f"more than {_TITLE_CHARACTERS} characters"),
+        ("\0" in name or has_surrogate(name), "holds a character that no title can have"),
+    ):
+        if is_wrong:
+            raise InvalidArgs("title", why)
     return name
 
 
@@ -544,11 +543,18 @@ def several(stores: Sequence[NoteStore]) -> NoteStore:
     return stores[0] if len(stores) == 1 else _Several(tuple(stores))
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The prepared state of each store, with the indices of its changes."""
+class _Part(NamedTuple):
+    """The prepared state of one store, with the indices of its changes."""
 
-    parts: tuple[tuple[NoteStore, Prepared, tuple[int, ...]], ...]
+    store: NoteStore
+    prepared: Prepared
+    indices: tuple[int, ...] = (0,)
+
+
+class _Parts(tuple[_Part, ...]):
+    """The prepared states of several stores."""
+
+    __slots__ = ()
 
 
 class _Several:
@@ -597,10 +603,10 @@ class _Several:
         for index, change in enumerate(changes):
             indices.setdefault(self._of(named(change)[-1]), []).append(index)
         parts = [
-            (store, store.prepare([changes[index] for index in wanted]), tuple(wanted))
+            _Part(store, store.prepare([changes[index] for index in wanted]), tuple(wanted))
             for store, wanted in indices.items()
         ]
-        return _joined(tuple(changes), parts)
+        return _joined(*parts, changes=tuple(changes))
 
     def recover(self, undo: Sequence[Change]) -> None:
         """Do nothing: the file journal recovers files."""
@@ -621,30 +627,28 @@ class _Several:
 
     def check_links(self, prepared: Prepared) -> None:
         if isinstance(prepared.held, _Parts):
-            for store, part, _ in prepared.held.parts:
-                store.check_links(part)
+            for part in prepared.held:
+                part.store.check_links(part.prepared)
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
-        held = prepared.held
-        if not isinstance(held, _Parts):
+        if not isinstance(prepared.held, _Parts):
             raise InvalidArgs("prepared", "was not prepared by this store")
         ids: dict[int, tuple[str, ...]] = {}
-        for store, part, indices in held.parts:
-            done = store.execute(part)
-            ids |= zip(indices, done.ids, strict=True)
+        for part in prepared.held:
+            ids |= zip(part.indices, part.store.execute(part.prepared).ids, strict=True)
         return ChangesDone(tuple(ids[index] for index in sorted(ids)))
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         store = self._notebook(box)
-        return _joined((), [(store, store.prepare_document(box, parent_id, title, markdown), (0,))])
+        return _joined(_Part(store, store.prepare_document(box, parent_id, title, markdown)))
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
         store = self._of(anchor_id)
-        return _joined((), [(store, store.prepare_beside(anchor_id, up, title, markdown), (0,))])
+        return _joined(_Part(store, store.prepare_beside(anchor_id, up, title, markdown)))
 
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         store = self._notebook(box)
-        return _joined((), [(store, store.prepare_daily_note(box, markdown), (0,))])
+        return _joined(_Part(store, store.prepare_daily_note(box, markdown)))
 
     def close(self) -> None:
         for store in self._stores:
@@ -652,38 +656,31 @@ class _Several:
 
     def _of(self, block_id: str) -> NoteStore:
         """The store that has the block; BlockNotFound tells what a store knows of a lost block."""
-        for store in self._stores:
-            if store.blocks([block_id]):
-                return store
-        lost: BlockNotFound | None = None
+        lost = BlockNotFound(block_id)
         for store in self._stores:
             try:
                 store.around(block_id)
             except BlockNotFound as refusal:
-                lost = refusal if refusal.lost or lost is None else lost
-        raise lost or BlockNotFound(block_id)
+                lost = refusal if refusal.lost else lost
+            else:
+                return store
+        raise lost
 
     def _notebook(self, box: str) -> NoteStore:
         for store in self._stores:
             if any(one.id == box for one in store.notebooks()):
                 return store
-        with suppress(NotebookNotFound):
-            self._stores[0].prepare_daily_note(box)  # refuses an invalid id as such
-        raise NotebookNotFound(box)
+        raise NotebookNotFound(valid(box))
 
 
-def _joined(
-    changes: tuple[Change, ...], parts: Sequence[tuple[NoteStore, Prepared, tuple[int, ...]]]
-) -> Prepared:
-    made = Prepared(changes, {}, {}, (), _Parts(tuple(parts)))
-    for _, part, _ in parts:
-        made = replace(
-            made,
-            before={**made.before, **part.before},
-            after={**made.after, **part.after},
-            files=(*made.files, *part.files),
-        )
-    return made
+def _joined(*parts: _Part, changes: tuple[Change, ...] = ()) -> Prepared:
+    return Prepared(
+        changes,
+        {path: text for part in parts for path, text in part.prepared.before.items()},
+        {path: text for part in parts for path, text in part.prepared.after.items()},
+        tuple(edit for part in parts for edit in part.prepared.files),
+        _Parts(parts),
+    )
 
 
 MOST_TOLD = 10

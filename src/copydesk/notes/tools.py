@@ -14,12 +14,24 @@ from copydesk.errors import InvalidArgs
 from copydesk.notes.lazy import notes_of
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.tools.answers import FOUND, LISTED, note_answered, note_refused, note_shown
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import has, say
-from copydesk.tools.report import Answer, Fields, Lang, Value, fenced, known, shown_diff
-from copydesk.tools.report_fields import (
+from copydesk.tools.refusals import note_refused
+from copydesk.tools.report import (
+    FOUND,
+    LISTED,
+    Answer,
+    Fields,
+    Lang,
+    Value,
+    fenced,
+    known,
+    note_answered,
+    note_shown,
+    shown_diff,
+)
+from copydesk.tools.reports import (
     hunk_rows,
     hunk_text,
     one_line,
@@ -229,36 +241,33 @@ class CreateNewDocCall(EditingCall):
         )
 
 
-class ApplyBlockDiffCall(EditingCall):
-    """Apply all hunks of a diff, or none."""
-
-    diff: str
-    strictMatch: bool = True
-    dropAnchors: bool = False
-    dryRun: bool = False
-
-    def run(self, context: Context, name: str) -> Answer:
-        from copydesk.notes.plan import BlockDiff  # rarely needed
-
-        request = BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
-        if self.dryRun:
-            return _edited(context, notes_of(context.desk).draft(context.member, request), dry=True)
-        return _edited(
-            context, notes_of(context.desk).edit(context.member, name, request), dry=False
-        )
-
-
-class PrepareBlockDiffCall(PrepareCall):
-    """Plan a diff."""
+class BlockDiffCall(EditingCall):
+    """A call with a diff of blocks."""
 
     diff: str
     strictMatch: bool = True
     dropAnchors: bool = False
 
     def request(self, context: Context) -> BlockDiff:
-        from copydesk.notes.plan import BlockDiff
+        from copydesk.notes.plan import BlockDiff  # rarely needed
 
         return BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
+
+
+class ApplyBlockDiffCall(BlockDiffCall):
+    """Apply all hunks of a diff, or none."""
+
+    dryRun: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        desk, request = notes_of(context.desk), self.request(context)
+        if self.dryRun:
+            return _edited(context, desk.draft(context.member, request), dry=True)
+        return _edited(context, desk.edit(context.member, name, request), dry=False)
+
+
+class PrepareBlockDiffCall(BlockDiffCall, PrepareCall):
+    """Plan a diff."""
 
 
 def notes() -> tuple[Tool, ...]:

@@ -13,8 +13,7 @@ from functools import partial
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines, Snapshots, join
 from copydesk.desk.member import Member, authorized, check_look, is_dir
 from copydesk.errors import AccessDenied, ApprovalRequired, FileExists, InvalidPath, Refusal
-from copydesk.search.program import Rg, find_rg
-from copydesk.search.ripgrep import FoundLine, Search, SearchedFile, SearchResult
+from copydesk.search.ripgrep import FoundLine, Rg, Search, SearchedFile, SearchResult, find_rg
 from copydesk.store.files import Files
 from copydesk.store.protocol import DirEntry, FileInfo, Named
 from copydesk.text.relpath import RelPath
@@ -61,11 +60,12 @@ class FileSearch:
         is_left_out: Callable[[RelPath, str, DirEntry], bool],
         *,
         skip_refused: bool = False,
+        levels: int | None = None,
     ) -> Iterator[tuple[int, str, DirEntry]]:
         """Yield all below a directory, directories before their entries: depth, path and entry.
 
-        Works at any depth. With `skip_refused`, directories below the top that cannot be listed
-        have no entries.
+        Works at any depth, down to so many `levels`. With `skip_refused`, directories below the top
+        that cannot be listed have no entries.
         """
         waiting = [(top, "", iter(self.in_order(member, top)))]
         while waiting:
@@ -78,7 +78,7 @@ class FileSearch:
             if is_left_out(inner, name, entry):
                 continue
             yield len(waiting), name, entry
-            if entry.kind == "dir":
+            if entry.kind == "dir" and len(waiting) != levels:
                 try:
                     waiting.append((inner, f"{name}/", iter(self.in_order(member, inner))))
                 except Refusal:

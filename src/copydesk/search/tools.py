@@ -142,11 +142,13 @@ class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
 
     def run(self, context: Context, name: str) -> Answer:
         query = _query(context, self, self.literal, fixed=True, argument="literal")
-        if self.mode == "snippets":
-            return _search_lines(context, name, query, self)
-        if self.mode == "files":
-            return _search(context, name, query, search_files, self.max_files or FILES)
-        return _search(context, name, query, count_matches, self.max_files or COUNTS)
+        match self.mode:
+            case "snippets":
+                return _search_lines(context, name, query, self)
+            case "files":
+                return _search(context, name, query, search_files, self.max_files or FILES)
+            case "count":
+                return _search(context, name, query, count_matches, self.max_files or COUNTS)
 
 
 class RipgrepSearchCall(ToolCall):
@@ -382,9 +384,11 @@ def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
 
 def _entry_row(entry: DirEntry) -> str:
     """One entry as `ls -F` prints it, with the size of a file after a tab."""
-    name = named(entry.name)
-    if entry.kind == "symlink":
-        return name if entry.link_target is None else f"{name} -> {named(entry.link_target)}"
-    if entry.kind == "dir":
-        return f"{name}/"
-    return f"{name}\t{entry.kind if entry.size_bytes is None else entry.size_bytes}"
+    name, target, size = named(entry.name), entry.link_target, entry.size_bytes
+    match entry.kind:
+        case "symlink":
+            return name if target is None else f"{name} -> {named(target)}"
+        case "dir":
+            return f"{name}/"
+        case _:
+            return f"{name}\t{entry.kind if size is None else size}"

@@ -259,17 +259,15 @@ class EditorConfig:
 
     def charset(self, path: RelPath) -> str | None:
         """The codec that the nearest matching section names; None for none, or for `unset`."""
-        folder = path.parent
-        while True:
-            found = self._file(folder)
-            if found.charsets:
-                below = "/".join(path.parts[len(folder.parts) :])
-                named = [charset for glob, charset in found.charsets if matches(glob, below)]
-                if named:
-                    return _codec(named[-1])
-            if found.is_root or not folder.parts:
-                return None
-            folder = folder.parent
+        parts = path.parts
+        for depth in reversed(range(len(parts))):  # the nearest folder first
+            file = self._file(RelPath(parts[:depth]))
+            for glob, charset in reversed(file.charsets):
+                if matches(glob, "/".join(parts[depth:])):
+                    return _codec(charset)
+            if file.is_root:
+                break
+        return None
 
     def _file(self, folder: RelPath) -> _ConfigFile:
         now = time.monotonic()

@@ -88,9 +88,8 @@ from copydesk.store.writes import (
 from copydesk.store.writes import StagedWrite as StagedWrite  # for the layers above
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import PATH_BYTES, RelPath
-from copydesk.text.snapshot import Excerpt, Snapshot
+from copydesk.text.snapshot import Excerpt, Snapshot, Sought
 
 T = TypeVar("T")
 

@@ -19,8 +19,20 @@ from copydesk.store.contents import Digest, OpenFile, States, read_at
 from copydesk.store.protocol import Kept, TargetMoved, Window, refusing
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES, UNKNOWN, UTF8, Encoding, detect_head
-from copydesk.text.lines import Hits, LineIndex, Sought, crlf_of, hits_of, lines_of, narrow
-from copydesk.text.snapshot import Excerpt, Facts, Snapshot, Source, Text
+from copydesk.text.snapshot import (
+    Excerpt,
+    Facts,
+    Hits,
+    LineIndex,
+    Snapshot,
+    Sought,
+    Source,
+    Text,
+    crlf_of,
+    hits_of,
+    lines_of,
+    narrow,
+)
 
 _LEAST = 8  # bytes: a block is so many times whole; a byte order mark and any code unit fit
 _HEAD = 4

@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -334,16 +334,11 @@ class Root:
             return _os.open_beneath(self._fd, b"/".join(names), _os.FILE)
         *folders, name = names
         fd = self._fd
-        try:
+        with ExitStack() as opened:
             for folder in folders:
-                inner = _os.open_dir(fd, folder)
-                if fd != self._fd:
-                    _os.close_quietly(fd)
-                fd = inner
+                fd = _os.open_dir(fd, folder)
+                opened.callback(_os.close_quietly, fd)
             return _os.open_read(fd, name)
-        finally:
-            if fd != self._fd:
-                _os.close_quietly(fd)
 
     def open_target(self, path: RelPath) -> tuple[ResolvedPath, int]:
         """The same with its place, which the caller must close; raises the same."""

@@ -12,8 +12,8 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
 
@@ -77,15 +77,16 @@ class StateFolder:
 
     def _ignore(self) -> None:
         path, flags = self._path / _IGNORED, _CREATE | os.O_EXCL
-        try:
-            with suppress(FileExistsError), open(os.open(path, flags, 0o600), "wb", 0) as file:
-                try:
-                    file.write(b"*\n")
-                except OSError:  # an empty one would stay, and git would keep the folder
-                    path.unlink()
-                    raise
-        except OSError as error:
-            raise _failed(path, error) from None
+        with (
+            _refusing(path),
+            suppress(FileExistsError),
+            open(os.open(path, flags, 0o600), "wb", 0) as file,
+        ):
+            try:
+                file.write(b"*\n")
+            except OSError:  # an empty one would stay, and git would keep the folder
+                path.unlink()
+                raise
 
 
 class StateFile:
@@ -116,16 +117,10 @@ class StateFile:
         """
         self._make_folder()
         for left in glob(f"{escape(self.path)}.*.tmp"):
-            with suppress(OSError):
-                os.unlink(left)
-        try:
-            kind = os.lstat(self.path).st_mode
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise _failed(self.path, error) from None
-        if not stat.S_ISREG(kind):
-            raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
+            _unlink_quietly(left)
+        with _refusing(self.path), suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(self.path).st_mode):
+                raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
 
     def create(self, content: bytes, *, flush: bool) -> None:
         """Create the file with all its content, unless it exists; raises StateFailed.
@@ -133,8 +128,9 @@ class StateFile:
         The caller holds a lock against other processes that would create it.
         """
         beside = f"{self.path}.{secrets.token_hex(4)}.tmp"
-        try:
+        with ExitStack() as after, _refusing(self.path):
             with open(os.open(beside, _CREATE | os.O_EXCL, 0o600), "wb") as file:
+                after.callback(_unlink_quietly, beside)
                 file.write(content)
                 file.flush()
                 if flush:
@@ -146,11 +142,6 @@ class StateFile:
                     if refused.errno not in _NO_LINKS:
                         raise
                     os.rename(beside, self.path)  # the caller's lock keeps others from making it
-        except OSError as error:
-            raise _failed(self.path, error) from None
-        finally:
-            with suppress(OSError):
-                os.unlink(beside)
 
     def identity(self) -> tuple[int, int] | None:
         """Device and inode of the path; None if it does not exist."""
@@ -227,14 +218,12 @@ class StateFile:
     def discard_log(self) -> None:
         """Remove the write-ahead log, its index and the rollback journal, if they exist."""
         for path in (self._log, f"{self.path}-shm", f"{self.path}-journal"):
-            with suppress(OSError):
-                os.unlink(path)
+            _unlink_quietly(path)
 
     def discard(self) -> None:
         """Remove the file and its logs, if they exist."""
         self.discard_log()
-        with suppress(OSError):
-            os.unlink(self.path)
+        _unlink_quietly(self.path)
 
     def set_aside(self) -> str:
         """Rename the file, or those of an earlier version, with logs; return the last new path."""
@@ -250,45 +239,57 @@ def _set_aside(path: str) -> str:
     while os.path.lexists(f"{stem}-{count}"):
         count += 1
     aside = f"{stem}-{count}"
-    try:
+    with _refusing(path):
         for end in ("-journal", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.rename(f"{path}{end}", f"{aside}{end}")
         os.rename(path, aside)
-    except OSError as error:
-        raise _failed(path, error) from None
     return aside
 
 
 def _make(path: Path) -> None:
-    try:
+    with _refusing(path):
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         kind = os.lstat(path).st_mode
-    except OSError as error:
-        raise _failed(path, error) from None
     if not stat.S_ISDIR(kind):
         raise StateFailed(_OPERATION, "it is not a folder; remove or rename it", str(path))
+
+
+def _unlink_quietly(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+@contextmanager
+def _refusing(path: Path | str) -> Generator[None]:
+    """Turn an OSError inside into StateFailed."""
+    try:
+        yield
+    except OSError as error:
+        raise _failed(path, error) from None
 
 
 def _failed(path: Path | str, error: OSError) -> StateFailed:
     return StateFailed(_OPERATION, error.strerror or str(error), str(path))
 
 
-class Count:
-    """A file in the state folder whose size says how often something happened: no two are alike."""
+class _Sign:
+    """A file in the state folder by which processes tell each other that something happened."""
 
-    def __init__(self, path: str, make_folder: Callable[[], object]) -> None:
+    def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
         self._path, self._make_folder = path, make_folder
+
+
+class Count(_Sign):
+    """Its size says how often it happened: no two are alike."""
 
     def add(self) -> None:
         """Record that it happens now; raises StateFailed."""
         self._make_folder()
-        try:
-            with open(os.open(self._path, _CREATE | os.O_APPEND, 0o600), "ab") as file:
-                file.write(b".")
-        except OSError as error:
-            raise _failed(self._path, error) from None
+        flags = _CREATE | os.O_APPEND
+        with _refusing(self._path), open(os.open(self._path, flags, 0o600), "ab") as file:
+            file.write(b".")
 
     def now(self) -> int:
         """How often it happened; 0 if that is unknown."""
@@ -298,20 +299,14 @@ class Count:
             return 0
 
 
-class Mark:
-    """An empty file in the state folder; its time says when something last happened."""
-
-    def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
-        self._path, self._make_folder = path, make_folder
+class Mark(_Sign):
+    """It is empty; its time says when it last happened."""
 
     def set(self) -> None:
         """Record that it happens now; raises StateFailed."""
         self._make_folder()
-        try:
-            with open(os.open(self._path, _CREATE, 0o600), "wb") as file:
-                os.utime(file.fileno())
-        except OSError as error:
-            raise _failed(self._path, error) from None
+        with _refusing(self._path), open(os.open(self._path, _CREATE, 0o600), "wb") as file:
+            os.utime(file.fileno())
 
     def stamp(self) -> tuple[int, int] | None:
         """Inode and time (ns since 1970), which change when it happens again; None if unknown."""

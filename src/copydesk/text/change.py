@@ -78,10 +78,7 @@ class ChangeSet:
     @property
     def new_length(self) -> int:
         """The length in bytes of the text after the change."""
-        length = self.length
-        for edit in self.edits:
-            length += len(edit.new) - (edit.stop - edit.start)
-        return length
+        return self.length + sum(len(e.new) - (e.stop - e.start) for e in self.edits)
 
     def pieces(self, text: AnyBytes) -> list[AnyBytes | bytes]:
         """The new text in order, as slices of `text` and inserted bytes."""

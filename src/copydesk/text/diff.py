@@ -196,17 +196,17 @@ class Alignment:
 
     def room_of(self, line: int, length: int = 1) -> tuple[int, int]:
         """Where base lines [line, line + length) may be in now, between matches; half-open."""
-        index = bisect_left(self.runs, line, key=lambda run: run.base_start)
-        low = 0
-        if index:
-            run = self.runs[index - 1]
-            low = run.now_start + min(run.length, line - run.base_start)
         end = line + length
-        index = bisect_right(self.runs, end, key=lambda run: run.base_start + run.length)
-        if index == len(self.runs):
-            return low, self.now_length
-        run = self.runs[index]
-        return low, run.now_start + max(0, end - run.base_start)
+        above = bisect_left(self.runs, line, key=lambda run: run.base_start)
+        below = bisect_right(self.runs, end, key=lambda run: run.base_start + run.length)
+        low, high = 0, self.now_length
+        if above:
+            run = self.runs[above - 1]
+            low = run.now_start + min(run.length, line - run.base_start)
+        if below < len(self.runs):
+            run = self.runs[below]
+            high = run.now_start + max(0, end - run.base_start)
+        return low, high
 
     def gaps(self) -> Iterator[Gap]:
         """Yield the non-empty gaps before, between and after the runs."""
@@ -253,10 +253,8 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
 def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
     """How many lines the two share at the start, and how many of the rest at the end."""
     head = same_after(a, b, 0, 0) if a[:1] == b[:1] else 0
-    if a[-1:] != b[-1:]:
-        return head, 0
-    i, j = len(a), len(b)
-    return head, min(same_before(a, b, i, j), min(i, j) - head)
+    tail = same_before(a, b, len(a), len(b)) if a[-1:] == b[-1:] else 0
+    return head, min(tail, len(a) - head, len(b) - head)
 
 
 def changed_part(
@@ -316,16 +314,16 @@ def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> lis
     order = [j for _, j in pairs]
     if order == sorted(order):
         return pairs
-    ends: list[int] = []
+    ends: list[int] = []  # of the chains of each length: the least line of now that ends one
     end_at: list[int] = []
     before: list[int] = []
-    for at, (_, j) in enumerate(pairs):
+    for at, j in enumerate(order):
         length = bisect_left(ends, j)
         ends[length : length + 1] = [j]
         end_at[length : length + 1] = [at]
         before.append(end_at[length - 1] if length else -1)
     chain: list[tuple[int, int]] = []
-    at = end_at[-1] if end_at else -1
+    at = end_at[-1]
     while at >= 0:
         chain.append(pairs[at])
         at = before[at]
@@ -424,11 +422,11 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 def _hunk(rows: Sequence[str], old_start: int, new_start: int) -> str:
     old_count = sum(row[0] != "+" for row in rows)
     new_count = sum(row[0] != "-" for row in rows)
-    old_at, new_at = old_start + bool(old_count), new_start + bool(new_count)
     text = "".join(
         row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows
     )
-    return f"@@ -{old_at},{old_count} +{new_at},{new_count} @@\n{text}"
+    old = f"{old_start + bool(old_count)},{old_count}"
+    return f"@@ -{old} +{new_start + bool(new_count)},{new_count} @@\n{text}"
 
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 
@@ -45,10 +46,8 @@ class Escapes:
         every = [one for one in each if one is not NO_ESCAPES]
         if len(every) < 2:
             return every[0] if every else NO_ESCAPES
-        return Escapes(
-            frozenset(escape for one in every for escape in one.meant),
-            frozenset(escape for one in every for escape in one.kept),
-        )
+        meant, kept = ([one.meant for one in every], [one.kept for one in every])
+        return Escapes(frozenset().union(*meant), frozenset().union(*kept))
 
 
 NO_ESCAPES = Escapes()
@@ -144,6 +143,12 @@ _BOMS = (
 )
 _BOM_STARTS = frozenset(bom[:1] for bom, _, _ in _BOMS)
 _WIDE = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
+_SPELLED = {
+    "utf-16le": "utf-16-le",
+    "utf-16be": "utf-16-be",
+    "utf-8-bom": "utf-8",
+    "utf-8-sig": "utf-8",
+}
 _ASCII = bytes(range(1, 128))
 _PIECE = 1 << 16
 _KEPT = "copydesk.kept"
@@ -189,11 +194,9 @@ class Encoding:
 
     def decode(self, data: bytes) -> str:
         """Decode `data` for display: `\\xNN` for what does not decode; a byte order mark stays."""
-        if not self.damaged and self.name != UNKNOWN:
-            try:
+        if not self.escapes:
+            with suppress(UnicodeDecodeError):
                 return data.decode(self.name)
-            except UnicodeDecodeError:
-                pass
         return escaped(self.text(data), self._least)
 
     def text(self, data: bytes) -> str:
@@ -217,12 +220,11 @@ class Encoding:
 
     def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
         """Resolve the escapes of a caller's text that replaces `old`; return them as well."""
-        if "\\x" not in text:
-            return text, NO_ESCAPES
-        was = self.text(old)
-        if not (self.escapes or has_raw(was)):
-            return text, NO_ESCAPES
-        return unescaped(text, was, self._least)
+        if "\\x" in text:
+            was = self.text(old)
+            if self.escapes or has_raw(was):
+                return unescaped(text, was, self._least)
+        return text, NO_ESCAPES
 
     def pattern(self, text: str) -> re.Pattern[str] | None:
         """A pattern for a caller's text with `\\xNN` in decoded text; None if it has none."""
@@ -290,23 +292,18 @@ def checked_name(name: str) -> str:
     themselves (stateful or EBCDIC ones).
     """
     lowered = name.strip().lower().replace("_", "-")
-    lowered = {"utf-16le": "utf-16-le", "utf-16be": "utf-16-be", "utf-8-bom": "utf-8"}.get(
-        lowered, lowered
-    )
+    lowered = _SPELLED.get(lowered, lowered)
     if lowered in _WIDE:
         return lowered
     try:
         found = codecs.lookup(lowered).name
     except (LookupError, ValueError):
         raise InvalidArgs("encodings", f"unknown encoding {name!r}") from None
-    if found == "utf-8-sig":
-        return "utf-8"
-    characters = not found.startswith(_NO_CHARACTER_SETS)
-    try:
-        plain = characters and _ASCII.decode(found) == _ASCII.decode("ascii")
-    except (UnicodeError, LookupError):
-        plain = False
-    if not plain:
+    plain = None
+    if not found.startswith(_NO_CHARACTER_SETS):
+        with suppress(UnicodeError, LookupError):
+            plain = _ASCII.decode(found)
+    if plain != _ASCII.decode("ascii"):
         raise InvalidArgs("encodings", f"{name!r} is not a superset of ASCII")
     return found
 
@@ -328,16 +325,14 @@ def _decodes(data: bytes, encoding: Encoding) -> bool:
     if encoding.unit == 1 and data.isascii():
         return True
     at, step = 0, _PIECE if encoding.name == "utf-8" else len(data)
-    try:
+    with suppress(UnicodeDecodeError):
         while at < len(data):
             end = data.find(b"\n", at + step) + 1 or len(data)
             piece = data[at:end]
             if encoding.unit > 1 or not piece.isascii():
                 piece.decode(encoding.name)
             at = end
-    except UnicodeDecodeError:
-        return False
-    return True
+    return at == len(data)
 
 
 def _kept(error: UnicodeError) -> tuple[str, int]:

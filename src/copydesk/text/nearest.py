@@ -91,6 +91,7 @@ _NEWLINE_ESCAPES = re.compile(r"\\[nrt]")
 _ESCAPES = re.compile(r"\\([nrt]|u[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&#?\w+;")
 _NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2502\u2192]|\t|[:-](?![0-9]))")
+_IN_WORD = re.compile(r"\w\w")
 _BACKSLASHES = re.compile(r"[ \t]*\\+")
 _BLOCKS = (1 << 11, 1 << 14)
 """Bytes of one block, within which a position is found by bisection; larger for an ASCII text."""
@@ -130,11 +131,6 @@ class Correction:
     causes: tuple[Cause, ...]
     alike: tuple[int, ...] = ()
     rank: tuple[int, ...] = ()
-
-    @property
-    def sure(self) -> tuple[int, ...]:
-        """The part of the rank that must be lower for a correction to be certain."""
-        return self.rank[: 1 + _RANKED]
 
 
 def fold(text: str) -> str:
@@ -180,13 +176,9 @@ def _has_words(data: bytes, text: str) -> bool:
     lowered, text = b"", _ENTITY.sub(" ", text)
     for found in islice(_WORD.finditer(text), _WORDS):
         word, around = found[0], text[max(found.start() - 1, 0) : found.end() + 1]
-        if "\\" in around or unicodedata.combining(around[-1]):
-            continue
-        if unicodedata.normalize("NFKD", word) != word or (
-            not word.isascii() and word != word.lower()
-        ):
-            continue
-        if word.encode() not in data:
+        is_plain = "\\" not in around and not unicodedata.combining(around[-1])
+        is_folded = not word.isascii() and word != unicodedata.normalize("NFKD", word).lower()
+        if is_plain and not is_folded and word.encode() not in data:
             lowered = lowered or data.lower()
             if word.lower().encode() not in lowered:
                 return False
@@ -223,9 +215,8 @@ def unnumbered(text: str) -> str | None:
     """Remove line numbers that were copied along; None unless every non-blank line has one."""
     lines = text.split("\n")
     ends = [_NUMBER.match(line) for line in lines]
-    if not all(end or not line.strip() for end, line in zip(ends, lines, strict=True)):
-        return None
-    if not any(ends):
+    is_lacking = any(line.strip() and not end for end, line in zip(ends, lines, strict=True))
+    if is_lacking or not any(ends):
         return None
     rest = [line[end.end() :] if end else line for end, line in zip(ends, lines, strict=True)]
     if all(line.startswith(" ") for line in rest if line.strip()) and "\t" not in {
@@ -359,9 +350,7 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
         if left_out and body[-1] == "\\" and data[last - 1] != 0x5C:
             last += left_out.end()
     before, after = _text(data[max(first - _ENDS, 0) : first]), _text(data[last : last + _ENDS])
-    if before and _is_word(before[-1]) and _is_word(body[0]):
-        return None
-    if after and _is_word(after[0]) and _is_word(body[-1]):
+    if _IN_WORD.match(before[-1:] + body[0]) or _IN_WORD.match(body[-1] + after[:1]):
         return None
     lead, trail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
     above = before[len(before.rstrip(_WHITE)) :]
@@ -371,9 +360,8 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
     head = _beside(lead, above.split("\n")[::-1], at_end=at_start, ends_line=True)
     ends_line = trail.endswith("\n")
     tail = _beside(trail, below.split("\n"), at_end=at_end, ends_line=ends_line)
-    if head is None or tail is None:
-        return None
-    if not is_first and "\n" not in lead and len(lead) >= _INDENTATION:
+    is_parted = not is_first and "\n" not in lead and len(lead) >= _INDENTATION
+    if head is None or tail is None or is_parted:
         return None
     start = first - len(_coded("\n".join(head[::-1])))
     stop = last + len(_coded("\n".join(tail)))
@@ -384,10 +372,6 @@ def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> C
         if shifts == {len(own_blanks.expandtabs(8))}:  # every line is indented less, the first too
             have, start = own_blanks + have, start - len(_coded(own_blanks))
     return Correction(start, stop, first, last, have, ())
-
-
-def _is_word(character: str) -> bool:
-    return character == "_" or character.isalnum()
 
 
 _WHITE = _BLANKS + _SPACES + _INVISIBLE + _BREAKS
@@ -705,11 +689,8 @@ def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
         step = -(-(room + 1) // count)
         for offset in range(0, room + 1, step):
             piece = text[offset : offset + size]
-            if piece.isspace() or not piece:
-                continue
-            yield offset, piece
-            if piece != piece.lower():
-                yield offset, piece.lower()
+            if piece.strip():
+                yield from ((offset, spelled) for spelled in {piece: 0, piece.lower(): 0})
 
 
 def _lines_at(data: bytes, marks: set[int]) -> dict[int, int]:
@@ -843,8 +824,10 @@ def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Nea
         ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
         if size > _LONG and likeness > _SURE:
             break
-    best, _, spot, have = max(ranked, key=itemgetter(0, 1), default=(0.0, 0, None, []))
-    if spot is None or best < _WORTH:
+    if not ranked:
+        return None
+    best, _, spot, have = max(ranked, key=itemgetter(0, 1))
+    if best < _WORTH:
         return None
     first = spot.line
     if len(lines) >= _LEAST_LINES:
@@ -928,21 +911,21 @@ def _likeness(sought: list[str], have: list[str]) -> float:
     Lines are equal up to the blanks around them, the number of which counts; those that differ are
     compared inside. Of a line longer than the one searched for, only the matching stretch counts.
     """
-    one, other = [line.strip() for line in sought], [line.strip() for line in have]
+    alignment = align([line.strip() for line in sought], [line.strip() for line in have])
     same = total = 0
-    alignment = align(one, other)
-    for run in alignment.runs:
-        for i in range(run.length):
-            mine, theirs = sought[run.base_start + i], have[run.now_start + i]
-            total += len(mine) + len(theirs) + 2
-            same += len(mine) + len(theirs) + 2 - abs(len(mine) - len(theirs))
-    pairs = 0
-    for gap in alignment.gaps():
-        for mine, theirs in _paired(gap, sought, have):
-            pairs += 1
-            alike, stretch = (_within if pairs <= _PAIRS else _at_the_start)(mine, theirs)
-            same += 2 * alike
-            total += len(mine) + stretch
+    for base, now, length in alignment.runs:
+        for at in range(length):
+            mine, theirs = len(sought[base + at]), len(have[now + at])
+            total += mine + theirs + 2
+            same += 2 * min(mine, theirs) + 2
+    pairs = (pair for gap in alignment.gaps() for pair in _paired(gap, sought, have))
+    for at, (own, other) in enumerate(pairs):
+        if at < _PAIRS:
+            alike, stretch = _within(own, other)
+        else:
+            alike, stretch = _first_difference(own, other)[0], len(own)
+        same += 2 * alike
+        total += len(own) + stretch
     return same / total if total else 0.0
 
 
@@ -967,12 +950,6 @@ def _within(mine: str, theirs: str) -> tuple[int, int]:
     alike = sum(len(ours[i]) for i, _ in pairs)
     stretch = sum(map(len, others[: pairs[0][1] + 1])) if pairs else 0
     return at + alike + left, at + stretch + left
-
-
-def _at_the_start(mine: str, theirs: str) -> tuple[int, int]:
-    """Like `_within`, but compare only up to the first difference."""
-    at, _ = _first_difference(mine, theirs)
-    return at, len(mine)
 
 
 def _tokens(line: str) -> list[str]:
@@ -1092,8 +1069,9 @@ def nearest_lines(source: Source, text: str) -> Closest:
     if not equal:
         return Closest(tuple(near))
     equal.sort(key=itemgetter(0, 1))
-    best = equal[0][2]
-    alike = sorted(line for _, line, one in equal if one.sure == best.sure)
+    rank, _, best = equal[0]
+    sure = 1 + _RANKED  # so much of the rank is less than that of others, or none is certain
+    alike = sorted(line for other, line, _ in equal if other[:sure] == rank[:sure])
     certain = len(alike) == 1 and _is_text(best.text)
     numbers = tuple(dict.fromkeys((*alike, *near)))[:_NEAREST_LINES]
     return Closest(numbers, best.causes, best.text if certain else None)

@@ -68,9 +68,8 @@ class TextPair:
         at_same = foot.base - region.base_start == foot.now - region.now_start
         if at_same and ours == self.now[region.now_start : region.now_stop]:
             return True
-        if self._is_of_parted_run(foot):
-            return False
-        if (region.base_stop - region.base_start) * (region.now_stop - region.now_start) > _CELLS:
+        cells = len(ours) * (region.now_stop - region.now_start)
+        if cells > _CELLS or self._is_of_parted_run(foot):
             return False
         end = foot.base + foot.size
         weighed = weigh(
@@ -87,9 +86,8 @@ class TextPair:
             return True  # it adjoins unique lines on both sides
         if self._is_spacing(foot):
             return not self._spacing_elsewhere(foot, region)
-        if weighed.tied or weighed.crossed:
-            return False
-        return not self._has_rival(foot) and not self._may_have_moved(foot)
+        is_only = not (weighed.tied or weighed.crossed or self._has_rival(foot))
+        return is_only and not self._may_have_moved(foot)
 
     def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
         """The footprint's base lines [start, stop) without blank ends; none if start >= stop."""
@@ -173,12 +171,8 @@ class TextPair:
         text, end = self.base[foot.base], foot.base + foot.size
         if any(line != text for line in self.base[foot.base : end]):
             return False
-        start = foot.base
-        while self.base[start - 1] == text:
-            start -= 1
-        while end < len(self.base) and self.base[end] == text:
-            end += 1
-        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in range(start, end))
+        run = range(*_run_around(self.base, foot.base, end, text))
+        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in run)
 
     def _is_spacing(self, foot: Footprint) -> bool:
         """Whether the footprint is several blank lines, as many as now, next to a unique line."""
@@ -193,19 +187,14 @@ class TextPair:
 
     def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
         """How many blank lines are directly before and after lines [line, line + size)."""
-        start, end = line, line + size
-        while text[start - 1] == self._blank:
-            start -= 1
-        while text[end] == self._blank:
-            end += 1
+        start, end = _run_around(text, line, line + size, self._blank)
         return line - start, end - line - size
 
     def _is_next_to_unique(self, foot: Footprint) -> bool:
         """Whether the line before or after the footprint is unique and still there."""
         end = foot.base + foot.size
-        if foot.above and self._unique_in(foot.base - 1, foot.base):
-            return True
-        return foot.below > 0 and self._unique_in(end, end + 1) > 0
+        is_after = foot.above > 0 and self._unique_in(foot.base - 1, foot.base) > 0
+        return is_after or (foot.below > 0 and self._unique_in(end, end + 1) > 0)
 
     def _spacing_elsewhere(self, foot: Footprint, region: Gap) -> bool:
         """Whether a blank line elsewhere fits the lines on one side of the footprint better."""
@@ -281,9 +270,12 @@ class TextPair:
                 ours, theirs = foot.base + skip, foot.now + skip
                 lines = a[ours : ours + length]
                 for line, at in ((ours, ours + j - i), (theirs + i - j, theirs)):
-                    if (line, at) == (ours, theirs) or min(line, at) < 0:
-                        continue
-                    if a[line : line + length] != lines or b[at : at + length] != lines:
+                    if (
+                        (line, at) == (ours, theirs)
+                        or min(line, at) < 0
+                        or a[line : line + length] != lines
+                        or b[at : at + length] != lines
+                    ):
                         continue
                     low, high = min(i, line), max(i, line)
                     steps -= high - low
@@ -353,11 +345,22 @@ class TextPair:
         if not size:
             return True
         a, b, last = self.base, self.now, size - 1
-        if min(i, j) < 0 or min(len(a) - i, len(b) - j) < size:
-            return False
-        if a[i] != b[j] or a[i + last] != b[j + last]:
-            return False
-        return a[i : i + size] == b[j : j + size]
+        is_within = min(i, j) >= 0 and min(len(a) - i, len(b) - j) >= size
+        return (
+            is_within  # most differ in the first line or the last: no slices are made then
+            and a[i] == b[j]
+            and a[i + last] == b[j + last]
+            and a[i : i + size] == b[j : j + size]
+        )
+
+
+def _run_around(text: list[int], start: int, end: int, line: int | None) -> tuple[int, int]:
+    """Lines [start, end), grown over those at either side that are equal to `line`."""
+    while text[start - 1] == line:
+        start -= 1
+    while end < len(text) and text[end] == line:
+        end += 1
+    return start, end
 
 
 def _only(text: list[int], line: int, other: list[int]) -> int | None:
@@ -451,11 +454,11 @@ class Outline:
     def limit(self, line: int) -> int:
         """The greatest depth at which a line may enclose this one."""
         depth = self.depth(line)
-        if depth is not None:
-            text = bare(self.lines[line])
-            return depth if _CLOSING.match(text) or _OPENING.match(text) else depth - 1
-        around = [self._next_depth(line, -1), self._next_depth(line, 1)]
-        return min((depth for depth in around if depth is not None), default=0) - 1
+        if depth is None:
+            around = [self._next_depth(line, -1), self._next_depth(line, 1)]
+            return min((depth for depth in around if depth is not None), default=0) - 1
+        text = bare(self.lines[line])
+        return depth if _CLOSING.match(text) or _OPENING.match(text) else depth - 1
 
     def owners(
         self, line: int, limit: int, is_passed: Callable[[int], bool] = lambda line: False
@@ -513,19 +516,15 @@ class Outline:
     def is_closed(self, owner: int) -> bool:
         """Whether the block of the owner ends at a line that only closes it."""
         end = self.end(owner, owner + 1)
-        if end == len(self.lines) or self.depth(end) != self.depth(owner):
-            return False
-        return _ENDING.match(bare(self.lines[end])) is not None
+        is_level = end < len(self.lines) and self.depth(end) == self.depth(owner)
+        return is_level and _ENDING.match(bare(self.lines[end])) is not None
 
     def end(self, owner: int, line: int) -> int:
         """The first line, from `line` on, that the owner does not enclose."""
-        depth, heads = self.depth(owner) or 0, self.is_heading(owner)
-        last = min(len(self.lines), line + _REACH)
+        depth, last = self.depth(owner) or 0, min(len(self.lines), line + _REACH)
+        if self.is_heading(owner):
+            return next(filter(self.is_heading, range(line, last)), last)
         for at in range(line, last):
-            if heads:
-                if self.is_heading(at):
-                    return at
-                continue
             raw = self.lines[at]
             if not raw[: depth + 1].strip(_BLANKS):
                 continue  # a blank line, or a deeper one
@@ -544,13 +543,12 @@ class Outline:
     def _upwards(self, above: int, last: int) -> Iterator[int]:
         """Yield the nearest heading above, if there is one."""
         lines = self.lines
-        below = lines[above][:1]
         for line in range(above - 1, last - 1, -1):
-            first = lines[line][:1]
-            if (first in _STARTS or below in _RULERS) and self.is_heading(line):
+            # most lines are no heading by their first character, and that of the line below
+            is_likely = lines[line][:1] in _STARTS or lines[line + 1][:1] in _RULERS
+            if is_likely and self.is_heading(line):
                 yield line
                 return
-            below = first
 
     def _next_depth(self, line: int, step: int) -> int | None:
         """The depth of the nearest non-blank line above or below."""
@@ -636,16 +634,14 @@ class Owners:
         title = self._base.is_heading(old - 1) and not section  # a renamed one keeps its text
         stands = next(filter(None, map(pair.place_now, olds)), None)
         if stands is not None or any(map(pair.place_before, news)):
-            if stands is not None and stands > foot.now:
-                return True  # it was above the carried lines and now is below
-            if not (above and below) and not (title and (above or within)):
-                return True
-            return 4 * (kept + away) < 3 * total or self._is_copied(foot, old, new)
+            is_below = stands is not None and stands > foot.now  # it was above the carried lines
+            is_held = (above and below) or (title and (above or within))
+            is_lost = is_below or not is_held or 4 * (kept + away) < 3 * total
+            return is_lost or self._is_copied(foot, old, new)
         if away and 3 * away >= kept:
             return True  # too many of the remaining lines are elsewhere
-        if above and below:
-            return False
-        if not {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}:
+        depths = {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}
+        if (above and below) or not depths:
             return False
         if section:
             return True
@@ -653,9 +649,8 @@ class Owners:
         ours, theirs = _WORDS.findall(header), _WORDS.findall(other)
         alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
         alike = alike or _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
-        if alike or (title and not away):
-            return False
-        return not (title or above or within) or 3 * kept < total
+        is_same = alike or (title and not away)
+        return not is_same and (not (title or above or within) or 3 * kept < total)
 
     def _lone(self, line: int, at: int) -> tuple[list[int], list[int]]:
         """The owners of base line `line` that now line `at` lacks, and the reverse."""
@@ -901,8 +896,9 @@ class Relocation:
             raise ValueError(f"no footprint of base: [{start}, {stop})")
         line, size = start + 1, stop - start
         at = self._pair.alignment.now_of(line, size)
-        if self._is_in_conflict(start, stop, None if at is None else at - 1):
-            return Changed("conflict_markers", None if at is None else at - 1)
+        there = None if at is None else at - 1
+        if self._is_in_conflict(start, stop, there):
+            return Changed("conflict_markers", there)
         if at is None:
             return self._indented(line, size) or self._lost(line, size)
         low, high = max(start, 0), min(stop, len(self._strict_base))  # the file's ends always match
@@ -971,31 +967,27 @@ class Relocation:
         if pair is None:
             return True
         start, stop = self._pair.without_blank_ends(line, size)
-        alignments = self._pair.alignment, pair.alignment
         origins = (
-            [one.base_of(*at) for one in alignments] for at in self._indented_places(line, size)
+            (self._pair.alignment.base_of(at, size), pair.alignment.base_of(at, size))
+            for at in self._indented_places(line, size)
         )
         if start < stop and all(one is not None and one == other for one, other in origins):
             return True  # both alignments give these lines of now the same lines of base
-        if pair.alignment.now_of(line, size) != foot.now:
-            return False
-        return pair.is_certain(pair.foot(line, foot.now, size))
+        is_aligned = pair.alignment.now_of(line, size) == foot.now
+        return is_aligned and pair.is_certain(pair.foot(line, foot.now, size))
 
-    def _indented_places(self, line: int, size: int) -> Iterator[tuple[int, int]]:
-        """Yield where in now the footprint is with other indentation, each with its size."""
-        if self._unindented is not None:
-            lines = self._pair.base[line : line + size]
-            for place in self._unindented.twins_in_now(line, size):
-                if self._pair.now[place : place + size] != lines:
-                    yield place, size
+    def _indented_places(self, line: int, size: int) -> list[int]:
+        """Where in now the footprint is with other indentation."""
+        pair, lines = self._unindented, self._pair.base[line : line + size]
+        places = [] if pair is None else pair.twins_in_now(line, size)
+        return [at for at in places if self._pair.now[at : at + size] != lines]
 
     def _indented(self, line: int, size: int) -> Changed | None:
         """The place of the footprint with other indentation, if it is certain."""
         pair = self._unindented
         at = None if pair is None else pair.alignment.now_of(line, size)
-        if at is None or (at, size) not in self._indented_places(line, size):
-            return None
-        return Changed("indented", at - 1)
+        is_there = at is not None and at in self._indented_places(line, size)
+        return Changed("indented", at - 1) if at is not None and is_there else None
 
     @computed_once
     def _unindented(self) -> TextPair | None:

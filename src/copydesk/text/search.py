@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -44,14 +45,11 @@ class NormalizedText:
     def needle(self, text: str) -> bytes | None:
         """Return the bytes to search for; None if the encoding cannot represent the text."""
         text = text.replace("\r\n", "\n")
-        if text.isascii():
+        if text.isascii() or (self.base.encoding.known and not has_raw(text)):
             return text.encode()
-        if self.base.encoding.known and not has_raw(text):
-            return text.encode()
-        try:
+        with suppress(EncodingRefused):
             return self._coded(text)
-        except EncodingRefused:
-            return None
+        return None
 
     def find(self, pattern: re.Pattern[str]) -> list[tuple[Span, str]]:
         """Return each match of a pattern, overlapping ones too: its span, and its text with LF."""
@@ -59,16 +57,16 @@ class NormalizedText:
             text = self.base.encoding.text(self.data)
         else:
             text = self.data.decode("utf-8", "surrogatepass")
-        found: list[tuple[Span, str]] = []
+        spans, texts = list[Span](), list[str]()
         at = byte = 0
         match = pattern.search(text)
         while match:
             byte += len(self._coded(text[at : match.start()]))
             at = match.start()
-            found.append(((byte, byte + len(self._coded(match[0]))), match[0]))
+            spans.append((byte, byte + len(self._coded(match[0]))))
+            texts.append(match[0])
             match = pattern.search(text, at + 1)
-        spans = self.original([span for span, _ in found])
-        return [(span, text) for span, (_, text) in zip(spans, found, strict=True)]
+        return list(zip(self.original(spans), texts, strict=True))
 
     def _coded(self, text: str) -> bytes:
         """Encode a part of the text as it is in `data`."""
@@ -79,8 +77,7 @@ class NormalizedText:
     def original(self, spans: Sequence[Span]) -> list[Span]:
         """Map spans of `data` to spans of the file's bytes."""
         mark = len(self.base.encoding.bom)
-        body = len(self.base.data) - mark
-        if self._own is None and len(self.data) == body:
+        if self._own is None and len(self.data) == len(self.base.data) - mark:
             return [(a + mark, b + mark) for a, b in spans] if mark else list(spans)
         marks = sorted({at for span in spans for at in span})
         if self._own is None:
@@ -200,12 +197,8 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
     """Return the non-overlapping matches of one text, searching from the start of the file."""
     plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
-    spans: list[Span] = []
-    at = plain.data.find(needle) if needle else -1
-    while needle and at >= 0:
-        spans.append((at, at + len(needle)))
-        at = plain.data.find(needle, at + len(needle))
-    return plain.original(spans)
+    found = re.finditer(re.escape(needle), plain.data) if needle else ()
+    return plain.original([match.span() for match in found])
 
 
 def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
@@ -251,9 +244,8 @@ def _starts(data: bytes, needle: bytes) -> Iterator[int]:
 
 def _one(data: bytes, needle: bytes) -> _Places:
     starts = list(islice(_starts(data, needle), SHOWN + 1))
-    if len(starts) <= SHOWN:
-        return _Places(len(starts), starts)
-    return _Places(SHOWN + _count(data, needle, starts.pop()), starts)
+    more = _count(data, needle, starts.pop()) if len(starts) > SHOWN else 0
+    return _Places(len(starts) + more, starts)
 
 
 def _count(data: bytes, needle: bytes, at: int) -> int:

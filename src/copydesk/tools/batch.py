@@ -15,9 +15,10 @@ from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
 from copydesk.edit.kinds.patch import patch_of
-from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
+from copydesk.edit.request import BatchEdit, Preconditions, Request, StringEdit, Terms
 from copydesk.errors import Refusal
-from copydesk.tools import answers, report_fields
+from copydesk.text.relpath import RelPath
+from copydesk.tools import refusals, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, lines_in
@@ -65,21 +66,21 @@ READ_LINES = 500
 MANY = 500  # edits: from this number on, garbage collection is paused
 
 
-def content_of(found: Reading) -> str:
-    """The lines read, as they are in the file but with LF line ends."""
-    content = "".join(f"{line}\n" for line in found.lines)
-    more = found.cut_by_lines or found.cut_by_characters
-    if found.cut_in_line or not (more or found.ends_with_newline):
-        return content.removesuffix("\n")
-    return content
-
-
 def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Answer:
-    """The envelope of lines that were read; `start` is the first one (1-based)."""
+    """The envelope of lines that were read, with LF line ends; `start` is the first (1-based)."""
     truncated = found.cut_by_lines or found.cut_by_characters
+    content = "".join(f"{line}\n" for line in found.lines)
+    if found.cut_in_line or not (truncated or found.ends_with_newline):
+        content = content.removesuffix("\n")
     after, total = start + len(found.lines), found.total_lines or 0
-    facts = {"path": found.path, "lines": len(found.lines), "total": total}
-    facts |= {"start": start, "next": after, "shown": len(found.lines[0]) if found.lines else 0}
+    facts = {
+        "path": found.path,
+        "lines": len(found.lines),
+        "total": total,
+        "start": start,
+        "next": after,
+        "shown": len(found.lines[0]) if found.lines else 0,
+    }
     saying = "batch.read_cut" if truncated else "batch.read"
     if found.cut_in_line:
         saying = f"batch.read_cut_{'end' if after > total else 'line'}"
@@ -96,7 +97,7 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Ans
     }
     status: Status = "partial" if truncated else "success"
     envelope = Envelope(status, words, call.raw, str(found.path), stats)
-    data: Fields = {"content": content_of(found), "truncated": truncated, **encoding}
+    data: Fields = {"content": content, "truncated": truncated, **encoding}
     return Answer(data, envelope=envelope)
 
 
@@ -116,7 +117,7 @@ def written(
     """
     lang, (added, removed) = context.lang, done.line_counts
     preview, was_cut = _preview(done)
-    warnings = report_fields.warned(bad, done.escapes, lang, done.signs)
+    warnings = reports.warned(bad, done.escapes, lang, done.signs)
     data: Fields = {
         "applied": not dry,
         "replacements_count": done.replacements,
@@ -147,36 +148,33 @@ def written(
     else:
         version = done.base.version if dry else done.version
         view = View(done.path, version, side="old" if dry else "new")
-        lines = partial(_lines_shown, view, preview)
+
+        def lines() -> ShownLines:
+            return view.lines(lines_in(preview.split("\n")), fields=False)
+
         context.desk.note_shown(context.member, done.path, lines)
     status: Status = "partial" if dry else "success"
     envelope = Envelope(status, " ".join(words), call.raw, str(done.path), stats)
     return Answer(data, line=line, remarks=tuple(warnings), envelope=envelope)
 
 
-def _lines_shown(view: View, preview: str) -> ShownLines:
-    return view.lines(lines_in(preview.split("\n")), fields=False)
-
-
 def _preview(done: Rewrite) -> tuple[str, bool]:
     """The diff, cut at PREVIEW_LINES or PREVIEW_BYTES, after a whole line if possible."""
-    diff, was_cut = done.diff, not done.is_whole_diff
-    if was_cut and len(done.change.edits) < PREVIEW_LINES:
+    diff = done.diff
+    if not done.is_whole_diff and len(done.change.edits) < PREVIEW_LINES:
         diff = done.whole_diff()  # it has long lines, whose start says nothing
-    whole, is_long = cut_diff(shown_diff(diff, done.base.encoding)[0])
-    if len(whole) > PREVIEW_BYTES:
-        whole, full = short_lines(whole), whole
-        was_cut = was_cut or whole != full
-    was_cut = was_cut or is_long
-    lines = whole.split("\n", PREVIEW_LINES)
-    if len(lines) > PREVIEW_LINES and lines[-1]:
-        lines, was_cut = [*lines[:PREVIEW_LINES], ""], True
-    shown = "\n".join(lines)
+    whole = shown_diff(diff, done.base.encoding)[0]
+    shown = cut_diff(whole)[0]
+    if len(shown) > PREVIEW_BYTES:
+        shown = short_lines(shown)
+    lines = shown.split("\n", PREVIEW_LINES)
+    if len(lines) > PREVIEW_LINES:
+        shown = "\n".join([*lines[:PREVIEW_LINES], ""])
     raw = shown.encode()
     if len(raw) > PREVIEW_BYTES:
-        raw, was_cut = raw[:PREVIEW_BYTES], True
-        shown = raw[: raw.rfind(b"\n") + 1 or None].decode("utf-8", "ignore")
-    return shown, was_cut
+        end = raw.rfind(b"\n", 0, PREVIEW_BYTES) + 1 or PREVIEW_BYTES
+        shown = raw[:end].decode("utf-8", "ignore")
+    return shown, not done.is_whole_diff or shown != whole
 
 
 class _ExpectedCall(ToolCall):
@@ -207,8 +205,8 @@ class ReadCall(ToolCall):
             limits = self.limit, context.shown_tokens
             found = context.desk.read(context.member, path, f"{start}~", *limits)
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
-            lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
-            raise errors.InvalidArgs("start_line", f"the file has {lines}") from None
+            count = f"{refusal.total_lines} line{'s' * (refusal.total_lines != 1)}"
+            raise errors.InvalidArgs("start_line", f"the file has {count}") from None
         return reading(context, self, found, start)
 
 
@@ -242,17 +240,15 @@ class WriteCall(_ExpectedCall, EditingCall):
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
-        path, member, expected = context.path(self.path), context.member, self.expected()
+        path = context.path(self.path)
 
         def make(dry: bool) -> Rewrite:
             how = {"overwrite": self.overwrite, "dry": dry}
-            return context.batches.write(member, name, path, self.content, expected, **how)
+            expected = self.expected()
+            return context.batches.write(context.member, name, path, self.content, expected, **how)
 
-        try:
-            done = once_approved(context, name, make)
-        except errors.FileNotFound:
-            raise context.desk.missing(context.member, path) from None
-        bad = report_fields.lost(done.after, None if done.created else done.base)
+        done = rewritten(context, name, path, make)
+        bad = reports.lost(done.after, None if done.created else done.base)
         saying = "batch.created" if done.created else "batch.replaced"
         return written(context, self, done, bad=bad, dry=False, saying=saying)
 
@@ -297,7 +293,9 @@ class PrepareBatchEditCall(_BatchCall, PrepareEditCall):
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of this toolset."""
     voices = ("edit", "batch") if name == "Edit" else ("batch",)
-    return answers.refused(refusal, arguments, path, lang, writes=name != "Read", voices=voices)
+    return refusals.in_envelope(
+        refusal, arguments, path, lang, writes=name != "Read", voices=voices
+    )
 
 
 def batch() -> tuple[Tool, ...]:
@@ -313,7 +311,25 @@ def batch() -> tuple[Tool, ...]:
     )
 
 
-def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
+def rewritten(
+    context: Context,
+    name: str,
+    path: RelPath,
+    make: Callable[[bool], Rewrite],
+    *,
+    dry: bool = False,
+) -> Rewrite:
+    """The result of `make`, which gets `dry`; a missing file is refused with similar names.
+
+    If a person has to approve it first, that of its plan.
+    """
+    try:
+        return make(True) if dry else _once_approved(context, name, make)
+    except errors.FileNotFound:
+        raise context.desk.missing(context.member, path) from None
+
+
+def _once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
     """The result of `make`; if a person has to approve it first, that of its plan.
 
     `make(True)` returns what would be written. The first call creates the plan; the same call on
@@ -333,8 +349,7 @@ def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) 
     )
     hunk_id = next(own, None)
     if hunk_id is None:
-        planned = desk.prepare(member, name, request)
-        assert isinstance(planned, Planned), "it was not to be written"
+        planned = plan_of(context, name, request)
         hunk_id = planned.plan.id
         if planned.draft.after.digest != wanted.after.digest:  # it cannot be expressed as lines
             desk.discard(member, hunk_id)
@@ -365,9 +380,7 @@ def made(
         return batches.replace_all(member, name, request.path, everywhere, expected, dry=dry)
 
     try:
-        return make(True) if dry else once_approved(context, name, make)
-    except errors.FileNotFound:
-        raise context.desk.missing(member, request.path) from None
+        return rewritten(context, name, request.path, make, dry=dry)
     except errors.PartialMatchFail as failure:
         if dry or everywhere is not None:
             raise
@@ -383,7 +396,13 @@ def with_plan(
 ) -> errors.PartialMatchFail:
     """The refusal with the plan of the corrected edit, if that is safe."""
     with suppress(Refusal):
-        planned = context.desk.prepare(context.member, name, request, Terms(expected=expected))
-        assert isinstance(planned, Planned), "it was not to be written"
-        return errors.PartialMatchFail(failure.failed_index, failure.failures, planned.plan.id)
+        hunk_id = plan_of(context, name, request, Terms(expected=expected)).plan.id
+        return errors.PartialMatchFail(failure.failed_index, failure.failures, hunk_id)
     return failure
+
+
+def plan_of(context: Context, name: str, request: Request, *terms: Terms) -> Planned:
+    """The plan of an edit, which is not written at once."""
+    planned = context.desk.prepare(context.member, name, request, *terms)
+    assert isinstance(planned, Planned), "it was not to be written"
+    return planned

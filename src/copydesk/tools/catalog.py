@@ -24,8 +24,7 @@ from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusa
 from copydesk.search.listings import FileSearch, Progress
 from copydesk.search.ripgrep import Search
 from copydesk.text.relpath import RelPath
-from copydesk.tools import answers, reports
-from copydesk.tools.answers import LongTexts
+from copydesk.tools import reports
 from copydesk.tools.arguments import (
     Arguments,
     Schema,
@@ -38,7 +37,7 @@ from copydesk.tools.arguments import (
 )
 from copydesk.tools.diff_model import view_of
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang
+from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang, LongTexts
 
 MINDS = ".minds"  # the folder of the mirror toolset
 
@@ -287,7 +286,7 @@ class Catalog:
                 with suppress(Refusal):  # an invalid path
                     views = view_of(refusal, context.path(path))
                     answer = replace(answer, views=views) if views else answer
-        answer = answers.with_checks(answer, checked, context.lang)
+        answer = reports.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if answer.envelope is not None:
             answer = answer.timed(round(1000 * (time.perf_counter() - began)))
@@ -306,12 +305,12 @@ def _told(context: Context, answer: Answer) -> Answer:
         return answer  # nobody reads it
     saved = context.desk.foreign.told(context.member)
     if saved:
-        answer = answers.with_saved(answer, saved, context.lang, context.undo_call)
+        answer = reports.with_saved(answer, saved, context.lang, context.undo_call)
     try:
-        news = context.desk.review.news(context.member, answers.MOST_NEWS)
+        news = context.desk.review.news(context.member, reports.MOST_NEWS)
         if not news:
             return answer
-        told = answers.with_news(answer, news, context.lang, context.apply_call)
+        told = reports.with_news(answer, news, context.lang, context.apply_call)
         if told.body is not None:
             told = replace(told, budget=context.budget, lang=context.lang)
             if not told.is_whole:  # its lines count as shown: drop none for the news

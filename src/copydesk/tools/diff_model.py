@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, takewhile, zip_longest
 from typing import Final, Literal
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
@@ -62,13 +62,14 @@ Marks = tuple[Sequence[Span], Sequence[Span]]
 
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     """Indices (0-based) of old and new lines to show side by side; None for a missing partner."""
-    if len(old) == len(new) or not old or not new or len(old) * len(new) > _MOST_CELLS:
-        return _in_order(len(old), len(new))
+    height, width = len(old), len(new)
+    in_order = list(zip_longest(range(height), range(width)))
+    if height == width or not old or not new or height * width > _MOST_CELLS:
+        return in_order
     ours, theirs = (
         [Counter(w for w in _WORDS.findall(line[:2_000]) if not w.isspace()) for line in lines]
         for lines in (old, new)
     )
-    height, width = len(old), len(new)
     best = [[0.0] * (width + 1) for _ in range(height + 1)]
     like = [[0.0] * width for _ in range(height)]
     for i in range(height - 1, -1, -1):
@@ -78,17 +79,16 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
             with_both = best[i + 1][j + 1] + like[i][j] if like[i][j] >= _ALIKE else 0.0
             best[i][j] = max(best[i + 1][j], best[i][j + 1], with_both)
     if best[0][0] == 0.0:
-        return _in_order(height, width)
-    found: list[Pair] = []
+        return in_order
+    pairs: list[Pair] = []
     i = j = 0
     while i < height and j < width:
         is_pair = like[i][j] >= _ALIKE and best[i][j] == best[i + 1][j + 1] + like[i][j]
         is_old_alone = not is_pair and best[i][j] == best[i + 1][j]
-        found.append((None if not (is_pair or is_old_alone) else i, None if is_old_alone else j))
-        i, j = i + (is_pair or is_old_alone), j + (not is_old_alone)
-    found += [(k, None) for k in range(i, height)]
-    found += [(None, k) for k in range(j, width)]
-    return found
+        takes_old, takes_new = is_pair or is_old_alone, not is_old_alone
+        pairs.append((i if takes_old else None, j if takes_new else None))
+        i, j = i + takes_old, j + takes_new
+    return [*pairs, *zip_longest(range(i, height), range(j, width))]  # of one side alone
 
 
 def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
@@ -179,12 +179,9 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
         spans: dict[tuple[str, int], list[Span]] = {}
         for i, j in pair_lines(old, new) if any(len(one) > LONG for one in old + new) else ():
             if i is not None and j is not None:
-                bare = old[i].partition("\n")[0], new[j].partition("\n")[0]
-                spans["-", i], spans["+", j] = intraline(*bare)
-                if spans["-", i] or spans["+", j]:
-                    spans["-", i], spans["+", j] = (
-                        marked or [(0, 0)] for marked in (spans["-", i], spans["+", j])
-                    )
+                gone, come = intraline(old[i].partition("\n")[0], new[j].partition("\n")[0])
+                none = [(0, 0)] if gone or come else []  # of a side that does not change
+                spans["-", i], spans["+", j] = gone or none, come or none
         for sign, lines in (("-", old), ("+", new)):
             for number, line in enumerate(lines):
                 marked = spans.get((sign, number), [])
@@ -193,57 +190,49 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
             lines.clear()
 
     for sign, line, _, _ in read_diff(rows):
-        if sign in ("-", "+"):
-            (old if sign == "-" else new).append(line[1:])
-        elif sign == "\\" and (old or new):
-            (new or old)[-1] += f"\n{line}"
-        else:
-            flush()
-            made.append(_parts(line, [], left_out))
+        match sign:
+            case "-" | "+":
+                (old if sign == "-" else new).append(line[1:])
+            case "\\" if old or new:
+                (new or old)[-1] += f"\n{line}"
+            case _:
+                flush()
+                made.append(_parts(line, [], left_out))
     flush()
     return "\n".join(made)
 
 
 def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) -> str:
     """The windows of a line, with the length of each gap."""
-    parts: list[str] = []
+    shown = ""
     at = 0
-    for start, stop in windows(line, marked):
-        parts += [left_out(start - at)] if start > at else []
-        parts.append(line[start:stop])
+    for start, stop in (*windows(line, marked), (len(line), len(line))):
+        shown += left_out(start - at) if start > at else ""
+        shown += line[start:stop]
         at = stop
-    return "".join(parts) + (left_out(len(line) - at) if at < len(line) else "")
+    return shown
 
 
 def _into_word(kept: str, *differs: str) -> int:
     """The number of characters at the end of `kept` whose word continues in the difference."""
-    if not any(map(str.isalnum, differs)):
-        return 0
-    end = len(kept)
-    start = end
-    while start and end - start <= _LONGEST_WORD and kept[start - 1].isalnum():
-        start -= 1
-    return end - start if end - start <= _LONGEST_WORD else 0
-
-
-def _in_order(old: int, new: int) -> list[Pair]:
-    count = max(old, new)
-    return [(i if i < old else None, i if i < new else None) for i in range(count)]
+    letters = sum(1 for _ in takewhile(str.isalnum, reversed(kept)))
+    return letters if letters <= _LONGEST_WORD and any(map(str.isalnum, differs)) else 0
 
 
 def _bridged(text: str, spans: Iterable[Span]) -> list[Span]:
     """The spans that are not empty, joined where only white space separates them."""
     joined: list[Span] = []
-    for start, stop in (span for span in spans if span[0] < span[1]):
-        if joined and not text[joined[-1][1] : start].strip():
-            start, _ = joined.pop()
-        joined.append((start, stop))
+    for start, stop in spans:
+        if start < stop:
+            is_next = joined and not text[joined[-1][1] : start].strip()
+            joined.append((joined.pop()[0] if is_next else start, stop))
     return joined
 
 
 Ending = Literal["lf", "crlf", "none"]
 ENDINGS: Final[dict[Ending, str]] = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
 """How a line ending is shown when it matters."""
+_ENDING_OF: Final[dict[str, Ending]] = {"\r\n": "crlf", "\n": "lf", "": "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,15 +267,14 @@ class DiffRow:
     @property
     def is_cut(self) -> bool:
         """Whether showing a changed long line in parts leaves out some of its change."""
-        sides = [line for line in (self.old, self.new) if line is not None]
-        if all(len(line.text) <= LONG for line in sides):
+        texts = [line.text for line in (self.old, self.new) if line is not None]
+        if all(len(text) <= LONG for text in texts):
             return False
-        if self.old is None or self.new is None:
+        if len(texts) < 2:
             return True
-        both = list(zip(sides, self.marks, strict=True))
-        return self.old.text != self.new.text and any(
-            is_cut(line.text, marked)
-            for line, marked in both
+        return texts[0] != texts[1] and any(
+            is_cut(text, marked)
+            for text, marked in zip(texts, self.marks, strict=True)
             if marked or not any(self.marks)  # else this side does not change
         )
 
@@ -429,8 +417,8 @@ def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
 
 def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
     lines = _lines(old, start, stop)
-    moved = (DiffLine(line.number + shift, line.text, line.ending) for line in lines)
-    return DiffBlock(tuple(map(DiffRow, lines, moved)), True)
+    rows = (DiffRow(line, replace(line, number=line.number + shift)) for line in lines)
+    return DiffBlock(tuple(rows), True)
 
 
 def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> DiffBlock:
@@ -452,11 +440,8 @@ def _lines(old: Text, start: int, stop: int) -> tuple[DiffLine, ...]:
 
 def _line(number: int, text: str) -> DiffLine:
     """A line from its text and ending; `number` is 0-based."""
-    if text.endswith("\r\n"):
-        return DiffLine(number + 1, text[:-2], "crlf")
-    if text.endswith("\n"):
-        return DiffLine(number + 1, text[:-1], "lf")
-    return DiffLine(number + 1, text, "none")
+    end = next(end for end in _ENDING_OF if text.endswith(end))
+    return DiffLine(number + 1, text.removesuffix(end), _ENDING_OF[end])
 
 
 _LEFT_OUT = "…["  # marks characters that were left out of a line
@@ -567,19 +552,21 @@ def _add(
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
     placed = [(at, line, line.old, line.new) for at, line in lines[: gaps[0] if gaps else None]]
     if gaps and (rest := lines[gaps[-1] + 1 :]):
-        found = HUNK_HEAD.match(head.text)
-        assert found is not None, "it was read as a head"
-        by = head.old + int(found[2] or 1) - sum(line.sign in (" ", "-") for _, line in rest)
-        by_new = head.new + int(found[4] or 1) - sum(line.sign in (" ", "+") for _, line in rest)
+        counts = HUNK_HEAD.match(head.text)
+        assert counts is not None, "it was read as a head"
+        by = head.old + int(counts[2] or 1) - sum(line.sign in (" ", "-") for _, line in rest)
+        by_new = head.new + int(counts[4] or 1) - sum(line.sign in (" ", "+") for _, line in rest)
         by, by_new = by - rest[0][1].old, by_new - rest[0][1].new
         placed += [(at, line, line.old + by, line.new + by_new) for at, line in rest]
     for at, line, old_line, new_line in placed:
         text = line.text
-        if may_be_cut and (_LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST):
+        lacks = may_be_cut and (_LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST)
+        if lacks or (wanted is not None and at not in wanted):
             continue
-        if wanted is not None and at not in wanted:
-            continue
-        if line.sign in (" ", "-"):
-            old += ((old_line, old_line + 1),)
-        if line.sign in (" ", "+"):
-            new += ((new_line, new_line + 1),)
+        for runs, own, number in ((old, "-", old_line), (new, "+", new_line)):
+            if line.sign not in (" ", own):
+                continue
+            if runs and runs[-1][1] == number:  # joined at once, which costs no call
+                runs[-1] = (runs[-1][0], number + 1)
+            else:
+                runs += ((number, number + 1),)

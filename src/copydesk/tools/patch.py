@@ -40,7 +40,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, EditingCall, Tool
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Lang, Length
+from copydesk.tools.report import Answer, Length
 from copydesk.tools.ws_mod import planned_or_written
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
@@ -58,15 +58,11 @@ class _PatchCall(EditingCall):
         auto = (self.apply or context.apply) == "auto"
         patches = self.patches()
         answer = _Patching(context, name).run(patches, self.report, auto=auto)
-        dropped = sum(patch.dropped for patch in patches)
-        return _with_dropped(answer, dropped, context.lang) if dropped else answer
-
-
-def _with_dropped(answer: Answer, count: int, lang: Lang) -> Answer:
-    """The answer of a patch of which so many hunks have no lines."""
-    said = say("patch.dropped", lang, {"count": count})
-    notices = (*answer.notices, said)
-    return replace(answer, made={**answer.facts, "dropped_hunks": count}, notices=notices)
+        dropped = sum(patch.dropped for patch in patches)  # hunks without lines
+        if not dropped:
+            return answer
+        said = say("patch.dropped", context.lang, {"count": dropped})
+        return reports.with_notices(answer, "dropped_hunks", dropped, [said])
 
 
 class ApplyPatchCall(_PatchCall):
@@ -143,27 +139,22 @@ class _Patching:
 
     def _plan(self, patch: FilePatch) -> None:
         try:
-            if patch.kind == "delete":
-                self._delete(patch)
-            elif patch.kind == "add" and patch.in_order:
-                self._in_order(patch)
-            elif patch.kind == "add":
-                request = PatchEdit(
-                    self._context.path_below(patch.path),
-                    patch.hunks,
-                    creates=True,
-                    executable=patch.mode == EXECUTABLE,
-                )
-                self._prepare(request)
-            else:
-                self._update(patch)
+            match patch.kind:
+                case "delete":
+                    self._delete(patch)
+                case "add" if patch.in_order:
+                    self._in_order(patch)
+                case "add":
+                    new, executable = self._context.path_below(patch.path), patch.mode == EXECUTABLE
+                    self._prepare(PatchEdit(new, patch.hunks, creates=True, executable=executable))
+                case _:
+                    self._update(patch)
         except errors.PatchRejected as refusal:
-            rejected = refusal.rejected
-            places = [one.lines for one in rejected if one.reason == "already_there"]
-            if len(places) == len(patch.hunks) and all(len(one or ()) == 1 for one in places):
-                self._there += rejected
-            else:
-                self._rejected += rejected
+            places = [one.lines for one in refusal.rejected if one.reason == "already_there"]
+            is_there = all(len(one or ()) == 1 for one in places) and len(places) == len(
+                patch.hunks
+            )
+            (self._there if is_there else self._rejected).extend(refusal.rejected)
         except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
@@ -238,17 +229,14 @@ class _Patching:
         terms = Terms(expected_old="" if patch.has_text else None)
         planned = self._first(patch, DeleteFile, terms)
         if patch.has_text:
-            base = planned.draft.base.whole()
-            path = planned.plan.request.path
+            base, path = planned.draft.base.whole(), planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
 
     def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:
-        context = self._context
-        planned = context.desk.prepare(self._member, self._name, request)
+        planned = self._context.desk.prepare(self._member, self._name, request)
         assert isinstance(planned, Planned), "it was not to be written"
-        version = planned.draft.base.version
         self._planned.append(planned)
-        self._terms.append(replace(terms or Terms(), version=version))
+        self._terms.append(replace(terms or Terms(), version=planned.draft.base.version))
         return planned
 
     def _refusal(self) -> Answer | None:
@@ -259,11 +247,11 @@ class _Patching:
             told = reports.refused(self._name, path, refusal, lang, ("patch",))
             summary = f"{told.facts['path']}: {told.facts['summary']}"
             return replace(told, made={**told.facts, "summary": summary})
-        rejected = errors.PatchRejected(tuple(self._rejected))
-        if self._there and not (self._rejected or self._planned):
-            return reports.already_there(self._name, self._there, lang)
-        none = not self._rejected
-        return None if none else reports.refused(self._name, None, rejected, lang, ("patch",))
+        if self._rejected:
+            rejected = errors.PatchRejected(tuple(self._rejected))
+            return reports.refused(self._name, None, rejected, lang, ("patch",))
+        is_there = self._there and not self._planned
+        return reports.already_there(self._name, self._there, lang) if is_there else None
 
 
 def patch() -> tuple[Tool, ...]:

@@ -1,8 +1,9 @@
-"""Rendering of refusals: message, next valid call, and facts."""
+"""Refusals in answers: their message, next valid call, facts, and code in an envelope."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
 from itertools import islice
@@ -12,9 +13,18 @@ from typing import Any, cast
 from copydesk import errors
 from copydesk.edit.draft import cut
 from copydesk.errors import CheckFinding, Fact, FailedEdit, LineShown, Refusal, RejectedHunk
-from copydesk.tools import report_fields
+from copydesk.text.relpath import RelPath
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
-from copydesk.tools.report import LONGEST, Fields, Lang, Value, named
+from copydesk.tools.report import (
+    LONGEST,
+    Answer,
+    Envelope,
+    Fields,
+    Lang,
+    Value,
+    named,
+    numbered,
+)
 
 _SAID_CAUSES = 3  # texts missing from the file whose causes are given
 _SAID = 10  # numbers in a list in words
@@ -37,12 +47,12 @@ def refusal_words(
     facts |= {**_in_words(refusal, lang, voices), **more}
     name = _OWN_WORDS.get(type(refusal), refusal.code)
     flags = {"nested": "nested", "before_start": "before_start", "to": "move"}
-    special = (
+    for word in (
         *(facts.get(key) for key in ("reason", "setting", "kind")),
         *(word for key, word in flags.items() if facts.get(key)),
         facts.get("variant"),
-    )
-    for word in (*special, *voices):
+        *voices,
+    ):
         if has(f"{name}.{word}"):
             name = f"{name}.{word}"
     mirror = "team_mgmt" in voices
@@ -53,15 +63,20 @@ def refusal_words(
         if isinstance(fact := facts.get(key), str):
             facts[key] = say_reason(fact, lang)
     several: list[str] = []
-    if isinstance(refusal, errors.PartialMatchFail) and "edit" not in voices:
-        near = [_near_words(one, lang) for one in refusal.failures if one.cause]
-        several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in near[:_SAID_CAUSES]]
-    if isinstance(refusal, errors.PartialMatchFail) and refusal.hunk_id:
-        name = name if "edit" in voices else "PARTIAL_MATCH_FAIL.planned"
-        several.append(say("corrected.planned", lang, {"id": refusal.hunk_id}))
-    if isinstance(refusal, errors.PatchRejected):
-        hunks = [_hunk_words(one, lang) for one in refusal.rejected[:_SAID_CAUSES]]
-        several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
+    match refusal:
+        case errors.PartialMatchFail(hunk_id=hunk_id):
+            if "edit" not in voices:
+                near = (_near_words(one, lang) for one in refusal.failures if one.cause)
+                told = islice(near, _SAID_CAUSES)
+                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in told]
+                name = "PARTIAL_MATCH_FAIL.planned" if hunk_id else name
+            if hunk_id:
+                several.append(say("corrected.planned", lang, {"id": hunk_id}))
+        case errors.PatchRejected(rejected=rejected):
+            hunks = (_hunk_words(one, lang) for one in rejected[:_SAID_CAUSES])
+            several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
+        case _:
+            pass
     return " ".join((say(name, lang, facts, mirror=mirror), *several))
 
 
@@ -81,89 +96,95 @@ _OWN_WORDS: dict[type[Refusal], str] = {
 
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
     """Facts of a refusal that only its message needs."""
-    if isinstance(refusal, errors.ApprovalRequired):
-        if refusal.checks:
-            one, names = check_words(refusal.checks[0], lang), ", ".join(refusal.accept or ())
+    match refusal:
+        case errors.ApprovalRequired(checks=(check, *_)):
+            first, names = check_words(check, lang), ", ".join(refusal.accept or ())
             variant = "checks" if refusal.accept else ""
-            return {"reason": one, "first": one, "names": names, "variant": variant}
-        saying = f"approval.{refusal.why}"
-        return {"reason": say(saying, lang) if has(saying) else refusal.why}
-    if isinstance(refusal, errors.CheckFailed):
-        failing = [one for one in refusal.checks if one.mode == "refuse"]
-        few = "; ".join(check_words(one, lang) for one in failing[:_SAID_CAUSES])
-        return {"failing": len(failing), "first": few}
-    if isinstance(refusal, errors.Conflict):
-        told = [
-            {"expectation": name, **{key: _short(value) for key, value in one.items()}}
-            for name, one in refusal.mismatches.items()
-        ]
-        comma = "；" if lang == "zh" else "; "
-        return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
-    if isinstance(refusal, errors.PartialMatchFail):
-        failures = refusal.failures
-        if "edit" in voices:
-            first, lines = failures[0], dict.fromkeys(failures[0].lines)
+            return {"reason": first, "first": first, "names": names, "variant": variant}
+        case errors.ApprovalRequired(why=why):
+            saying = f"approval.{why}"
+            return {"reason": say(saying, lang) if has(saying) else why}
+        case errors.CheckFailed(checks=checks):
+            failing = [check for check in checks if check.mode == "refuse"]
+            few = "; ".join(check_words(check, lang) for check in failing[:_SAID_CAUSES])
+            return {"failing": len(failing), "first": few}
+        case errors.Conflict(mismatches=mismatches):
+            told = (
+                {"expectation": name, **{key: _short(value) for key, value in values.items()}}
+                for name, values in mismatches.items()
+            )
+            comma = "；" if lang == "zh" else "; "
+            return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
+        case errors.PartialMatchFail(failures=(failure, *_)) if "edit" in voices:
             old, reader = ("old_str", "view") if "compat" in voices else ("old_string", "Read")
             if "replace_text" in voices:
                 old, reader = "old", f"{'team_mgmt_' * ('team_mgmt' in voices)}read_file"
             return {
-                "reason": first.reason,
-                "matches_count": first.matches_count,
-                "lines": _first_few(lines, lang),
+                "reason": failure.reason,
+                "matches_count": failure.matches_count,
+                "lines": _first_few(dict.fromkeys(failure.lines), lang),
                 "old": old,
                 "reader": reader,
-                **_near_words(first, lang),
+                **_near_words(failure, lang),
             }
-        indices = [failure.index for failure in failures]
-        return {"failing": len(failures), "indices": _first_few(indices, lang)}
-    if isinstance(refusal, errors.PatchRejected):
-        return {"failing": len(refusal.rejected)}
-    if isinstance(refusal, errors.RangeOutOfBounds):
-        variant = "some" if refusal.total_lines else "empty"
-        return {"next_line": refusal.total_lines + 1, "variant": variant}
-    if isinstance(refusal, errors.ContentRequired) and refusal.total_lines:
-        return {"variant": "end"}
-    if isinstance(refusal, errors.AnchorNotFound):
-        return _anchor_words(refusal, lang)
-    shown: dict[str, Fact] = {}
-    if isinstance(refusal, errors.StaleRead | errors.ContentChanged) and refusal.current:
-        shown["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
-    if isinstance(refusal, errors.ContentChanged):
-        variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
-        shown |= {"variant": variant, "causes": report_fields.cause_words(refusal.cause, lang)}
-    return shown
+        case errors.PartialMatchFail(failures=failures):
+            indices = [failure.index for failure in failures]
+            return {"failing": len(failures), "indices": _first_few(indices, lang)}
+        case errors.PatchRejected(rejected=rejected):
+            return {"failing": len(rejected)}
+        case errors.RangeOutOfBounds(total_lines=total):
+            return {"next_line": total + 1, "variant": "some" if total else "empty"}
+        case errors.ContentRequired(total_lines=total) if total:
+            return {"variant": "end"}
+        case errors.AnchorNotFound():
+            return _anchor_words(refusal, lang)
+        case errors.StaleRead(current=current) | errors.ContentChanged(current=current):
+            shown: dict[str, Fact] = {}
+            if current:
+                shown["current_lines"] = f"{current[0].line}~{current[-1].line}"
+            if isinstance(refusal, errors.ContentChanged):
+                variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
+                shown |= {"variant": variant, "causes": cause_words(refusal.cause, lang)}
+            return shown
+        case _:
+            return {}
 
 
 def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
     """The line closest to an anchor that matches no line, in words."""
     if refusal.before_start or not refusal.closest:
         return {}
-    variant = _variant(refusal.cause, refusal.corrected_anchor)
-    variant = "part_of_line" if "part_of_line" in (refusal.cause or ()) else variant
-    near_line = refusal.closest[0].line
+    is_part = "part_of_line" in (refusal.cause or ())
     return {
-        "variant": variant,
-        "near_line": near_line,
-        "causes": report_fields.cause_words(refusal.cause, lang),
+        "variant": "part_of_line" if is_part else _variant(refusal.cause, refusal.corrected_anchor),
+        "near_line": refusal.closest[0].line,
+        "causes": cause_words(refusal.cause, lang),
     }
+
+
+def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
+    """Why two texts that look the same differ."""
+    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
+    return ("、" if lang == "zh" else ", ").join(said)
 
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
     """What is known of the text that is closest to one that was not found."""
-    if not cause:
-        return "near"
-    return "cause" if corrected is None else "corrected"
+    with_cause = "cause" if corrected is None else "corrected"
+    return with_cause if cause else "near"
 
 
 def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
     """The lines closest to a text that is not in the file, in words."""
     if failure.nearest_lines is None:
         return {}
-    variant = "cause" if failure.cause else "near"
-    if failure.corrected_old_string is not None:
-        variant = "corrected"
-    causes, lines = report_fields.cause_words(failure.cause, lang), failure.nearest_lines
-    return {"index": failure.index, "variant": variant, "nearest_lines": lines, "causes": causes}
+    is_corrected = failure.corrected_old_string is not None
+    return {
+        "index": failure.index,
+        "variant": "corrected" if is_corrected else _variant(failure.cause, None),
+        "nearest_lines": failure.nearest_lines,
+        "causes": cause_words(failure.cause, lang),
+    }
 
 
 def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
@@ -173,7 +194,7 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
         name += f".{_variant(one.cause, one.corrected_lines)}"
     facts: dict[str, Fact] = {
         "nearest_lines": one.nearest_lines or "",
-        "causes": report_fields.cause_words(one.cause, lang),
+        "causes": cause_words(one.cause, lang),
         "places": _first_few(one.lines or (), lang),
         "refused_as": one.refused_as or "",
     }
@@ -213,41 +234,122 @@ def check_row(one: CheckFinding, lang: Lang) -> Fields:
 
 def facts_of(refusal: Refusal) -> Fields:
     """The facts of a refusal as they are shown."""
-    return {name: _named_value(name, fact) for name, fact in refusal.facts().items()}
-
-
-def _named_value(name: str, fact: object) -> Value:
-    """Convert a fact for display: current lines get numbers, a corrected text stays whole."""
-    if name == "current" and isinstance(fact, tuple):
-        return numbered_lines(cast("tuple[LineShown, ...]", fact))
-    if name.startswith("corrected_") and isinstance(fact, str):
-        return fact
-    return _value(fact)
+    return {name: _value(fact, name) for name, fact in refusal.facts().items()}
 
 
 def numbered_lines(lines: Sequence[LineShown]) -> str:
     """Numbered lines, each ended by a newline; gaps give the number of missing lines."""
     shown: list[str] = []
-    before: int | None = None
+    expected = lines[0].line if lines else 0
     for one in lines:
-        if before is not None and one.line > before + 1:
-            shown.append(f"… ({one.line - before - 1} lines left out)")
-        shown += report_fields.numbered(one.line, [one.text])
-        before = one.line
+        if one.line > expected:
+            shown.append(f"… ({one.line - expected} lines left out)")
+        shown += numbered(one.line, [one.text])
+        expected = one.line + 1
     return "".join(f"{line}\n" for line in shown)
 
 
-def _value(fact: object) -> Value:
-    if isinstance(fact, str):
-        return cut(fact, LONGEST)
-    if isinstance(fact, bool | int) or fact is None:
-        return fact
-    if isinstance(fact, tuple):
-        return [_value(item) for item in cast("tuple[object, ...]", fact)]
-    if isinstance(fact, Mapping):
-        named = cast("Mapping[str, object]", fact)
-        return {name: _value(part) for name, part in named.items()}
-    if is_dataclass(fact):
-        held = ((f.name, getattr(fact, f.name)) for f in fields_of(fact))
-        return {name: _named_value(name, part) for name, part in held if part is not None}
-    raise TypeError(f"no fact: {fact!r}")
+def _value(fact: object, name: str = "") -> Value:
+    """Convert a fact for display: current lines get numbers, a corrected text stays whole."""
+    match fact:
+        case tuple() if name == "current":
+            return numbered_lines(cast("tuple[LineShown, ...]", fact))
+        case str() if name.startswith("corrected_"):
+            return fact
+        case str():
+            return cut(fact, LONGEST)
+        case bool() | int() | None:
+            return fact
+        case tuple():
+            return [_value(item) for item in cast("tuple[object, ...]", fact)]
+        case Mapping():
+            named = cast("Mapping[str, object]", fact)
+            return {name: _value(part) for name, part in named.items()}
+        case _ if is_dataclass(fact):
+            parts = ((part.name, getattr(fact, part.name)) for part in fields_of(fact))
+            return {name: _value(part, name) for name, part in parts if part is not None}
+        case _:
+            raise TypeError(f"no fact: {fact!r}")
+
+
+# In an envelope, and of the tools of notes.
+
+
+_SAME = (
+    *("ACCESS_DENIED", "CONFLICT", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
+    *("INCOMPLETE_READ", "PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS"),
+    *("APPROVAL_REQUIRED", "CHECK_FAILED", "SUSPICIOUS_TEXT"),
+)
+"""Codes that the envelope has too."""
+_CODES = {
+    **{code: code for code in _SAME},
+    "FILE_NOT_FOUND": "NOT_FOUND",
+    **dict.fromkeys(("INVALID_ARGS", "PATH_REQUIRED", "CONTENT_REQUIRED"), "INVALID_PARAM"),
+    **dict.fromkeys(("INVALID_RANGE", "RANGE_OUT_OF_BOUNDS"), "INVALID_PARAM"),
+    "BUSY": "TIMEOUT",
+}
+
+
+def in_envelope(
+    refusal: Refusal,
+    arguments: object,
+    path: str | None,
+    lang: Lang,
+    *,
+    writes: bool,
+    voices: Sequence[str] = ("batch",),
+) -> Answer:
+    """The envelope of a refusal; `path` as given, `writes`: the tool would have written.
+
+    The message uses the wording of `voices`.
+    """
+    words = refusal_words(refusal, lang, voices)
+    error: Fields = {"code": code_of(refusal), "message": words}
+    envelope = Envelope("error", words, arguments, _resolved(refusal, path), error=error)
+    data: Fields = {"applied": False} if writes else {}
+    return Answer(data | facts_of(refusal), envelope=envelope)
+
+
+def code_of(refusal: Refusal) -> str:
+    """The envelope's code for a refusal; the envelope has only a few."""
+    match refusal:
+        case errors.Crashed():
+            return "INTERNAL_ERROR"
+        case errors.NotAFile(kind="directory"):
+            return "IS_DIRECTORY"
+        case errors.InvalidPath(reason=reason):
+            malformed = "NUL" in reason or "surrogate" in reason
+            return "INVALID_PARAM" if malformed else "ACCESS_DENIED"
+        case errors.Failed(reason=reason) if reason.startswith(("EACCES", "EPERM", "EROFS")):
+            return "PERMISSION_DENIED"
+        case errors.Failed(reason=reason) if reason.startswith(("ETIMEDOUT", "ETIME")):
+            return "TIMEOUT"
+        case _:
+            return _CODES.get(refusal.code, "EXECUTION_ERROR")
+
+
+def _resolved(refusal: Refusal, path: str | None) -> str | None:
+    """The path as a success would show it; None if it is outside the workspace."""
+    is_malformed = isinstance(refusal, errors.InvalidArgs) and refusal.argument == "path"
+    if path and not is_malformed and not isinstance(refusal, errors.InvalidPath):
+        with suppress(Refusal):
+            return cut(str(RelPath.parse(path)), LONGEST)
+    return None
+
+
+_NOT_FOUND = ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")
+
+
+def note_refused(
+    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
+) -> Answer:
+    """The answer for a refusal of the tools of notes."""
+    words = refusal_words(refusal, lang, ("notes",))
+    fields: Fields = {
+        "status": "not_found" if refusal.code in _NOT_FOUND else "error",
+        "mode": name,
+        "error": refusal.code,
+        **facts_of(refusal),
+        "summary": words,
+    }
+    return Answer(fields, said=f"[{refusal.code}] {words}")

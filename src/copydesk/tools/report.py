@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, count, pairwise, takewhile
 from math import isfinite
+from threading import Lock
 from typing import Literal, cast
 
 from copydesk.desk.backends.snapshots import ShownLines
@@ -68,14 +69,8 @@ def row_tokens(row: str) -> int:
 
 def first_rows(rows: Iterable[str], room: int | None) -> list[str]:
     """The first rows within `room` tokens, at least one of them; None: all rows."""
-    shown: list[str] = []
-    for row in rows:
-        if room is not None:
-            room -= row_tokens(row)
-            if room < 0 and shown:
-                break
-        shown.append(row)
-    return shown
+    shown = list(rows)
+    return shown if room is None else shown[: max(fitting(shown, room, row_tokens), 1)]
 
 
 def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
@@ -94,8 +89,8 @@ def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
     # each head of a file or hunk begins a section; other lines about a file are heads too
     heads = [at for at, line in enumerate(read_diff(lines)) if line.sign in ("", "@")]
     below = [lines[head + 1 : stop] for head, stop in pairwise((*heads, len(lines)))]
-    room_below = room - sum(tokens(lines[head]) + 1 for head in heads)
-    if sum(tokens(line) + 1 for texts in below for line in texts[:_LEAST]) > room_below:
+    room_below = room - sum(_line_tokens(lines[head]) for head in heads)
+    if sum(_line_tokens(line) for texts in below for line in texts[:_LEAST]) > room_below:
         kept, first = fit_text(_joined(lines), room, words)
         return kept, min(first or cut + 1, cut + 1) if first or cut < len(lines) else 0
     shown: list[str] = []
@@ -112,7 +107,7 @@ def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
 
 def _shares(sections: Sequence[Sequence[str]], room: int) -> list[int]:
     """The tokens that each section gets; what small ones do not need goes to larger ones."""
-    sizes = [sum(tokens(line) + 1 for line in texts) for texts in sections]
+    sizes = [sum(map(_line_tokens, texts)) for texts in sections]
     shares = [0] * len(sections)
     order = sorted(range(len(sections)), key=sizes.__getitem__)
     for done, at in enumerate(order):
@@ -130,13 +125,14 @@ def _ends(texts: Sequence[str], room: int) -> tuple[int, int]:
     return first, fitting(texts[first:][::-1], room // 3)
 
 
-def fitting(lines: Sequence[str], room: int) -> int:
-    """How many of the first lines fit into `room` tokens."""
-    for at, line in enumerate(lines):
-        room -= tokens(line) + 1
-        if room < 0:
-            return at
-    return len(lines)
+def _line_tokens(line: str) -> int:
+    return tokens(line) + 1
+
+
+def fitting(lines: Iterable[str], room: int, size: Callable[[str], int] = _line_tokens) -> int:
+    """How many of the first lines, each of this `size`, fit into `room` tokens."""
+    taken = accumulate(map(size, lines))
+    return sum(1 for _ in takewhile(lambda total: total <= room, taken))
 
 
 def _cut(line: str, words: Words) -> str:
@@ -178,10 +174,16 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BACKTICKS = re.compile(r"`{3,}")
 
 
+def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
+    """The texts as `  12| text`, from `first_line` (1-based); numbers are at least 4 wide."""
+    width = max(4, len(str(first_line + len(texts) - 1)))
+    return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
+
+
 def emit(data: Mapping[str, Value]) -> str:
     """The YAML document, ending with a newline."""
     lines: list[str] = []
-    _mapping(lines, data, "")
+    _entries(lines, data.items(), "")
     return "\n".join((*lines, "")) or "{}\n"
 
 
@@ -205,51 +207,42 @@ def named(name: str) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    character = found[0]
-    return _SHORT.get(character) or f"\\u{ord(character):04x}"
+    return _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}"
 
 
-def _scalar(value: str | int | bool | None) -> str:
-    if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) else quoted(value)
-    if value is None:
-        return "null"
-    return _FLAGS[value] if isinstance(value, bool) else str(value)
+@lru_cache(maxsize=1024)
+def _key(key: str) -> str:
+    return key if _PLAIN.fullmatch(key) else quoted(key)
 
 
-_key = lru_cache(maxsize=1024)(_scalar)
-
-
-def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
-    for key, value in data.items():
-        head, kind = f"{indent}{_key(key)}:", type(value)
-        if kind is int:  # the most frequent types avoid a call
-            lines += (f"{head} {value}",)
-        elif kind is bool:
-            lines += (f"{head} {_FLAGS[value is True]}",)
-        elif type(value) is str and "\n" not in value:
-            lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
-        elif kind is dict and value:
-            lines += (head,)
-            _mapping(lines, cast("Fields", value), f"{indent}  ")
-        else:
-            _entry(lines, head, value, indent)
-
-
-def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
-    if isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
-        _block(lines, head, value, f"{indent}  ")
-    elif value is None or isinstance(value, str | int):
-        lines += (f"{head} {_scalar(value)}",)
-    elif not value:
-        lines += (f"{head} {{}}" if isinstance(value, Mapping) else f"{head} []",)
-    elif isinstance(value, Mapping):
-        lines += (head,)
-        _mapping(lines, value, f"{indent}  ")
-    else:
-        lines += (head,)
-        for item in value:
-            _item(lines, item, f"{indent}  ")
+def _entries(lines: list[str], entries: Iterable[tuple[str | None, Value]], indent: str) -> None:
+    """Add values with their keys; an item of a list has no key."""
+    inner = f"{indent}  "
+    for key, value in entries:
+        head = f"{indent}-" if key is None else f"{indent}{_key(key)}:"
+        match value:  # scalars without a call, since most values are
+            case bool():
+                lines += (f"{head} {_FLAGS[value]}",)
+            case int():
+                lines += (f"{head} {value}",)
+            case None:
+                lines += (f"{head} null",)
+            case str() if "\n" in value and not _UNPRINTABLE.search(value):
+                _block(lines, head, value, inner)
+            case str():
+                lines += (f"{head} {value if _PLAIN.fullmatch(value) else quoted(value)}",)
+            case Mapping():
+                lines += (head if value else f"{head} {{}}",)
+                _entries(lines, value.items(), inner)
+            case _:
+                lines += (head if value else f"{head} []",)
+                for item in value:
+                    if isinstance(item, Mapping) and item:
+                        first = len(lines)
+                        _entries(lines, item.items(), f"{inner}  ")
+                        lines[first] = f"{inner}- {lines[first].lstrip()}"
+                    else:
+                        _entries(lines, [(None, item)], inner)
 
 
 def _block(lines: list[str], head: str, text: str, indent: str) -> None:
@@ -265,15 +258,6 @@ def _block(lines: list[str], head: str, text: str, indent: str) -> None:
         lines += [f"{indent}{line}" if line else "" for line in body.split("\n")]
     else:  # no line is empty
         lines += (indent + body.replace("\n", f"\n{indent}"),)
-
-
-def _item(lines: list[str], value: Value, indent: str) -> None:
-    if isinstance(value, Mapping) and value:
-        first = len(lines)
-        _mapping(lines, value, f"{indent}  ")
-        lines[first] = f"{indent}- {lines[first].lstrip()}"
-    else:
-        _entry(lines, f"{indent}-", value, indent)
 
 
 Fields = dict[str, Value]
@@ -539,44 +523,45 @@ def _clean(
     Numbers that are too long are cut too, and values nested deeper than `depth`. `brief`: texts are
     cut to a few words and lists to their first items.
     """
-    if isinstance(value, str):
-        text = value
-        if len(text) > most or not text.isascii():
-            text = cut_text(text.encode("utf-8", "backslashreplace").decode(), most)
-        return cut_text(text, _SHOWN if text.isascii() else _SHOWN // 3) if brief else text
-    if isinstance(value, Mapping | list | tuple) and not depth:
-        return "…"
-    if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        return {
-            str(_clean(str(key))): _clean(
-                item, _LONGEST_OF.get(str(key), LONGEST), depth - 1, brief=brief
-            )
-            for key, item in items
-        }
-    if isinstance(value, list | tuple):
-        every = cast("Sequence[object]", value)
-        shown = every[:_SHOWN_ITEMS] if brief else every
-        cleaned = [_clean(item, depth=depth - 1, brief=brief) for item in shown]
-        left_out = len(every) - len(shown)
-        return [*cleaned, f"… (+{left_out} items)"] if left_out else cleaned
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return _clean(hex(value), brief=brief)
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return cast(Value, value if isfinite(value) else None)
-    return _clean(repr(value), brief=brief)
+    match value:
+        case str():
+            text = value
+            if len(text) > most or not text.isascii():
+                text = cut_text(text.encode("utf-8", "backslashreplace").decode(), most)
+            return cut_text(text, _SHOWN if text.isascii() else _SHOWN // 3) if brief else text
+        case Mapping() | list() | tuple() if not depth:
+            return "…"
+        case Mapping():
+            items = cast("Mapping[object, object]", value).items()
+            return {
+                str(_clean(str(key))): _clean(
+                    item, _LONGEST_OF.get(str(key), LONGEST), depth - 1, brief=brief
+                )
+                for key, item in items
+            }
+        case list() | tuple():
+            every = cast("Sequence[object]", value)
+            shown = every[:_SHOWN_ITEMS] if brief else every
+            cleaned = [_clean(item, depth=depth - 1, brief=brief) for item in shown]
+            left_out = len(every) - len(shown)
+            return [*cleaned, f"… (+{left_out} items)"] if left_out else cleaned
+        case int() if value.bit_length() > MOST_BITS:
+            return _clean(hex(value), brief=brief)
+        case bool() | int() | None:
+            return value
+        case float():
+            return cast(Value, value if isfinite(value) else None)
+        case _:
+            return _clean(repr(value), brief=brief)
 
 
 def _shortened(data: Fields, most: int) -> Fields:
     """The data with the first `most` items of each list, and the numbers of those left out."""
     shown: Fields = {}
     for key, value in data.items():
+        shown[key] = value
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > most:
             shown |= {key: value[:most], f"{key}_left_out": len(value) - most}
-        else:
-            shown[key] = value
     return shown
 
 
@@ -638,3 +623,72 @@ def cut_diff(text: str) -> tuple[str, bool]:
         return text, True
     stop = text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1
     return text[: stop or MOST_DIFF_CHARACTERS], True
+
+
+# Texts too long to be shown at once, of the tools of notes.
+
+
+LISTED = 20  # documents listed of each notebook by default
+FOUND = 20  # blocks found by a search by default
+LENGTH = 8_000  # characters of a result shown at once by default
+MOST_TEXTS = 200
+MOST_CHARACTERS = 32 << 20  # of all texts together; the oldest are dropped first
+
+
+class LongTexts:
+    """Texts by name. Safe to use from many threads. With `length` None nothing is cut."""
+
+    def __init__(self, length: int | None = LENGTH) -> None:
+        self.length = length
+        self._texts: dict[tuple[str, str], str] = {}  # the oldest first
+        self._numbers = count(1)
+        self._lock = Lock()
+
+    def is_long(self, text: str) -> bool:
+        """Whether the text is too long to be shown at once."""
+        return self.length is not None and len(text) > self.length
+
+    def keep(self, member: str, tool: str, text: str) -> str:
+        """Save a text; return its name."""
+        with self._lock:
+            name = f"{tool}_{next(self._numbers)}"
+            self._texts[member, name] = text
+            while len(self._texts) > 1 and (
+                len(self._texts) > MOST_TEXTS
+                or sum(map(len, self._texts.values())) > MOST_CHARACTERS
+            ):
+                del self._texts[next(iter(self._texts))]
+            return name
+
+    def find(self, member: str, name: str) -> str | None:
+        """The text with this name, if it is still stored."""
+        with self._lock:
+            return self._texts.get((member, name))
+
+    def clear(self) -> None:
+        """Drop all texts."""
+        with self._lock:
+            self._texts.clear()
+
+    def names(self, member: str) -> tuple[str, ...]:
+        """The names of the member's texts, oldest first."""
+        with self._lock:
+            return tuple(name for owner, name in self._texts if owner == member)
+
+
+def note_answered(fields: Fields, text: str, diff: str = "") -> Answer:
+    """A successful answer about notes."""
+    return Answer({"status": "success", **fields}, diff, said=text)
+
+
+def note_shown(
+    kept: LongTexts, member: str, tool: str, fields: Fields, text: str, lang: Lang
+) -> Answer:
+    """A requested text as `content` after the fields; a long one is cut."""
+    if not kept.is_long(text):
+        return note_answered({**fields, "content": text}, text)
+    name, start = kept.keep(member, tool, text), text[: kept.length]
+    omitted = len(text) - len(start)
+    facts = {"omitted": omitted, "total": len(text), "name": name, "next": len(start)}
+    part: Fields = {"truncated": True, "omitted": omitted, "var": name, "content": start}
+    return note_answered({**fields, **part}, f"{start}\n\n{say('notes.cut', lang, facts)}")

@@ -1,13 +1,22 @@
-"""How the outcomes of the desk become answers: the fields of each in order, and its one line."""
+"""How the outcomes of the desk become answers: the fields of each in order, and its one line.
+
+What they tell of a kind of edit is one row of `_ROWS`; nothing else asks which kind a request is.
+Last comes what is added to any answer: decisions, checks, losses, writes of other programs.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
 from copydesk import errors
+from copydesk.desk.backends.api import REFUSING, Decision
+from copydesk.desk.backends.snapshots import Run
+from copydesk.desk.checks import Findings
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -16,23 +25,30 @@ from copydesk.desk.outcome import (
     Planned,
     Reading,
     Rejected,
+    Saved,
     Transacted,
     Undone,
     Verdict,
     Withheld,
 )
 from copydesk.desk.review import Shown
-from copydesk.edit.draft import Plan, cut
+from copydesk.edit.draft import Draft, Plan, cut
 from copydesk.edit.request import ReplaceText
 from copydesk.errors import Refusal
-from copydesk.text.encoding import Encoding
+from copydesk.text.diff import same_after
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Text
-from copydesk.text.unified import regions
-from copydesk.tools import report_fields
-from copydesk.tools.diff_model import View, diff_text, shorten, views_of
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.unified import Region, is_binary, regions
+from copydesk.tools.diff_model import View, diff_text, shorten, view_of, views_of
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.refusals import facts_of, refusal_words
+from copydesk.tools.refusals import (
+    cause_words,
+    check_row,
+    check_words,
+    facts_of,
+    refusal_words,
+)
 from copydesk.tools.report import (
     LONGEST,
     MOST_DIFF_CHARACTERS,
@@ -44,9 +60,22 @@ from copydesk.tools.report import (
     cut_diff,
     known,
     named,
+    numbered,
     shown_diff,
 )
-from copydesk.tools.report_fields import first_line, line_counts, row_of
+
+if TYPE_CHECKING:
+    from copydesk.edit.request import (
+        Append,
+        BlockReplace,
+        DeleteFile,
+        Insert,
+        RangeEdit,
+        RangeEdits,
+        Request,
+    )
+    from copydesk.notes.plan import BlockDiff, BlockDraft, HunkMade
+
 
 HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
@@ -122,7 +151,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     path, base, why = plan.request.path, draft.base, list[str]()
     if outcome.fixed is not None:
-        why.append(report_fields.corrected_words(outcome.fixed.causes, lang))
+        why.append(corrected_words(outcome.fixed.causes, lang))
     if outcome.declined is not None:
         why.append(say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}))
         if outcome.refusal is not None:
@@ -138,10 +167,10 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         "action": draft.action,
         **row.planned(draft, draft.request, lang),
         "version": base.version,
-        **report_fields.warnings(draft, lang, outcome.signs),
+        **warnings(draft, lang, outcome.signs),
         **_declined(outcome.declined),
         **({} if outcome.fixed is None else {"changed": False, "hunks": [_corrected_row(outcome)]}),
-        **({"normalized": report_fields.normalized(draft)} if row.of_text else {}),
+        **({"normalized": normalized(draft)} if row.of_text else {}),
         **row.evidence(draft),
         **was_cut,
         "summary": " ".join((*why, say(summary, lang, row.numbers(draft)))),
@@ -157,14 +186,17 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
     if length != "brief":
         return whole
-    said = (*why, *report_fields.remarks(draft, fields, lang))
+    said = (*why, *remarks(draft, fields, lang))
     return _sized(whole, length, f"planned {plan.id} · {row.where(draft, '')}", said)
 
 
 def _corrected_row(planned: Planned) -> Fields:
     """The plan of a corrected edit in short; `cause` is why its old text was not found."""
-    cause: Fields = {} if planned.fixed is None else {"cause": [*planned.fixed.causes]}
-    return {"hunk_id": planned.plan.id, "path": str(planned.plan.request.path), **cause}
+    return known(
+        hunk_id=planned.plan.id,
+        path=str(planned.plan.request.path),
+        cause=None if planned.fixed is None else [*planned.fixed.causes],
+    )
 
 
 def _declined(reason: str | None) -> Fields:
@@ -184,27 +216,31 @@ def planned_together(
             **_corrected_row(one),
             "action": one.draft.action,
             "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
-            **report_fields.warnings(one.draft, lang, one.signs),
+            **warnings(one.draft, lang, one.signs),
         }
         for one in planned
     ]
     diff, was_cut = _diffs((one.draft.diff, one.draft.base.encoding) for one in planned)
-    summary = say(saying, lang, {"files": len({one.plan.request.path for one in planned})})
+    summary = [say(saying, lang, {"files": len({one.plan.request.path for one in planned})})]
     if declined is not None:
-        why = say("auto.declined", lang, {"why": say_reason(declined, lang)})
-        summary = f"{why} {summary}"
+        summary.insert(0, say("auto.declined", lang, {"why": say_reason(declined, lang)}))
     causes = [cause for one in planned if one.fixed is not None for cause in one.fixed.causes]
-    changed: Fields = {}
     if causes:
-        summary = f"{report_fields.corrected_words([*dict.fromkeys(causes)], lang)} {summary}"
-        changed = {"changed": False}
-    head: Fields = {"status": "ok", "mode": mode, **changed}
-    fields: Fields = {**head, "hunks": rows, **_declined(declined), **was_cut}
+        summary.insert(0, corrected_words([*dict.fromkeys(causes)], lang))
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        **({"changed": False} if causes else {}),
+        "hunks": rows,
+        **_declined(declined),
+        **was_cut,
+        "summary": " ".join(summary),
+    }
     ids = ", ".join(f'"{one.plan.id}"' for one in planned)
     tool = f"{_prefix(mode)}apply_file_modifications"
     steps = (say("next.together", lang, {"tool": tool, "ids": ids}),)
     rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
-    return Answer({**fields, "summary": summary}, diff, next_steps=steps, rest=rest)
+    return Answer(fields, diff, next_steps=steps, rest=rest)
 
 
 def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
@@ -213,8 +249,8 @@ def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -
         {"path": one.path, "hunk": one.hunk, "lines": str((one.lines or (0,))[0])} for one in there
     ]
     summary = say("patch.there", lang, {"count": len(rows)})
-    fields: Fields = {"status": "ok", "mode": mode, "changed": False, "already_there": rows}
-    return Answer({**fields, "summary": summary})
+    head: Fields = {"status": "ok", "mode": mode, "changed": False}
+    return Answer({**head, "already_there": rows, "summary": summary})
 
 
 # Writes.
@@ -230,9 +266,9 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     # one line is enough for most callers, so that the fields are computed for programs alone
     make = partial(_applied_fields, mode, outcome, lang, was_cut)
     whole = Answer(make, diff, display=display, rest=rest, views=(view,))
-    said = report_fields.remarks(draft, report_fields.warnings(draft, lang), lang)
+    said = remarks(draft, warnings(draft, lang), lang)
     if outcome.causes:
-        said = (report_fields.corrected_words(outcome.causes, lang), *said)
+        said = (corrected_words(outcome.causes, lang), *said)
     if not outcome.edit_id:
         said = (_applied_summary(outcome, lang), *said)
     line = _applied_line(outcome, _version_after(outcome))
@@ -259,8 +295,8 @@ def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) ->
         "changed": outcome.edit_id != 0,
         "edit_id": outcome.edit_id,
         **({"version": version} if version else {}),
-        **report_fields.warnings(draft, lang),
-        **({"normalized": report_fields.normalized(draft)} if row.of_text else {}),
+        **warnings(draft, lang),
+        **({"normalized": normalized(draft)} if row.of_text else {}),
         "apply_evidence": row.written(draft),
         **was_cut,
         "summary": _applied_summary(outcome, lang),
@@ -325,8 +361,8 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         lines.append(f"{summary} ({outcome.group})" if outcome.group else summary)
     for one, row in zip(outcome.applied, rows, strict=True):
         lines.append(_applied_line(one, versions[one.plan.id]))
-        lines += [report_fields.corrected_words(one.causes, lang)] if one.causes else []
-        lines += report_fields.remarks(one.draft, row, lang)
+        lines += [corrected_words(one.causes, lang)] if one.causes else []
+        lines += remarks(one.draft, row, lang)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
@@ -343,9 +379,9 @@ def _transacted_row(one: Applied, version: str, lang: Lang) -> Fields:
         "edit_id": one.edit_id,
         "lines": line_counts(draft),
         **({"version": version} if version else {}),
-        **report_fields.warnings(draft, lang),
+        **warnings(draft, lang),
         **({} if target is None else {"to": str(target)}),
-        **({"normalized": report_fields.normalized(draft)} if is_normalized else {}),
+        **({"normalized": normalized(draft)} if is_normalized else {}),
     }
 
 
@@ -355,31 +391,31 @@ def rewritten(
     """The answer about a file that is new, or was replaced as a whole."""
     path, after, edit_id = outcome.path, outcome.after, outcome.edit_id
     before = outcome.before if isinstance(outcome, Overwritten) else None
-    facts: dict[str, object] = {"path": path, "lines": after.line_count}
-    old, style, changed, saying, what = Fields(), Fields(), Fields(), "create", f"{path} (new)"
-    if before is not None:
-        old = {"old_total_lines": before.line_count, "old_total_bytes": before.size}
-        style, changed = {"newline_style": after.newline_style}, {"changed": edit_id != 0}
-        saying, what = "overwrite" if edit_id else "overwrite.nothing", str(path)
-        facts["old"] = before.line_count
-    summary = say(saying, lang, facts)
+    old_lines = 0 if before is None else before.line_count
+    saying = "overwrite" if edit_id else "overwrite.nothing"
+    facts = {"path": path, "lines": after.line_count, "old": old_lines}
+    summary = say("create" if before is None else saying, lang, facts)
+    warnings = warned(lost(after, before), NO_ESCAPES, lang)
     fields: Fields = {
         "status": "ok",
         "mode": mode,
         "path": str(path),
-        **old,
+        **known(
+            old_total_lines=None if before is None else before.line_count,
+            old_total_bytes=None if before is None else before.size,
+        ),
         "total_lines": after.line_count,
         "size_bytes": after.size,
-        **style,
+        **known(newline_style=None if before is None else after.newline_style),
         "normalized_trailing_newline_added": outcome.newline_added,
-        **changed,
+        **known(changed=None if before is None else edit_id != 0),
         "edit_id": edit_id,
         "version": after.version,
-        **report_fields.lost_warning(after, before, lang),
+        **listed(warnings),
         "summary": summary,
     }
-    what += f" +{after.line_count} -{facts.get('old', 0)}"
-    said = (*(() if edit_id else (summary,)), *report_fields.warned_in(fields))
+    what = f"{path}{' (new)' * (before is None)} +{after.line_count} -{old_lines}"
+    said = warnings if edit_id else [summary, *warnings]
     return _sized(Answer(fields), length, _done("ok", what, edit_id, after.version), said)
 
 
@@ -407,12 +443,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     version = after.version if is_text or entry.moved else ""
     shown: Fields = {}
     if changed and version:
-        start, stop = changed[0].start, changed[0].start + len(changed[0].new)
-        shown = {
-            "before": report_fields.lines_before(after, start),
-            "written": report_fields.lines_of(after, start, stop),
-            "after": report_fields.lines_after(after, stop),
-        }
+        shown = _written(after, changed[0].start, len(changed[0].new))
     diff, was_cut, display = _diff(outcome.diff, outcome.base.encoding, lang)
     replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
@@ -426,7 +457,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         "context_match": outcome.context,
         "regions": [
             {"start_line": start + 1, "end_line": start + len(region.new)}
-            for region, start in report_fields.shifted(changed[: report_fields.MOST_REGIONS])
+            for region, start in shifted(changed[:MOST_REGIONS])
         ],
         "lines": {"old": old, "new": new, "delta": new - old},
         **(_drift(entry.after, outcome.base.digest) if drifted else {}),
@@ -448,7 +479,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     what = f"{path}{f':{changed[0].start + 1}' if changed else ''} +{new} -{old}"
     if entry.moved:
         what = f"{path} => {entry.moved.other}"
-    what += f" · undid edit {entry.edit_id}"
+    what = f"{what} · undid edit {entry.edit_id}"
     line = _done("fuzz" if drifted else "ok", what, edit_id, version)
     return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
 
@@ -462,8 +493,9 @@ def undone_together(
         {key: one.facts[key] for key in _UNDONE_ROW if key in one.facts} for one in each
     ]
     summary = say("undo.together", lang, {"edits": len(rows)})
-    fields: Fields = {"status": "ok", "mode": mode, "changed": bool(rows), "edits": rows}
-    whole = Answer({**fields, "summary": summary}, "".join(one.diff for one in each))
+    head: Fields = {"status": "ok", "mode": mode, "changed": bool(rows)}
+    diff = "".join(one.diff for one in each)
+    whole = Answer({**head, "edits": rows, "summary": summary}, diff)
     lines = [one.line for one in each] or [summary]
     drifted = any(one.context == "fuzz" for one in outcomes)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
@@ -505,8 +537,14 @@ def _refused(
     views: tuple[View, ...] = (),
 ) -> Answer:
     """The answer of a refusal; `head` are the fields before its code, `facts` those after it."""
-    told = {"error": refusal.code, **(facts_of(refusal) if facts is None else facts)}
-    fields: Fields = {"status": status, "mode": mode, **head, **told, "summary": summary}
+    fields: Fields = {
+        "status": status,
+        "mode": mode,
+        **head,
+        "error": refusal.code,
+        **(facts_of(refusal) if facts is None else facts),
+        "summary": summary,
+    }
     return Answer(fields, views=views)
 
 
@@ -548,24 +586,23 @@ def _at_place(
     start = min(lines[0], now.line_count) if now is not None else 0
     stop = max(lines[1], start)
     if now is not None:
-        around = start - report_fields.AROUND, stop + report_fields.AROUND
+        around = start - AROUND, stop + AROUND
         facts |= {**_drift(digest, now.digest), "version": now.version}
-        own = None if "current" in facts else report_fields.lines_of(now, *around, numbers=True)
+        own = None if "current" in facts else lines_of(now, *around, numbers=True)
         facts["apply_evidence"] = {"current": facts.pop("current", own)}
-    return facts, report_fields.views(refusal, path, now, (start, stop))
+    return facts, views(refusal, path, now, (start, stop))
 
 
 def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     edit_id, refusal = outcome.entry.edit_id, outcome.refusal
     changed = refusal if isinstance(refusal, errors.ContentChanged) else None
     if changed and changed.undone_by:
-        facts = {"id": edit_id, "by": changed.undone_by, "tool": mode}
-        return say("undo.already", lang, facts)
+        return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": mode})
     why = refusal_words(refusal, lang, (*_callers(mode), "undo"))
-    words = say("undo.refused", lang, {"id": edit_id, "why": why})
-    if not (changed and changed.later_edit_ids):
-        return words
-    return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
+    words = [say("undo.refused", lang, {"id": edit_id, "why": why})]
+    if changed and changed.later_edit_ids:
+        words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": mode}))
+    return " ".join(words)
 
 
 def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
@@ -626,7 +663,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     """The answer with lines of a file."""
     first, count, path = outcome.first_line, len(outcome.lines), str(outcome.path)
     last = None if first is None else first + count - 1
-    shown = known(start=first, end=last) if count and first is not None else {}
+    shown = known(start=first, end=last) if count else {}
     summary = say("read.empty", lang)
     if count:
         where = f"{first or '?'}" if first == last else f"{first}~{last}"
@@ -656,32 +693,824 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     if outcome.cut_in_line:
         search = mode.replace("read_file", "ripgrep_snippets")
         steps.append(say("next.long_line", lang, {"tool": search}))
-    texts: Sequence[str] = outcome.lines
-    if numbers and first:
-        texts = report_fields.numbered(first, texts)
+    texts = numbered(first, outcome.lines) if numbers and first else outcome.lines
     body = "".join(f"{text}\n" for text in texts)
-    content: Fields = {"content": body}
     line = _read_line(outcome, lang)
-    return Answer(fields, body=body, next_steps=tuple(steps), content=content, line=line)
+    return Answer(fields, body=body, next_steps=tuple(steps), content={"content": body}, line=line)
 
 
 def _read_line(outcome: Reading, lang: Lang) -> str:
     """The path and the lines read, and anything unusual about the file."""
     first, count, total = outcome.first_line, len(outcome.lines), outcome.total_lines
-    facts = {"path": named(str(outcome.path)), "bytes": outcome.size_bytes, "total": total}
-    facts |= {"count": count}
-    saying = "read.line" if count else "read.line.none"
+    saying, where = "read.line" if count else "read.line.none", str(first)
     if first is None or total is None:
         saying = "read.line.last"
-    elif count:
-        facts["where"] = str(first) if count == 1 else f"{first}-{first + count - 1}"
-    parts = [say(saying, lang, facts)]
-    if outcome.version is not None:
-        parts.append(f"version {outcome.version}")
-    if outcome.newline_style in ("crlf", "mixed"):
-        parts.append(outcome.newline_style)
-    if outcome.encoding != "utf-8":
-        parts.append(f"encoding {outcome.encoding}")
-    if outcome.ends_with_newline is False and outcome.size_bytes and total != 0:
-        parts.append(say("read.no_newline", lang))
-    return " · ".join(parts)
+    elif count > 1:
+        where = f"{first}-{first + count - 1}"
+    facts = {
+        "path": named(str(outcome.path)),
+        "bytes": outcome.size_bytes,
+        "total": total,
+        "count": count,
+        "where": where,
+    }
+    style = outcome.newline_style
+    lacks_newline = outcome.ends_with_newline is False and outcome.size_bytes and total != 0
+    parts = {
+        say(saying, lang, facts): True,
+        f"version {outcome.version}": outcome.version is not None,
+        f"{style}": style in ("crlf", "mixed"),
+        f"encoding {outcome.encoding}": outcome.encoding != "utf-8",
+        say("read.no_newline", lang): lacks_newline,
+    }
+    return " · ".join(part for part, is_told in parts.items() if is_told)
+
+
+# What is added to any answer.
+
+
+FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
+"""The code for a write of another program that was saved as an edit."""
+
+_LONGEST_REASON = 300  # characters of a reason in words; the data has more
+MOST_NEWS = 5  # decisions reported with one answer; the others with the next ones
+
+
+def with_notices(answer: Answer, name: str, value: Value, words: Sequence[str]) -> Answer:
+    """The answer with one more fact, its last, and the words for it."""
+    notices = (*answer.notices, *words)
+    return replace(answer, made={**answer.facts, name: value}, notices=notices)
+
+
+def with_news(
+    answer: Answer,
+    news: Sequence[tuple[Decision, bool]],
+    lang: Lang,
+    apply: Callable[[str], str],
+) -> Answer:
+    """The answer with new `decisions`; True: the plan has been written already.
+
+    `apply` returns the words for how to write a plan.
+    """
+    told = [one for one in news if not _says(answer.fields, one[0])]
+    if not told:
+        return answer
+    rows: list[Value] = [_row(decision, written) for decision, written in told]
+    words = [_words(decision, written, lang, apply) for decision, written in told]
+    return with_notices(answer, "decisions", rows, words)
+
+
+def with_saved(
+    answer: Answer, saved: Sequence[Saved], lang: Lang, undo: Callable[[int], str]
+) -> Answer:
+    """The answer with writes of other programs that were saved in the journal.
+
+    They are its `foreign_writes`; `open_elsewhere` are the paths of files that another program
+    holds open. `undo` returns the words for how to undo an edit.
+    """
+    for name, told in (
+        ("open_elsewhere", [one for one in saved if not one.edit_id]),
+        ("foreign_writes", [one for one in saved if one.edit_id]),
+    ):
+        if told:
+            rows = [saved_data(one) if one.edit_id else str(one.path) for one in told]
+            words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in told]
+            answer = with_notices(answer, name, rows, words)
+    return answer
+
+
+def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang) -> Answer:
+    """Add new findings of checks to the answer; without any, a success gets an empty list."""
+    if not checked or "checks" in answer.facts:
+        return answer
+    found = [one for findings in checked.values() for one in findings]
+    if not found and (answer.is_error or not answer.is_report):
+        return answer
+    rows: list[Value] = [check_row(one, lang) for one in found]
+    in_fields = answer.is_report and not answer.line  # which the text shows
+    words = [] if in_fields else [check_words(one, lang) for one in found]
+    return with_notices(answer, "checks", rows, words)
+
+
+def saved_data(saved: Saved) -> Fields:
+    """A saved write of another program as data."""
+    return {"code": FOREIGN_WRITE, "path": str(saved.path), "edit_id": saved.edit_id}
+
+
+def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
+    """A saved write of another program in words; `undo` says how to undo the edit.
+
+    Without an edit: that the program holds the file open.
+    """
+    key = FOREIGN_WRITE if edit_id else "open_elsewhere"
+    return say(key, lang, {"path": path, "edit_id": edit_id, "undo": undo})
+
+
+def with_decision(answer: Answer, decision: Decision | None) -> Answer:
+    """The answer with a plan, and the decision on it as its last field."""
+    if decision is None:
+        return answer
+    return with_notices(answer, "decision", _row(decision, written=False), ())
+
+
+def _says(fields: Fields, decision: Decision) -> bool:
+    refused = decision.verdict in REFUSING and fields.get("error") == "HUNK_REJECTED"
+    applied = decision.verdict == "approved" and fields.get("status") == "ok"
+    return fields.get("hunk_id") == decision.plan[0] and (refused or applied)
+
+
+def _row(decision: Decision, written: bool) -> Fields:
+    line, side = decision.after[1:], "new" if decision.after.startswith("+") else "old"
+    is_of_line = decision.verdict == "commented" and decision.after
+    return {
+        "hunk_id": decision.plan[0],
+        "path": decision.path,
+        "verdict": decision.verdict,
+        "by": decision.by,
+        "time_ms": decision.time_ms,
+        **({"line": int(line), "side": side} if is_of_line else {}),
+        **({"reason": cut(decision.reason, LONGEST)} if decision.reason else {}),
+        **({"written": True} if written else {}),
+    }
+
+
+def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str], str]) -> str:
+    facts = {
+        "by": decision.by,
+        "id": decision.plan[0],
+        "path": decision.path,
+        "why": cut(decision.reason, _LONGEST_REASON),
+        "apply": apply(decision.plan[0]),
+        "line": decision.after,
+    }
+    said: str = "written" if written and decision.verdict == "approved" else decision.verdict
+    if said == "commented":
+        said = f"commented.{'line' if decision.after else 'plan'}"
+    return say(f"decision.{said}", lang, facts)
+
+
+# Kinds of edits.
+
+
+AROUND = 3
+MOST = 8
+_HEAD = 5
+_WIDTH = 200
+_REPLACED = 60  # characters of a line that an edit by numbers replaced
+MOST_REGIONS = 50
+_SHOWN_REGIONS = 5
+_SHOWN_ESCAPES = 8
+_OLD_SHOWN, _NEW_SHOWN = 30, 50  # characters of blocks in the line of a hunk
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How answers tell of one kind of edit; every function gets a draft of that kind.
+
+    `planned` and `applied` are the fields of a plan and of an apply that only this kind has;
+    `evidence` and `written` are the lines that each of them shows, and `shown` those of the base
+    that `evidence` shows whole. `plan_words` and `applied_words` are the keys of their summaries,
+    `numbers` the facts in these. `where` is the file and place in one line, with a remark on the
+    line. `notices` are warnings of this kind. `of_text`: line ends are normalized.
+    """
+
+    planned: Callable[[Any, Any, Lang], Fields]
+    applied: Callable[[Any, Any, Lang], Fields]
+    numbers: Callable[[Any], dict[str, object]]
+    where: Callable[[Draft, str], str]
+    plan_words: Callable[[Draft], str]
+    applied_words: Callable[[Applied], str]
+    evidence: Callable[[Draft], Fields] = lambda draft: {}
+    written: Callable[[Draft], Fields] = lambda draft: {}
+    shown: Callable[[Draft], Sequence[Run]] = lambda draft: ()
+    notices: Callable[[Any, Lang], Sequence[str]] = lambda draft, lang: ()
+    of_text: bool = True
+
+
+def row_of(request: Request) -> Row:
+    """The row of the request's kind."""
+    return _ROWS[type(request).__name__]
+
+
+def line_counts(draft: Draft) -> Fields:
+    """The numbers of lines that a draft replaces and writes, and the difference."""
+    old, new = draft.old_count, draft.new_count
+    return {"old": old, "new": new, "delta": new - old}
+
+
+def normalized(draft: Draft) -> Fields:
+    """The line ends that were added or converted."""
+    done = draft.normalized
+    return {
+        "file_eof_has_newline": done.file_eof_has_newline,
+        "content_eof_has_newline": done.content_eof_has_newline,
+        "normalized_file_eof_newline_added": done.file_eof_newline_added,
+        "normalized_content_eof_newline_added": done.content_eof_newline_added,
+        "newline_style": done.newline_style,
+        "content_newlines_converted": done.content_newlines_converted,
+    }
+
+
+def first_line(draft: Draft) -> int:
+    """The first line (1-based) that changes."""
+    changed = draft.regions if draft.place.parts else ()
+    return (changed[0].start if changed else draft.place.start) + 1
+
+
+# Edits at one place: by range, at the end, at an anchor, between two anchors.
+
+
+def _resolved(draft: Draft) -> Fields:
+    return {"start": draft.place.start + 1, "end": draft.place.stop}
+
+
+def _range_applied(draft: Draft, request: RangeEdit | Append, lang: Lang) -> Fields:
+    start = draft.place.start
+    if draft.place.foot is not None:
+        return {"applied_range": _resolved(draft), "lines": line_counts(draft)}
+    return {
+        "append_range": {"start": start + 1, "end": start + len(draft.new_lines)},
+        **_append_tails(draft),
+    }
+
+
+def _append_planned(draft: Draft, request: Append, lang: Lang) -> Fields:
+    before, leading, _, _ = _blank_lines(draft)
+    return {
+        "create": request.create,
+        "file_line_count_before": draft.base.line_count,
+        "file_line_count_after": draft.after.line_count,
+        "appended_line_count": len(draft.new_lines),
+        "blankline_style": {
+            "file_trailing_blank_line_count": before,
+            "content_leading_blank_line_count": leading,
+        },
+        "style_warning": say("style.double_blank", lang) if before and leading else "",
+    }
+
+
+def _append_tails(draft: Draft) -> Fields:
+    """The lines around the end, and the appended ones; each is shown once."""
+    last, now = draft.base.line_count, draft.after.line_count
+    shown_to_end = now - last <= MOST
+    return {
+        "evidence_preview": {
+            "before_tail": lines_before(draft.base, last),
+            "append_preview": lines_of(draft.after, last, now if shown_to_end else last + _HEAD),
+            "after_tail": "" if shown_to_end else lines_before(draft.after, now),
+        }
+    }
+
+
+def _insert_planned(draft: Draft, request: Insert, lang: Lang) -> Fields:
+    before, leading, trailing, after = _blank_lines(draft)
+    meets = (before and leading) or (after and trailing)
+    return {
+        "position": request.position,
+        "anchor": request.anchor.text,
+        "match": request.anchor.match,
+        "candidates_count": draft.place.candidates,
+        "occurrence_resolved": draft.place.occurrence,
+        "inserted_at_line": draft.place.start + 1,
+        "inserted_line_count": len(draft.new_lines),
+        "lines": line_counts(draft),
+        "blankline_style": {
+            "blank_line_count_before": before,
+            "content_leading_blank_line_count": leading,
+            "content_trailing_blank_line_count": trailing,
+            "blank_line_count_after": after,
+        },
+        "style_warning": say("style.double_blank", lang) if meets else "",
+    }
+
+
+def _insert_applied(draft: Draft, request: Insert, lang: Lang) -> Fields:
+    return {
+        "position": request.position,
+        "anchor": request.anchor.text,
+        "inserted_at_line": draft.place.start + 1,
+        "inserted_line_count": len(draft.new_lines),
+    }
+
+
+def _blank_lines(draft: Draft) -> tuple[int, int, int, int]:
+    """How many blank lines are above the place, first and last in the new text, and below."""
+    base, place = draft.base, draft.place
+    blank = [not line.strip() for line in draft.new_lines]
+    above = range(place.start - 1, base.reach(place.start)[0] - 1, -1)
+    below = range(place.stop, base.reach(place.stop)[1])
+    around = ((not base.text(line).strip() for line in lines) for lines in (above, below))
+    before, after, leading, trailing = (
+        sum(1 for _ in takewhile(bool, flags)) for flags in (*around, blank, reversed(blank))
+    )
+    return before, leading, trailing, after
+
+
+def _block_planned(draft: Draft, request: BlockReplace, lang: Lang) -> Fields:
+    return {
+        "start_anchor": request.start_anchor.text,
+        "end_anchor": request.end_anchor.text,
+        "match": request.start_anchor.match,
+        "include_anchors": request.include_anchors,
+        "require_unique": request.require_unique,
+        "strict": request.strict,
+        "candidates_count": draft.place.candidates,
+        "occurrence_resolved": draft.place.occurrence,
+        "first_candidate_taken": draft.place.first_taken,
+        **_block_applied(draft, request, lang),
+    }
+
+
+def _block_applied(draft: Draft, request: BlockReplace, lang: Lang) -> Fields:
+    start, stop = draft.place.foot or (draft.place.start, draft.place.stop)
+    return {
+        "block_range": {"start_line": start + 1, "end_line": stop},
+        "replace_slice": {"start_line": draft.place.start + 1, "delete_count": draft.old_count},
+        "lines": line_counts(draft),
+    }
+
+
+def _evidence(field: str, names: Sequence[str], draft: Draft) -> Fields:
+    """The lines before the place, its old ones, its new ones and those after it, by these names.
+
+    Those without a name are not shown.
+    """
+    place = draft.place
+    before, old, after = in_place(draft.base, place.start, place.stop, draft.after)
+    new = _place_written(draft)["written"] if names[2] else ""
+    texts = zip(names, (before, old, new, after), strict=True)
+    return {field: {name: text for name, text in texts if name}}
+
+
+def _written(after: Text, start: int, count: int, before: Text | None = None) -> Fields:
+    """The new lines of an edit in the text `after` it, with a few lines around them."""
+    shown = in_place(after, start, start + count, before)
+    return Fields(zip(("before", "written", "after"), shown, strict=True))
+
+
+def _place_written(draft: Draft) -> Fields:
+    return _written(draft.after, draft.place.start, len(draft.new_lines), draft.base)
+
+
+def _place_shown(draft: Draft) -> list[Run]:
+    base, start, stop = draft.base, draft.place.start, draft.place.stop
+    if stop - start <= MOST:  # no line is left out
+        return _whole(base, max(start - AROUND, 0), min(stop + AROUND, base.line_count))
+    runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
+    return [each for run in runs for each in lines_whole(base, *run)]
+
+
+def _place_numbers(draft: Draft) -> dict[str, object]:
+    place, new = draft.place, draft.new_count
+    start, stop = place.foot or (place.start, place.stop)
+    return {
+        "path": draft.request.path,
+        "start": place.start + 1,
+        "end": place.stop,
+        "block": f"{start + 1}~{stop}",
+        "where": f"{place.start + 1}~{max(place.start + new, place.start + 1)}",
+        **line_counts(draft),
+    }
+
+
+def _place_where(draft: Draft, at: str) -> str:
+    return f"{draft.request.path}:{first_line(draft)}{at} +{draft.new_count} -{draft.old_count}"
+
+
+# Several edits at once: by ranges, by texts, by the hunks of a patch.
+
+
+def _ranges_applied(draft: Draft, request: RangeEdits, lang: Lang) -> Fields:
+    parts = zip(_parts(draft), request.edits, strict=False)
+    return {
+        "regions": [{**part, "input": edit.range} for part, edit in parts],
+        "lines": line_counts(draft),
+    }
+
+
+def replaced_ends(draft: Draft) -> list[Fields]:
+    """The first and the last line that an edit by numbers replaced in each of its first places."""
+    return [
+        {
+            "lines": f"{start + 1}~{stop}",
+            "first": cut(draft.base.text(start).strip(), _REPLACED),
+            "last": cut(draft.base.text(stop - 1).strip(), _REPLACED),
+        }
+        for (start, stop), _ in draft.request.by_number(draft.place)[:MOST_REGIONS]
+        if start < stop
+    ]
+
+
+def _parts(draft: Draft) -> list[Fields]:
+    """The lines of each of several edits, MOST_REGIONS at most."""
+    parts = enumerate(draft.place.parts[:MOST_REGIONS])
+    return [
+        {"index": index, "start_line": start + 1, "end_line": stop}
+        for index, (start, stop) in parts
+    ]
+
+
+def _several_evidence(draft: Draft) -> Fields:
+    """The old lines that several edits will change, in the first few regions."""
+    rows: list[Value] = [
+        {
+            "start_line": region.start + 1,
+            "end_line": region.stop,
+            "old": lines_of(draft.base, region.start, region.stop, other=(draft.after, start)),
+        }
+        for region, start in shifted(draft.regions[:_SHOWN_REGIONS])
+    ]
+    return {"evidence": {"regions": rows, **_more_regions(draft)}}
+
+
+def _several_written(draft: Draft) -> Fields:
+    """The lines that several edits wrote and those next to them, in the first few regions.
+
+    A deleted region ends one line before it starts.
+    """
+    rows: list[Value] = []
+    for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
+        stop = start + len(region.new)
+        rows.append(
+            {
+                "start_line": start + 1,
+                "end_line": stop,
+                "before": lines_of(draft.after, start - 1, start),
+                "written": lines_of(draft.after, start, stop, other=(draft.base, region.start)),
+                "after": lines_of(draft.after, stop, stop + 1),
+            }
+        )
+    return {"regions": rows, **_more_regions(draft)}
+
+
+def _more_regions(draft: Draft) -> Fields:
+    more = len(draft.regions) - _SHOWN_REGIONS
+    return {"regions_left_out": more} if more > 0 else {}
+
+
+# Block diffs of notes.
+
+
+def _notes(draft: BlockDraft, request: BlockDiff, lang: Lang, *, done: bool) -> Fields:
+    return {
+        "documents": [str(document.path) for document in draft.documents],
+        "hunks": hunk_rows(draft.made(), done=done),
+        **({"edit_ids": list(draft.edit_ids)} if done else {}),
+        "lines": line_counts(draft),
+    }
+
+
+def hunk_text(hunk: HunkMade) -> str:
+    """A hunk in one line: what happens to which block."""
+    old, new = _quoted(hunk.old, _OLD_SHOWN), _quoted(hunk.new, _OLD_SHOWN)
+    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old}
+    said = changes.get(hunk.kind) or _quoted(hunk.new, _NEW_SHOWN)
+    ids = f" [{', '.join(hunk.new_ids)}]" if hunk.new_ids else ""
+    return f"{hunk.kind} {hunk.block_id}: {said}{ids}"
+
+
+def hunk_rows(hunks: Iterable[HunkMade], *, done: bool) -> list[Value]:
+    """The hunks for a program, each with the ids of its new blocks."""
+    return [
+        {
+            "edit": {"type": hunk.kind, "blockId": hunk.block_id},
+            "operation": hunk_text(hunk),
+            **({"success": True} if done else {}),
+            **({"newBlockId": ids[0], "newBlockIds": list(ids)} if (ids := hunk.new_ids) else {}),
+        }
+        for hunk in hunks
+    ]
+
+
+def _quoted(text: str, most: int) -> str:
+    return f'"{start_of(one_line(text), most)}"'
+
+
+def one_line(text: str) -> str:
+    """The text in one line, with its line ends shown as `\\n`."""
+    return text.replace("\r", "").replace("\n", "\\n")
+
+
+def start_of(text: str, most: int) -> str:
+    """The text, or its first `most` characters and an ellipsis."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+# Operations on a whole file: they show no lines beside their diff.
+
+
+def _deletion(draft: Draft, request: DeleteFile, lang: Lang) -> Fields:
+    binary = is_binary_deletion(draft)
+    lines: Fields = {} if binary else {"lines": line_counts(draft)}
+    return {"size_bytes": draft.base.size, "binary": binary, **lines}
+
+
+def is_binary_deletion(draft: Draft) -> bool:
+    """Whether the deleted file is binary: its bytes are in no diff."""
+    base = draft.base
+    return draft.request.deletes and isinstance(base, Snapshot) and is_binary(base)
+
+
+def _modes(draft: Draft) -> list[str]:
+    return [f"{mode & 0o777:o}" for mode in draft.request.modes or ()]
+
+
+# A template's `format` is a function of the draft, or of the outcome, like any other.
+_RANGE = Row(
+    planned=lambda draft, request, lang: {
+        "range": {"input": request.range, "resolved": _resolved(draft)},
+        "lines": line_counts(draft),
+    },
+    applied=_range_applied,
+    numbers=_place_numbers,
+    where=_place_where,
+    # a text put into an empty file, or after its end, is appended
+    plan_words=lambda draft: f"plan.{draft.action}" if draft.old_count else "plan.append",
+    applied_words="apply.{0.context}".format,
+    evidence=partial(_evidence, "evidence", ("before", "range", "", "after")),
+    written=_place_written,
+    shown=_place_shown,
+)
+_SEVERAL = Row(
+    planned=lambda draft, request, lang: {
+        "edits_count": request.count * draft.place.candidates,
+        **row_of(request).applied(draft, request, lang),
+    },
+    applied=lambda draft, request, lang: {
+        "regions": _parts(draft),
+        "lines": line_counts(draft),
+    },
+    numbers=lambda draft: {
+        "path": draft.request.path,
+        "edits": draft.request.count * draft.place.candidates,
+        "places": min(len(draft.regions), len(draft.place.parts)),
+        **line_counts(draft),
+    },
+    where=lambda draft, at: (
+        _place_where(draft, at)
+        + (f" · {len(draft.place.parts)} places" if len(draft.place.parts) > 1 else "")
+    ),
+    plan_words="plan.batch".format,
+    applied_words="apply.batch.{0.context}".format,
+    evidence=_several_evidence,
+    written=_several_written,
+)
+
+
+def _operation(
+    fields: Callable[[Any, Any, Lang], Fields],
+    numbers: Callable[[Any], dict[str, object]],
+    where: Callable[[Draft, str], str],
+    words: Callable[[Draft], str] = "plan.{0.action}".format,
+) -> Row:
+    """The row of an operation on a whole file, which has the same fields before and after."""
+    return Row(
+        planned=fields,
+        applied=fields,
+        numbers=numbers,
+        where=where,
+        plan_words=words,
+        applied_words="apply.{0.draft.action}".format,
+        of_text=False,
+    )
+
+
+# By the names of the classes: the kinds of notes are not imported before a note is edited.
+_ROWS: dict[str, Row] = {
+    "RangeEdit": _RANGE,
+    "Append": replace(_RANGE, planned=_append_planned, evidence=_append_tails),
+    "Insert": replace(
+        _RANGE,
+        planned=_insert_planned,
+        applied=_insert_applied,
+        evidence=partial(_evidence, "evidence_preview", ("before", "", "insert_preview", "after")),
+        plan_words="plan.insert".format,
+    ),
+    "BlockReplace": replace(
+        _RANGE,
+        planned=_block_planned,
+        applied=_block_applied,
+        evidence=partial(
+            _evidence,
+            "evidence_preview",
+            ("before_preview", "old_preview", "new_preview", "after_preview"),
+        ),
+        plan_words="plan.block_replace".format,
+    ),
+    "RangeEdits": replace(
+        _SEVERAL,
+        applied=_ranges_applied,
+        where=_place_where,
+    ),
+    "BatchEdit": _SEVERAL,
+    "ReplaceText": _SEVERAL,
+    "PatchEdit": _SEVERAL,
+    "BlockDiff": Row(
+        planned=partial(_notes, done=False),
+        applied=partial(_notes, done=True),
+        numbers=lambda draft: {
+            "path": draft.request.path,
+            "hunks": len(draft.plan.hunks),
+            "documents": len(draft.documents),
+            "old": draft.old_count,
+            "new": draft.new_count,
+        },
+        where=_place_where,
+        plan_words="plan.block_diff".format,
+        applied_words="apply.block_diff.{0.context}".format,
+        notices=lambda draft, lang: [
+            say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail})
+            for _, block_id, detail in draft.notices
+        ],
+    ),
+    "DeleteFile": _operation(
+        fields=_deletion,
+        numbers=lambda draft: {
+            "path": draft.request.path,
+            "lines": draft.old_count,
+            "bytes": draft.base.size,
+        },
+        where="{0.request.path} (deleted) +0 -{0.old_count}".format,
+        words=lambda draft: "plan.file_delete" + ".binary" * is_binary_deletion(draft),
+    ),
+    "MoveFile": _operation(
+        fields=lambda draft, move, lang: {"to": str(move.to), "size_bytes": draft.base.size},
+        numbers=lambda draft: {"path": draft.request.path, "to": draft.request.target},
+        where="{0.request.path} => {0.request.target}".format,
+    ),
+    "ChangeMode": _operation(
+        fields=lambda draft, change, lang: Fields(
+            zip(("old_mode", "new_mode"), _modes(draft), strict=True)
+        ),
+        numbers=lambda draft: {"path": draft.request.path, "new_mode": _modes(draft)[1]},
+        where=lambda draft, at: f"{draft.request.path} (mode {_modes(draft)[1]})",
+    ),
+}
+
+
+# The lines that answers show, and what they say of the new text of any edit.
+
+
+def lines_of(
+    base: Text,
+    start: int,
+    stop: int,
+    *,
+    numbers: bool = False,
+    other: tuple[Text, int] | None = None,
+) -> str:
+    """Lines [start, stop) (0-based) as far as they exist, each ended by a newline.
+
+    They are unchanged, except that long runs are cut inside and long lines are cut; with `numbers`
+    each line has its number. `other`: the corresponding text and its first line; a long line is cut
+    around its first difference from that text.
+    """
+    start, stop = max(start, 0), min(stop, base.line_count)
+    shown: list[str] = []
+    for first, last in _runs(start, stop):
+        texts: Sequence[str] = base.texts(first, last)
+        if not _are_short(texts):
+            texts = [
+                cut(text, _WIDTH, _first_difference(text, other, line))
+                for line, text in enumerate(texts, first - start)
+            ]
+        if shown:
+            shown.append(f"… ({stop - start - MOST} lines left out)")
+        shown += numbered(first + 1, texts) if numbers else texts
+    return _ended(shown)
+
+
+def lines_before(base: Text, line: int) -> str:
+    """A few lines before line `line` (0-based)."""
+    return lines_of(base, line - AROUND, line)
+
+
+def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tuple[str, str, str]:
+    """A few lines before the lines [start, stop) of a text, these lines, and a few after them.
+
+    `other` is the text before or after it was changed there. What `lines_of` shows, read at once if
+    all is short.
+    """
+    first = max(start - AROUND, 0)
+    if stop - start <= MOST:
+        texts = base.texts(first, min(stop + AROUND, base.line_count))
+        if _are_short(texts):
+            at, end = start - first, stop - first
+            return _ended(texts[:at]), _ended(texts[at:end]), _ended(texts[end:])
+    own = lines_of(base, start, stop, other=None if other is None else (other, start))
+    return lines_before(base, start), own, lines_of(base, stop, stop + AROUND)
+
+
+def _are_short(texts: Sequence[str]) -> bool:
+    """Whether each line is shown whole; mostly they all are."""
+    return not texts or max(map(len, texts)) <= _WIDTH
+
+
+def _ended(texts: Sequence[str]) -> str:
+    return "\n".join((*texts, "")) if texts else ""
+
+
+def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> int:
+    """Where a long line first differs from the line at this offset in the other text."""
+    if other is None or len(text) <= _WIDTH or not 0 <= other[1] + line < other[0].line_count:
+        return 0
+    return same_after(text, other[0].text(other[1] + line), 0, 0)
+
+
+def _runs(start: int, stop: int) -> tuple[Run, ...]:
+    """The runs of lines to show: of many lines, the first and the last."""
+    if stop - start <= MOST:
+        return ((start, stop),)
+    return (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
+
+
+def lines_whole(base: Text, start: int, stop: int) -> list[Run]:
+    """The lines that `lines_of` shows whole."""
+    runs = _runs(max(start, 0), min(stop, base.line_count))
+    return [each for run in runs for each in _whole(base, *run)]
+
+
+def _whole(base: Text, start: int, stop: int) -> list[Run]:
+    texts = base.texts(start, stop)
+    if _are_short(texts):
+        return [(start, stop)]
+    return [(line, line + 1) for line, text in enumerate(texts, start) if len(text) <= _WIDTH]
+
+
+def views(
+    refusal: Refusal, path: RelPath, now: Text | None, lines: tuple[int, int]
+) -> tuple[View, ...]:
+    """The lines of the current text that a refusal at these lines shows."""
+    if now is None or getattr(refusal, "current", None) is not None:
+        return view_of(refusal, path, now.version if now else None)
+    shown = partial(lines_whole, now, lines[0] - AROUND, lines[1] + AROUND)
+    return (View(path, now.version, now.line_count, evidence=shown),)
+
+
+def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
+    """Regions of a text with their first lines (0-based) after all of them are changed."""
+    shift = 0
+    for region in found:
+        yield region, region.start + shift
+        shift += len(region.new) - (region.stop - region.start)
+
+
+def warnings(draft: Draft, lang: Lang, signs: Sequence[str] = ()) -> Fields:
+    """The warnings about the new text of a draft."""
+    said = warned(draft.bad_character, draft.escapes, lang, signs)
+    return listed([*said, *row_of(draft.request).notices(draft, lang)])
+
+
+def listed(warnings: Sequence[str]) -> Fields:
+    """The warnings as a field, if there are any."""
+    return {"warnings": [*warnings]} if warnings else {}
+
+
+def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
+    """The remarks of a brief answer: what was normalized, and warnings."""
+    done, place = draft.normalized, draft.place
+    counts = {
+        "remark.file_eof_newline": done.file_eof_newline_added,
+        "remark.newlines": done.content_newlines_converted,
+        "remark.first_taken": place.first_taken and place.candidates,
+    }
+    said = (
+        say(saying, lang, {"count": count, "style": done.newline_style})
+        for saying, count in counts.items()
+        if count
+    )
+    return (*said, *warned_in(fields))
+
+
+def corrected_words(causes: Sequence[str], lang: Lang) -> str:
+    """Why the old text of an edit was not in the file as given, for one that was corrected."""
+    return say("corrected", lang, {"causes": cause_words(causes, lang)})
+
+
+def warned_in(fields: Fields) -> tuple[str, ...]:
+    """The warnings among the fields of a report."""
+    listed = fields.get("warnings", ())
+    assert isinstance(listed, Sequence), "they are a list"
+    return tuple(str(each) for each in (fields.get("style_warning"), *listed) if each)
+
+
+def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -> list[str]:
+    """The warnings about a text that may not be meant, new U+FFFD, and bytes and their escapes."""
+    said = [say_reason(one, lang) for one in signs]
+    said += [say("warning.replacement_character", lang)] if bad else []
+    several = (("warning.bytes_meant", escapes.meant), ("warning.escapes_kept", escapes.kept))
+    for saying, told in several:
+        if told:
+            more = ("…",) * (len(told) > _SHOWN_ESCAPES)
+            shown = (*sorted(told)[:_SHOWN_ESCAPES], *more)
+            said.append(say(saying, lang, {"shown_bytes": shown}))
+    return said
+
+
+def lost(after: Snapshot, before: Snapshot | None) -> bool:
+    """Whether a whole file has U+FFFD now but did not before."""
+
+    def has(text: Snapshot) -> bool:
+        return "\ufffd" in text.encoding.text(text.data)
+
+    return has(after) and (before is None or not has(before))

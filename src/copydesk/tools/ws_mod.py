@@ -56,7 +56,7 @@ from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
-from copydesk.tools import report_fields, reports
+from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
@@ -430,7 +430,7 @@ class PrepareCall(EditingCall):
         if isinstance(outcome, Planned):
             return reports.planned(name, outcome, context.lang, self.report)
         answer = reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
-        rows = report_fields.replaced_ends(outcome.draft)
+        rows = reports.replaced_ends(outcome.draft)
         if not rows or terms.expected_old is not None or any(terms.expected_olds):
             return answer
         said = [say("remark.replaced", context.lang, row) for row in rows]

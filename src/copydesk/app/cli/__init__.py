@@ -6,15 +6,18 @@ status: 0 done, 1 refused, 2 unusable command line, configuration or workspace.
 
 from __future__ import annotations
 
+import argparse
+import gc
 import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TextIO
 
 from copydesk import __version__
-from copydesk.app.cli.imports import importing
 from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
 
 
@@ -76,9 +79,23 @@ def _run(words: Sequence[str]) -> int:
     if options.command is None:
         sys.stderr.write(FIRST_STEPS)
         return 2
-    with importing(to_serve=options.command in ("mcp", "serve")):
-        from copydesk.app.cli.commands import run
-        from copydesk.app.cli.errors import KNOWN, report
+    if options.command != "mcp" or options.json:
+        return _command(options, words)
+    from copydesk.app.mcp.early import begun
+
+    root = options.root or os.environ.get("COPYDESK_ROOT") or os.curdir
+    with begun(root, repr(sorted(vars(options).items())), _fetch_server) as wire:
+        if wire.is_done:
+            return 0
+        options.wire = wire
+        return _command(options, words)
+
+
+def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
+    """Import what the command needs, and run it; report what fails."""
+    _fetch(options.command)
+    from copydesk.app.cli.commands import run
+    from copydesk.app.cli.errors import KNOWN, report
 
     try:
         return run(options)
@@ -87,6 +104,38 @@ def _run(words: Sequence[str]) -> int:
     except KNOWN as error:
         as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
         return report(error, as_json=as_json, lang=options.lang or "en")
+
+
+_SERVERS = {"mcp": "copydesk.app.mcp.server", "serve": "copydesk.app.mcp.http"}
+
+
+def _fetch(command: str) -> None:
+    """Import the commands, and the server if the command is one."""
+    with importing(to_serve=command in _SERVERS):
+        for name in ("copydesk.app.cli.commands", *filter(None, [_SERVERS.get(command)])):
+            import_module(name)
+
+
+def _fetch_server() -> None:
+    with suppress(ImportError):  # who imports it again reports what is wrong
+        _fetch("mcp")
+
+
+@contextmanager
+def importing(*, to_serve: bool = False) -> Generator[None]:
+    """Pause the garbage collector, which would scan the new objects of imports repeatedly.
+
+    `to_serve`: it will skip the objects that are there afterwards for good.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if to_serve:
+            gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 _EXTRAS = {"redis": "copydesk[redis]"}

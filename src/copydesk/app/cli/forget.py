@@ -10,7 +10,7 @@ from contextlib import suppress
 from copydesk.app import terminal
 from copydesk.app.terminal import agrees, dump, out
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.forgetting import Forgettable
+from copydesk.desk.history import Forgettable
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools.messages import say

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
@@ -20,9 +20,8 @@ from copydesk.notes.tools import (
     label,
     unread_lines,
 )
-from copydesk.tools.answers import LongTexts
 from copydesk.tools.messages import say
-from copydesk.tools.report import Lang
+from copydesk.tools.report import Lang, LongTexts
 
 _LINE = 100
 
@@ -44,82 +43,84 @@ def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
             return 0
         out(terminal.table([("BLOCK", "TYPE", "TEXT"), *_rows(content.blocks, lang)]))
         return 0
-    found = [
+    listed = [
         (
-            one,
-            () if one.closed else reading.documents(member, one.id, options.most),
-            None if one.closed else reading.coverage(member, one.id),
+            box,
+            () if box.closed else reading.documents(member, box.id, options.most),
+            None if box.closed else reading.coverage(member, box.id),
         )
-        for one in reading.notebooks(member)
+        for box in reading.notebooks(member)
     ]
     if options.json:
         dump(
             [
                 {
-                    "id": one.id,
-                    "name": one.name,
-                    "closed": one.closed,
+                    "id": box.id,
+                    "name": box.name,
+                    "closed": box.closed,
                     "documents": [block_fields(each) for each in documents],
                     **(coverage_fields(coverage) if coverage is not None else {}),
                 }
-                for one, documents, coverage in found
+                for box, documents, coverage in listed
             ]
         )
         return 0
     rows: list[tuple[str, str, str]] = []
-    for one, documents, _ in found:
-        rows.append((one.id, say("notes.closed", lang) if one.closed else "", one.name))
+    for box, documents, _ in listed:
+        rows.append((box.id, say("notes.closed", lang) if box.closed else "", box.name))
         rows += [(each.id, "", f"  {each.hpath}") for each in documents]
     out(terminal.table([("ID", "", "NOTEBOOK / DOCUMENT"), *rows]))
-    for _, _, coverage in found:
-        for line in unread_lines(coverage, lang) if coverage is not None else ():
-            out(terminal.line(line) + "\n")
+    covered = [coverage for _, _, coverage in listed if coverage is not None]
+    _tell(line for coverage in covered for line in unread_lines(coverage, lang))
     return 0
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        out(terminal.line(line) + "\n")
 
 
 def _show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Print the text of a block, or its parts with their ids."""
-    arguments: dict[str, object] = {"blockId": options.block_id}
-    if options.ids:
-        arguments |= {"showId": True, "showSubStructure": True}
-    if options.slice:
-        arguments["slice"] = options.slice
-    return _call(opened, "getBlockContent", arguments, options)
+    return _call(
+        *(opened, options, "getBlockContent"),
+        blockId=options.block_id,
+        showId=options.ids or None,
+        showSubStructure=options.ids or None,
+        slice=options.slice or None,
+    )
 
 
 def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Show, plan or apply a block diff."""
-    arguments: dict[str, object] = {"diff": _text(options.file)}
-    if options.loose:
-        arguments["strictMatch"] = False
-    if options.drop_anchors:
-        arguments["dropAnchors"] = True
-    if options.plan:
-        return _call(opened, "prepareBlockDiff", arguments, options)
-    if options.dry_run:
-        arguments["dryRun"] = True
-    return _call(opened, "applyBlockDiff", arguments, options)
+    return _call(
+        *(opened, options, "prepareBlockDiff" if options.plan else "applyBlockDiff"),
+        diff=_text(options.file),
+        strictMatch=False if options.loose else None,
+        dropAnchors=options.drop_anchors or None,
+        dryRun=True if options.dry_run and not options.plan else None,
+    )
 
 
 def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member = opened.member(opened.config.member)
     kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
-    arguments = {
-        "markdown": _text(options.file),
-        "targetType": "document" if kind == "d" else "block",
-        "target": options.block_id,
-    }
-    return _call(opened, "appendContent", arguments, options)
+    return _call(
+        *(opened, options, "appendContent"),
+        markdown=_text(options.file),
+        targetType="document" if kind == "d" else "block",
+        target=options.block_id,
+    )
 
 
 def _new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    arguments = {
-        "title": options.title,
-        "markdown": _text(options.file) if options.file is not None else "",
-        "anchorDocumentId": options.anchor_id,
-        "location": options.location,
-    }
-    return _call(opened, "createNewDoc", arguments, options)
+    return _call(
+        *(opened, options, "createNewDoc"),
+        title=options.title,
+        markdown=_text(options.file) if options.file is not None else "",
+        anchorDocumentId=options.anchor_id,
+        location=options.location,
+    )
 
 
 def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
@@ -131,33 +132,37 @@ def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         if len(boxes) != 1:
             raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
         box = boxes[0].id
-    arguments = {"markdown": _text(options.file), "targetType": "dailynote", "target": box}
-    return _call(opened, "appendContent", arguments, options)
+    return _call(
+        *(opened, options, "appendContent"),
+        markdown=_text(options.file),
+        targetType="dailynote",
+        target=box,
+    )
 
 
 def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     query = " ".join(options.words)
     if options.json:
-        return _call(opened, "searchBlocks", {"query": query, "limit": options.most}, options)
+        return _call(opened, options, "searchBlocks", query=query, limit=options.most)
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
     member = opened.member(opened.config.member)
-    found = notes_of(opened.desk).reading.search(member, query, options.most)
-    rows = [(one.id, label(one.kind, opened.config.lang), one.hpath, _short(one)) for one in found]
+    found = reading.search(member, query, options.most)
+    rows = [(one.id, label(one.kind, lang), one.hpath, _short(one)) for one in found]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
     else:
-        words = say("notes.found_none", opened.config.lang, {"count": 0, "query": query})
-        out(terminal.line(words) + "\n")
-    coverage = notes_of(opened.desk).reading.covered(member)
-    for line in covered_lines(coverage, opened.config.lang):
-        out(terminal.line(line) + "\n")
+        _tell([say("notes.found_none", lang, {"count": 0, "query": query})])
+    _tell(covered_lines(reading.covered(member), lang))
     return 0
 
 
 def _call(
-    opened: OpenWorkspace, tool: str, arguments: Mapping[str, object], options: argparse.Namespace
+    opened: OpenWorkspace, options: argparse.Namespace, tool: str, **arguments: object
 ) -> int:
+    """Call a tool with those arguments that are not None, and print its answer."""
     lang = opened.config.lang
-    answer = opened.call(opened.config.member, tool, arguments, lang=lang)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    answer = opened.call(opened.config.member, tool, given, lang=lang)
     if options.json:
         dump(answer.data)
     elif answer.is_error:
@@ -181,15 +186,13 @@ def _rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, s
     """One row per block, indented below its heading."""
     depth = 0
     for block in blocks:
-        if block.kind == "h":
-            depth = int(block.subtype.removeprefix("h") or 1)
-        indent = "  " * (depth - (block.kind == "h"))
-        yield block.id, label(block.kind, lang), f"{indent}{_short(block)}"
+        is_heading = block.kind == "h"
+        depth = int(block.subtype.removeprefix("h") or 1) if is_heading else depth
+        yield block.id, label(block.kind, lang), "  " * (depth - is_heading) + _short(block)
 
 
 def _short(block: NoteBlock) -> str:
-    text = block.markdown or block.content
-    first, _, rest = text.partition("\n")
+    first, _, rest = (block.markdown or block.content).partition("\n")
     more = " …" if rest or len(first) > _LINE else ""
     return first[:_LINE] + more
 

@@ -39,8 +39,7 @@ from copydesk.tools.diff_model import DiffModel, diff_text, of_change
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
-from copydesk.tools.report_fields import is_binary_deletion
-from copydesk.tools.reports import short_diff
+from copydesk.tools.reports import is_binary_deletion, short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _SEEN = 8

@@ -11,8 +11,8 @@ import logging
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, cast
+from contextlib import asynccontextmanager
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -32,13 +32,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import LONG_TOKEN, Config, ConfigError
-from copydesk.app.mcp.limits import (
-    Connections,
-    Guesses,
-    Streams,
-    TooMany,
-    network_of,
-)
+from copydesk.app.mcp.limits import MOST_CONNECTIONS, Guesses, TimedProtocol, TooMany, network_of
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
@@ -47,24 +41,28 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
+PATH: Final = "/mcp"
+MOST_SESSIONS: Final = 1_000
 LOOK_SECONDS: Final = 0.5
 """The interval for checking the token of a running request again."""
-
-LISTEN: Final = "subscriptions/listen"
-"""The request of protocol 2026-07-28 whose answer is an event stream."""
-
-_log = logging.getLogger("copydesk")
 
 LARGE_BYTES: Final = 1 << 20
 """Bodies of at least this size are parsed in a thread."""
 
+_log = logging.getLogger("copydesk")
+
 
 def is_loopback(host: str) -> bool:
     """Whether a server bound to `host` can be reached from this machine only."""
-    if host == "localhost":
-        return True
     address = _address(host)
-    return address is not None and address.is_loopback
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 class HostGuard:
@@ -101,12 +99,8 @@ class HostGuard:
             name = urlsplit(url).hostname
         except ValueError:
             return False
-        if not name:
-            return False
-        address = _address(name)
-        if address is None or name in self._names:
-            return name in self._names
-        return self._open or address.is_loopback
+        address = _address(name or "")
+        return name in self._names or (address is not None and (self._open or address.is_loopback))
 
 
 class MemberTokens:
@@ -135,9 +129,9 @@ class TokenGuard:
     def __init__(self, app: ASGIApp, tokens: Callable[[], Mapping[str, str]]) -> None:
         self._open, self._tokens = app, tokens
         self._members = MemberTokens(tokens)
-        guarded = RequireAuthMiddleware(self._while_valid, [])
-        backend = BearerAuthBackend(self._members)
-        self._guarded = AuthenticationMiddleware(guarded, backend=backend)
+        self._guarded = AuthenticationMiddleware(
+            RequireAuthMiddleware(self._while_valid, []), backend=BearerAuthBackend(self._members)
+        )
         self._had_tokens = False
         self._guesses = Guesses()
         self._right: set[bytes] = set()
@@ -150,7 +144,9 @@ class TokenGuard:
         try:
             await self._check_guesses(scope)
         except TooMany as wait:
-            await _wait("Too many wrong tokens", wait)(scope, receive, send)
+            words = f"Too many wrong tokens: try again in {wait.seconds} s"
+            later = PlainTextResponse(words, 429, {"Retry-After": str(wait.seconds)})
+            await later(scope, receive, send)
         else:
             await self._guarded(scope, receive, send)
 
@@ -159,16 +155,18 @@ class TokenGuard:
         scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return
-        given, address = digest(token), address_of(scope)
+        # behind a trusted proxy, the address that it reports
+        client, given = scope.get("client"), digest(token)
+        address = network_of(client[0]) if client else ""
         now_ms = time.monotonic_ns() // 1_000_000
-        found = await self._members.verify_token(token)
-        if found is not None and (given in self._right or len(token) >= LONG_TOKEN):
+        is_right = await self._members.verify_token(token) is not None
+        if is_right and (given in self._right or len(token) >= LONG_TOKEN):
             return
         self._guesses.check(address, now_ms)
-        if found is None:
-            self._guesses.failed(address, now_ms)
-        else:
+        if is_right:
             self._right.add(given)
+        else:
+            self._guesses.failed(address, now_ms)
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         given: AccessToken = scope["user"].access_token
@@ -195,17 +193,13 @@ class MessageRepair:
     """Repairs or answers the messages that the protocol library cannot parse."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app, self._streams = app, Streams()
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "GET":
-            await self._stream(scope, receive, send)
-            return
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        request = Request(scope, receive)
-        body = await request.body()
+        body = await Request(scope, receive).body()
         if len(body) < LARGE_BYTES:
             found = parse_message(body)
         else:
@@ -214,73 +208,28 @@ class MessageRepair:
             response = Response(found.reply, 400, media_type="application/json")
             await response(scope, receive, send)
             return
-        scope = {**scope, **(found.repaired or {})}
-        listens = getattr(found.message, "method", "") == LISTEN
-        await (self._stream if listens else self._app)(scope, _again(found.body, receive), send)
+        replayed: list[Message] = [{"type": "http.request", "body": found.body, "more_body": False}]
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve an event stream, within the limit of its holder."""
-        holder = member_of(Request(scope), "") or address_of(scope)
-        try:
-            with self._streams.one_of(holder):
-                await self._app(scope, receive, send)
-        except TooMany as wait:
-            await _wait("Too many event streams", wait)(scope, receive, send)
+        async def replay() -> Message:
+            return replayed.pop() if replayed else await receive()
 
-
-def address_of(scope: Scope) -> str:
-    """The client's address (IPv6: its /64 network); behind a trusted proxy, the one it reports."""
-    client = scope.get("client")
-    return network_of(client[0]) if client else ""
-
-
-def _wait(words: str, wait: TooMany) -> Response:
-    """The response for a client that has to try again later."""
-    text = f"{words}: try again in {wait.seconds} s"
-    return PlainTextResponse(text, wait.status, {"Retry-After": str(wait.seconds)})
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that replays the body, then continues."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-PATH: Final = "/mcp"
-MOST_SESSIONS: Final = 1_000
+        await self._app({**scope, **(found.repaired or {})}, replay, send)
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
     """The current members by bearer token; the last valid ones while the file is invalid."""
-    with suppress(ConfigInvalid):
+    try:
         return tokens_of(opened.config)
-    return tokens_of(opened.settings)
+    except ConfigInvalid:
+        return tokens_of(opened.settings)
 
 
 def tokens_of(config: Config) -> dict[str, str]:
     """The members by bearer token; raises ConfigError if two members share one."""
     found: dict[str, str] = {}
     for name, member in config.members.items():
-        if member.token is None:
-            continue
-        if member.token in found:
+        if member.token is not None and found.setdefault(member.token, name) != name:
             raise ConfigError(f"{config.source}: members.{name}.token is another member's too")
-        found[member.token] = name
     return found
 
 
@@ -340,49 +289,38 @@ def build_app(
 def run_http(opened: OpenWorkspace, host: str, port: int) -> None:
     """Serve until a signal, on a free port for 0, and print the address; raises ConfigError."""
     config = opened.config
-    shown = f"[{host}]" if ":" in host else host
-    at: list[int] = []
-
-    def announce(token: str) -> None:
-        print(
-            f"copydesk: the review page: http://{shown}:{at[0]}/sign-in?token={token}", flush=True
-        )
-
-    app = build_app(
-        opened,
-        None,
-        host,
-        port,
-        config.toolsets,
-        config.lang,
-        config.structured,
-        announce=announce,
-    )
     with bound(host, port) as listener:
-        at.append(listener.getsockname()[1])
-        opened.page = f"http://{shown}:{at[0]}"
-        print(f"copydesk: {opened.page}{PATH}", flush=True)
+        shown = f"[{host}]" if ":" in host else host
+        page = opened.page = f"http://{shown}:{listener.getsockname()[1]}"
+
+        def announce(token: str) -> None:
+            print(f"copydesk: the review page: {page}/sign-in?token={token}", flush=True)
+
+        app = build_app(
+            *(opened, None, host, port, config.toolsets, config.lang, config.structured),
+            announce=announce,
+        )
+        print(f"copydesk: {page}{PATH}", flush=True)
         server_of(app, config.trusted_proxies).run(sockets=[listener])
 
 
 def server_of(
-    app: Starlette, trusted_proxies: Sequence[str] = (), *, grace_seconds: int = 5
+    app: Starlette,
+    trusted_proxies: Sequence[str] = (),
+    *,
+    grace_seconds: int = 5,
+    most_connections: int = MOST_CONNECTIONS,
 ) -> uvicorn.Server:
     """The application's server with its limits; X-Forwarded-For of these proxies is trusted."""
-    networks = tuple(ipaddress.ip_network(each) for each in trusted_proxies)
-
-    def trusted(address: str) -> bool:
-        return any(ipaddress.ip_address(address) in network for network in networks)
-
     settings = uvicorn.Config(
         app,
-        # uvicorn calls it for each connection, although the annotation requires a class
-        http=cast("Any", Connections(trusted)),
+        http=TimedProtocol,
         ws="none",
         log_level="warning",
         server_header=False,
-        proxy_headers=bool(networks),
+        proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
+        limit_concurrency=most_connections,
         timeout_graceful_shutdown=grace_seconds,
     )
     return uvicorn.Server(settings)

@@ -1,20 +1,17 @@
-"""Limits of the HTTP server: wrong tokens, event streams, connections, unfinished requests.
+"""Limits of the HTTP server: wrong tokens, connections, the time in which a request has to come.
 
-Nobody gets more than a share, by address and in total; a client that sends its request at once is
-served however many unfinished requests others have.
+Who sends all of a request at once is served however many unfinished ones others have: those end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Any, Final, cast
+from collections import deque
+from typing import Final
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_FAILED: Final = 8
 """The most wrong tokens that one sender may send within `WINDOW_MS`."""
@@ -23,24 +20,12 @@ MOST_FAILED_ALL: Final = 100
 """The most wrong tokens from all senders together."""
 
 WINDOW_MS: Final = 60_000
-MOST_STREAMS: Final = 32
-"""The most open event streams of one member, or of one address without tokens."""
-
-MOST_STREAMS_ALL: Final = 100
-MOST_CONNECTIONS: Final = 256
-"""The most connections from one address, unless it is a trusted proxy."""
-
-MOST_CONNECTIONS_ALL: Final = 1_000
-MOST_HALF_SENT: Final = 32
-"""The most unfinished requests of one address; then the oldest is closed."""
-
-MOST_HALF_SENT_ALL: Final = 256
+MOST_CONNECTIONS: Final = 1_000
 IDLE_SECONDS: Final = 10.0
 """The longest time that an unfinished request may send nothing."""
 
 HEADERS_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 120.0
-RETRY_SECONDS: Final = 5
 
 
 def network_of(address: str) -> str:
@@ -55,11 +40,11 @@ def network_of(address: str) -> str:
 
 
 class TooMany(Exception):
-    """A limit is reached; `status` and `seconds` are for the response and its Retry-After."""
+    """Too many wrong tokens; the next one is looked at in so many `seconds`."""
 
-    def __init__(self, status: int, seconds: int) -> None:
-        super().__init__(status, seconds)
-        self.status, self.seconds = status, seconds
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class Guesses:
@@ -75,7 +60,7 @@ class Guesses:
         own = [at for at, whose in self._failed if whose == sender]
         for times, most in (([at for at, _ in self._failed], MOST_FAILED_ALL), (own, MOST_FAILED)):
             if len(times) >= most:
-                raise TooMany(429, max(1, -(-(times[-most] + WINDOW_MS - now_ms) // 1000)))
+                raise TooMany(max(1, -(-(times[-most] + WINDOW_MS - now_ms) // 1000)))
 
     def failed(self, sender: str, now_ms: int) -> None:
         """Count a wrong token, unless there are `MOST_FAILED_ALL` of the last minute already."""
@@ -83,130 +68,37 @@ class Guesses:
             self._failed.append((now_ms, sender))
 
 
-class Streams:
-    """Counts the open event streams of each holder."""
-
-    def __init__(self) -> None:
-        self._open: Counter[str] = Counter()
-
-    @contextmanager
-    def one_of(self, holder: str) -> Generator[None]:
-        """Count one more stream while this context is open; raises TooMany."""
-        self.check(holder)
-        self._open[holder] += 1
-        try:
-            yield
-        finally:
-            self._open[holder] -= 1
-            self._open += Counter()  # forget holders without any
-
-    def check(self, holder: str) -> None:
-        """Raise TooMany if another stream would exceed a limit."""
-        if self._open[holder] >= MOST_STREAMS:
-            raise TooMany(429, RETRY_SECONDS)
-        if self._open.total() >= MOST_STREAMS_ALL:
-            raise TooMany(503, RETRY_SECONDS)
-
-
-class Connections:
-    """Counts the connections of one server, and creates their protocols."""
-
-    def __init__(self, trusted: Callable[[str], bool] = lambda address: False) -> None:
-        self._trusted = trusted
-        self._of: Counter[str] = Counter()
-        self._half_sent: OrderedDict[LimitedProtocol, str] = OrderedDict()
-
-    def __call__(self, *args: Any, **named: Any) -> LimitedProtocol:
-        """Create a protocol for uvicorn."""
-        made = LimitedProtocol(*args, **named)
-        made.limits = self
-        return made
-
-    def enter(self, address: str) -> bool:
-        """Count a connection; False if it exceeds a limit."""
-        key = network_of(address)
-        is_over_share = self._of[key] >= MOST_CONNECTIONS and not self._trusted(address)
-        if is_over_share or self._of.total() >= MOST_CONNECTIONS_ALL:
-            return False
-        self._of[key] += 1
-        return True
-
-    def leave(self, address: str) -> None:
-        """Count a connection as ended."""
-        self._of[network_of(address)] -= 1
-        self._of += Counter()
-
-    def half_sent(self, one: LimitedProtocol, address: str) -> None:
-        """Count a request as unfinished; close the oldest if there are too many."""
-        if one in self._half_sent:
-            return
-        key = network_of(address)
-        self._half_sent[one] = key
-        own = [each for each, whose in self._half_sent.items() if whose == key]
-        if len(own) > MOST_HALF_SENT and not self._trusted(address):
-            own[0].give_up()
-        elif len(self._half_sent) > MOST_HALF_SENT_ALL:
-            next(iter(self._half_sent)).give_up()
-
-    def sent(self, one: LimitedProtocol) -> None:
-        """Count a request as finished."""
-        self._half_sent.pop(one, None)
-
-
-class LimitedProtocol(H11Protocol):
+class TimedProtocol(H11Protocol):
     """HTTP/1.1 with a time limit for receiving each request."""
 
-    limits: Connections
+    _timer: asyncio.TimerHandle | None = None
+    _began = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or answer that there are too many."""
+        """Expect a request."""
         super().connection_made(transport)
-        self._address = self.client[0] if self.client else ""
-        self._timer: asyncio.TimerHandle | None = None
-        self._began = 0.0
-        self._counted = self.limits.enter(self._address)
-        if self._counted:
-            self._await_request()
-        else:
-            self._refuse(503, "Service Unavailable", "Too many connections")
+        self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release the connection's share of the limits."""
-        self._come()
-        if self._counted:
-            self._counted = False
-            self.limits.leave(self._address)
+        """Expect nothing more."""
+        self._stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Process the data, and check whether the request is complete."""
-        if not self._counted:
-            return
+        """Process the data; expect the rest of a request that is not complete."""
         super().data_received(data)
         is_unfinished = self.conn.their_state is h11.SEND_BODY or (
             self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         )
         if is_unfinished and not self.transport.is_closing():
-            self._await_request()
+            self._expect()
         else:
-            self._come()
+            self._stop()
 
-    def give_up(self) -> None:
-        """Close the connection: the request did not arrive in time."""
-        self._come()
-        if self.transport.is_closing():
-            return
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
-        if cycle is None or cycle.response_complete:
-            self._refuse(408, "Request Timeout", "The request did not come in time")
-        else:
-            self.transport.close()
-
-    def _await_request(self) -> None:
+    def _expect(self) -> None:
         now = self.loop.time()
         if self._timer is None:
             self._began = now
-            self.limits.half_sent(self, self._address)
         else:
             self._timer.cancel()
         in_body = self.conn.their_state is h11.SEND_BODY
@@ -214,24 +106,23 @@ class LimitedProtocol(H11Protocol):
         left = min(IDLE_SECONDS, self._began + most - now)
         self._timer = self.loop.call_later(max(0.0, left), self._late)
 
-    def _late(self) -> None:
-        if self.flow.read_paused:  # the server itself does not read
-            self._began = self.loop.time()
-            self._await_request()
-        else:
-            self.give_up()
-
-    def _come(self) -> None:
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.limits.sent(self)
 
-    def _refuse(self, status: int, reason: str, words: str) -> None:
-        head = (
-            f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-            f"Content-Length: {len(words)}\r\nRetry-After: {RETRY_SECONDS}\r\n"
-            "Connection: close\r\n\r\n"
-        )
-        self.transport.write((head + words).encode())
+    def _late(self) -> None:
+        if self.flow.read_paused:  # the server itself does not read
+            self._began = self.loop.time()
+            self._expect()
+            return
+        self._stop()
+        if self.conn.our_state is h11.IDLE:  # behind an answer, or in a body, nobody could tell
+            self.transport.write(_LATE)
         self.transport.close()
+
+
+_LATE: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 35\r\nConnection: close\r\n\r\nThe request did not come in time.\r\n"
+)

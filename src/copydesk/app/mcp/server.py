@@ -15,22 +15,24 @@ import os
 import secrets
 import select
 import signal
-import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
     Coroutine,
-    Generator,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
+from io import BytesIO
+from itertools import chain
 from typing import Any, Final, TypeVar, cast
 
 import anyio
@@ -48,10 +50,11 @@ from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from copydesk import __version__
 from copydesk.app import terminal
+from copydesk.app.mcp.early import MODERN, Table, Wire, claimed, write_all
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
@@ -518,50 +521,34 @@ _AT_ONCE: Final = 1 << 16
 """In bytes; a longer message is written in a thread."""
 
 
-@contextmanager
-def claimed() -> Generator[tuple[int, int], None, None]:
-    """Reserve standard input and output for the protocol, as new descriptors.
-
-    Meanwhile descriptor 0 is the null device and 1 is standard error.
-    """
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    try:
-        yield source, sink
-    finally:
-        sys.stdout.flush()
-        os.dup2(sink, 1)
-        os.dup2(source, 0)  # `source` stays open: a thread may be reading from it
-
-
 @asynccontextmanager
-async def wire(
-    source: int, sink: int, *, at_end: Callable[[], None], most: int = MOST_MESSAGE_BYTES
+async def messages_of(
+    wire: Wire, *, at_end: Callable[[], None], most: int = MOST_MESSAGE_BYTES
 ) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
     """The streams that the protocol library serves, over two descriptors.
 
     `at_end` is called, in a thread, when the input ends. A line above `most` bytes is skipped and
-    answered.
+    answered. What was answered early is not sent again.
     """
     arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
-    one_writes = anyio.Lock()
+    one_writes, answered = anyio.Lock(), Counter(wire.answered)
 
     async def write(data: bytes) -> None:
         async with one_writes:
             with suppress(OSError):  # nobody reads any more, so the input will end too
-                left = _write_at_once(sink, data + b"\n")
+                left = _write_at_once(wire.sink, data + b"\n")
                 if left:
-                    await to_thread(_write_all, sink, left)
+                    await to_thread(write_all, wire.sink, left)
 
     async def write_messages() -> None:
         async with leaving:
             async for message in leaving:
-                await write(_encoded(message))
+                sent = message.message
+                if isinstance(sent, t.JSONRPCResponse | t.JSONRPCError) and answered[sent.id]:
+                    answered[sent.id] -= 1
+                else:
+                    await write(_encoded(sent))
 
     token = anyio.lowlevel.current_token()
 
@@ -573,7 +560,7 @@ async def wire(
 
     def read() -> None:
         with suppress(anyio.RunFinishedError, RuntimeError):  # the loop has ended
-            for line in _lines(source, most):
+            for line in _lines(chain([wire.head], iter(partial(_read, wire.source), b"")), most):
                 taken = _taken(line)
                 if isinstance(taken, ErrorReply):
                     anyio.from_thread.run(write, taken.reply, token=token)
@@ -604,14 +591,13 @@ def _taken(line: bytes | ErrorReply) -> SessionMessage | ErrorReply | None:
     return SessionMessage(found.message, carrier)
 
 
-def _encoded(message: SessionMessage) -> bytes:
+def _encoded(message: t.JSONRPCMessage) -> bytes:
     """The message as JSON; if it cannot be encoded, an error with the same id."""
     try:
-        return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except ValueError:
         _log.exception("a message cannot be written")
-        sent = message.message
-        request_id = sent.id if isinstance(sent, t.JSONRPCResponse) else None
+        request_id = message.id if isinstance(message, t.JSONRPCResponse) else None
         return error_reply(
             t.INTERNAL_ERROR, "The result cannot be written as JSON", request_id
         ).reply
@@ -629,29 +615,20 @@ def _write_at_once(sink: int, data: bytes) -> memoryview:
     return view
 
 
-def _write_all(sink: int, data: memoryview) -> None:
-    view = data
-    while view:
-        view = view[os.write(sink, view) :]
-
-
-def _lines(source: int, most: int) -> Iterator[bytes | ErrorReply]:
-    """The lines, without their ends; for one above the limit, the answer to it."""
+def _lines(chunks: Iterable[bytes], most: int) -> Iterator[bytes | ErrorReply]:
+    """The lines; for one above the limit, the answer to it."""
     held = bytearray()
     skipped: ErrorReply | None = None
-    while chunk := _read(source):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            held += end
+    for chunk in chunks:
+        for part in BytesIO(chunk):
+            held += part
             if len(held) > most:
                 skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
-            yield skipped or bytes(held)
-            skipped = None
-            held.clear()
-        held += rest
-        if len(held) > most:
-            skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
-            held.clear()
+                held.clear()
+            if part.endswith(b"\n"):
+                yield skipped or bytes(held)
+                skipped = None
+                held.clear()
     if held or skipped:
         yield skipped or bytes(held)
 
@@ -663,20 +640,72 @@ def _read(source: int) -> bytes:
         return b""
 
 
+async def recorded(server: CopydeskServer) -> Table:
+    """What the server answers to the requests of `early`, by protocol version."""
+    table: dict[str, dict[str, str]] = {}
+    for version in HANDSHAKE_PROTOCOL_VERSIONS:
+        hello = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "", "version": ""},
+        }
+        asked = {"initialize": hello, "ping": {}, "tools/list": {}}
+        table[version] = await _answers(server, asked)
+    meta = {t.PROTOCOL_VERSION_META_KEY: MODERN, t.CLIENT_CAPABILITIES_META_KEY: {}}
+    modern = {"server/discover": {"_meta": meta}, "tools/list": {"_meta": meta}}
+    return {**table, MODERN: await _answers(server, modern)}
+
+
+async def _answers(
+    server: CopydeskServer, asked: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """The results, as JSON, of the requests of one client."""
+    arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](1)
+    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](1)
+    found: dict[str, str] = {}
+    async with anyio.create_task_group() as group, arriving, leaving:
+        options = server.create_initialization_options()
+        group.start_soon(server.run, incoming, outgoing, options)
+        for method, params in asked.items():
+            request = t.JSONRPCRequest(jsonrpc="2.0", id=0, method=method, params=dict(params))
+            await arriving.send(SessionMessage(request))
+            line = _encoded((await leaving.receive()).message).decode()
+            found[method] = line.removeprefix(_RESULT).removesuffix("}")
+            if method == "initialize":
+                ready = t.JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+                await arriving.send(SessionMessage(ready))
+        group.cancel_scope.cancel()
+    return found
+
+
+_RESULT: Final = '{"jsonrpc":"2.0","id":0,"result":'
+KEEP_AFTER_SECONDS: Final = 0.5
+"""How long after its start a server keeps what it answers first: its client's calls go before."""
+
 GRACE_SECONDS: Final = 5.0
 """The time that running calls get after the client has gone."""
 
 
 def run_stdio(
-    opened: OpenWorkspace, member: str, toolsets: Sequence[str], lang: Lang, structured: bool
+    opened: OpenWorkspace,
+    member: str,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+    *,
+    wire: Wire | None = None,
 ) -> None:
     """Serve one client on standard input and output, as `member`, until it leaves.
 
     Ends with the input, or on SIGTERM or SIGINT. Standard output carries only protocol messages;
     anything else printed there goes to standard error. Running searches are stopped, and a write
-    that has begun is completed; calls that do not end within the grace period are abandoned.
+    that has begun is completed; calls that do not end within the grace period are abandoned. `wire`
+    is what has been claimed, and perhaps answered, already.
     """
-    server = build(opened, lambda _: member, toolsets, lang, structured)
+
+    def new_server() -> CopydeskServer:
+        return build(opened, lambda _: member, toolsets, lang, structured)
+
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
     late.daemon = True
 
@@ -692,16 +721,26 @@ def run_stdio(
                 scope.cancel()
                 return
 
-    async def main() -> None:
-        with claimed() as (source, sink):
-            async with anyio.create_task_group() as group:
-                group.start_soon(end_on_signal, group.cancel_scope)
-                async with wire(source, sink, at_end=begin_end) as (incoming, outgoing):
-                    options = server.create_initialization_options()
-                    await server.run(incoming, outgoing, options)
-                group.cancel_scope.cancel()
+    async def keep(keep: Callable[[Table], None]) -> None:
+        await anyio.sleep(KEEP_AFTER_SECONDS)
+        try:
+            await to_thread(keep, await recorded(new_server()))
+        except Exception:  # best effort: the next start is only slower
+            _log.exception("cannot keep what the server answers first")
 
-    try:
-        anyio.run(main)
-    finally:
-        late.cancel()
+    async def main(claimed_wire: Wire) -> None:
+        server = new_server()
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_on_signal, group.cancel_scope)
+            if claimed_wire.keep is not None:
+                group.start_soon(keep, claimed_wire.keep)
+            async with messages_of(claimed_wire, at_end=begin_end) as (incoming, outgoing):
+                options = server.create_initialization_options()
+                await server.run(incoming, outgoing, options)
+            group.cancel_scope.cancel()
+
+    with claimed() if wire is None else nullcontext(wire) as used:
+        try:
+            anyio.run(main, used)
+        finally:
+            late.cancel()

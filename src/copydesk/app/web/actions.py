@@ -20,7 +20,7 @@ from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Review, Seen
 from copydesk.errors import ContentChanged, Refusal
-from copydesk.tools.answers import saved_words
+from copydesk.tools.reports import saved_words
 
 _MOST_DIGITS = 18
 

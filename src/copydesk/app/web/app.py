@@ -31,7 +31,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from copydesk.app.mcp.limits import Streams, TooMany
 from copydesk.app.web import pages
 from copydesk.app.web.actions import ACTIONS, Location, RequestContext
 from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
@@ -177,7 +176,6 @@ class ReviewApp:
         self._plans_paths: tuple[RelPath, ...] = ()
         sessions = SessionStore(opened.clock, reviewers, announce)
         self.login = Login(sessions, opened.names)
-        self._streams = Streams()
         self.news = ChangeEvents(opened, lambda: self._plans_paths)
         views: tuple[tuple[str, View], ...] = (
             ("/", self._pending),
@@ -360,23 +358,18 @@ class ReviewApp:
         session = self.login.session(request)
         if session is None:
             return PlainTextResponse("Sign in first.", 401)
-        try:
-            self._streams.check(session.csrf)
-        except TooMany as many:
-            retry = {"Retry-After": str(many.seconds)}
-            return PlainTextResponse("Too many pages are open.", many.status, retry)
-
+        if self.news.full:
+            return PlainTextResponse("Too many pages are open.", 503, {"Retry-After": "5"})
         closing = anyio.Event()
 
         async def events() -> AsyncIterator[dict[str, str | int]]:
-            with suppress(TooMany), self._streams.one_of(session.csrf):
-                yield {"event": "hello", "data": "", "retry": 1_000}
-                async for count in self.news.listen(
-                    closing, lambda: self.login.sessions.is_valid(session)
-                ):
-                    if self.login.session(request) is None:
-                        return
-                    yield {"event": "news", "data": str(count)}
+            yield {"event": "hello", "data": "", "retry": 1_000}
+            async for count in self.news.listen(
+                closing, lambda: self.login.sessions.is_valid(session)
+            ):
+                if self.login.session(request) is None:
+                    return
+                yield {"event": "news", "data": str(count)}
 
         return EventSourceResponse(
             events(), ping=20, shutdown_event=closing, shutdown_grace_period=2

@@ -31,7 +31,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
 from copydesk.tools.refusals import check_words
-from copydesk.tools.report_fields import is_binary_deletion
+from copydesk.tools.reports import is_binary_deletion
 
 MOST_ROWS: Final = 2_000
 """A diff with more rows is shown in part."""

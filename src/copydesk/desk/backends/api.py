@@ -64,8 +64,6 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 _VALUES: dict[type, Callable[[object], Sequence[object]]] = {}
 """The getters of those fields."""
 
-_REQUIRED: dict[str, frozenset[str]] = {}
-
 
 class RecordError(ValueError):
     """Stored bytes that cannot be decoded."""
@@ -80,12 +78,8 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
     for kind in types:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
-        found = fields(cast(Any, kind))
-        names = _FIELDS[kind] = tuple(f.name for f in found)
+        names = _FIELDS[kind] = tuple(f.name for f in fields(cast(Any, kind)))
         _VALUES[kind] = attrgetter(*names) if len(names) > 1 else _each(names)
-        _REQUIRED[name] = frozenset(
-            f.name for f in found if MISSING is f.default is f.default_factory
-        )
 
 
 def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
@@ -238,7 +232,8 @@ def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
     known = _FIELDS[cast(type, kind)]
     if names == known:
         return kind
-    missing = _REQUIRED[name].difference(names)
+    needed = (f.name for f in fields(cast(Any, kind)) if MISSING is f.default is f.default_factory)
+    missing = set(needed).difference(names)
     if missing:
         raise UnknownRecord(f"a record without {', '.join(sorted(missing))} of {name}")
 

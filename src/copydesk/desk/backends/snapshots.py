@@ -8,14 +8,13 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from copydesk.desk.backends.database import Database
-from copydesk.errors import BinaryFile, Failed, StateDamaged
+from copydesk.errors import BinaryFile
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Content
 from copydesk.store.state import Count
@@ -74,9 +73,7 @@ class ShownLines:
             return self
         runs = join((*self.runs, *other.runs))
         if len(runs) > MOST_RUNS:
-            mine = [run for run in runs if not self._leaves_out(run)]
-            rest = [run for run in runs if self._leaves_out(run)]
-            runs = tuple(sorted([*mine, *rest][:MOST_RUNS]))
+            runs = tuple(sorted(sorted(runs, key=self._leaves_out)[:MOST_RUNS]))
         total = max(self.total, other.total)  # 0 if it was unknown when recorded
         return ShownLines(self.version, total, runs, self.read or other.read)
 
@@ -363,6 +360,7 @@ class SnapshotStore(ABC):
         self._put_record(reader, "\n".join([row for row in last if row not in over]).encode())
 
 
+@lru_cache
 def _reader(member: str, at: RelPath) -> str:
     name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(name).hexdigest()[:32]
@@ -381,6 +379,7 @@ def _shown(row: str) -> ShownLines | None:
     return None
 
 
+@lru_cache
 def place_of(at: RelPath) -> str:
     """What stands for a path where it is recorded that a text was seen there."""
     return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -534,147 +533,3 @@ class BackgroundSnapshots:
 
 Snapshots = SnapshotStore | BackgroundSnapshots
 """What keeps texts, at once or soon."""
-
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS texts (
-    id INTEGER PRIMARY KEY, used INTEGER NOT NULL, digest TEXT NOT NULL, seen TEXT NOT NULL,
-    packed BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS shown (
-    id INTEGER PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL
-)
-"""
-# The ids are the first digits of digests: no index is written. An update of `used`, always as long,
-# changes one page, however large the row. `seen` holds the last places, 16 characters each.
-
-_NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
-_PLACES = 64
-_SEEN = f"iif(instr(seen, ?2), seen, substr(?2 || seen, 1, {16 * _PLACES}))"
-
-_LATELY = 8
-"""The texts used last, this many, are not marked as used again when they are found."""
-
-_ROW_BYTES = 256
-"""The minimum overhead of a text, in bytes."""
-
-_CHECKS = 64
-"""The size is checked after storing one part in this many of the limit."""
-
-_PRUNED_AFTER = MOST_SHOWN // 8
-"""After this many records of a process, and its first, the oldest beyond the limit are dropped."""
-
-_PAGE_BYTES = 4_096
-"""SQLite's default, which nothing changes."""
-
-
-class SqliteSnapshots(SnapshotStore):
-    """Texts in a file, the least recently used ones dropped first; a damaged file is recreated."""
-
-    def __init__(
-        self,
-        db: Database,
-        most_bytes: int = MEMORY_BYTES,
-        largest: int = LARGEST,
-        count: Count | None = None,
-    ) -> None:
-        super().__init__(most_bytes, largest, count)
-        self._db = db
-        self._unchecked, self._noted = most_bytes, 0
-        self._lately = deque[int](maxlen=_LATELY)
-        db.define(_SCHEMA)
-
-    def _attempt(self, work: Callable[[], T], *, writes: bool = True) -> T | None:
-        """As of all; a damaged file is begun anew."""
-        try:
-            with self._db.writing() if writes else nullcontext():
-                return work()
-        except StateDamaged:
-            with suppress(Failed):
-                self._db.discard()
-        except Failed:
-            pass
-        return None
-
-    def _is_stored(self, digest: str, at: RelPath) -> bool:
-        touch = f"UPDATE texts SET used = {_NOW}, seen = {_SEEN} WHERE id = ?1"
-        return self._db.change(touch, (_id(digest), place_of(at))) > 0
-
-    def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
-        self._db.change(
-            f"INSERT INTO texts (id, used, seen, digest, packed) VALUES (?1, {_NOW}, ?2, ?3, ?4)"
-            f" ON CONFLICT (id) DO UPDATE SET used = excluded.used, seen = {_SEEN}",
-            (_id(digest), place_of(at), digest, packed),
-        )
-        self._lately.append(_id(digest))
-        self._unchecked += len(packed) + _ROW_BYTES
-        if self._unchecked * _CHECKS > self._most:
-            self._unchecked = 0
-            self._evict()
-
-    def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
-        id_, place = _id(digest), "" if at is None else place_of(at)
-        find = "SELECT digest, packed FROM texts WHERE id = ? AND instr(seen, ?)"
-        rows = self._db.rows(find, (id_, place))
-        if rows and id_ not in self._lately:
-            self._lately.append(id_)
-            with suppress(Failed):
-                self._db.change(f"UPDATE texts SET used = {_NOW} WHERE id = ?", (id_,))
-        return cast("tuple[str, bytes]", rows[0]) if rows else None
-
-    def _drop(self, digest: str) -> None:
-        with suppress(Failed):
-            self._db.change("DELETE FROM texts WHERE id = ?", (_id(digest),))
-
-    def _remove(self, kept: Collection[str]) -> None:
-        with self._db.writing() as db:
-            db.execute("PRAGMA secure_delete = ON")
-            rows = db.execute("SELECT id, digest FROM texts").fetchall()
-            gone = [(id_,) for id_, digest in rows if digest not in kept]
-            db.executemany("DELETE FROM texts WHERE id = ?", gone)
-        self._db.scrub()
-
-    def _evict(self) -> None:
-        """Drop the least recently used texts until the used pages are within the limit.
-
-        A part of the limit is for SQLite's own journal. Unused pages beyond it are released.
-        """
-        most = (self._most * 7 // 8 - 2 * self._most // _CHECKS) // _PAGE_BYTES
-        excess = self._pragma("page_count") - self._pragma("freelist_count") - most
-        if excess > 0:
-            left = (excess + most // 16) * _PAGE_BYTES
-            oldest = self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used")
-            for id_, size in oldest:
-                if left > 0:
-                    self._db.change("DELETE FROM texts WHERE id = ?", (id_,))
-                    left -= size + _ROW_BYTES
-        unused = self._pragma("page_count") - most
-        if unused > 0:
-            self._db.rows(f"PRAGMA incremental_vacuum({unused})")  # one row per page
-
-    def _pragma(self, name: str) -> int:
-        return int(self._db.rows(f"PRAGMA {name}")[0][0])
-
-    def _record_of(self, reader: str) -> bytes:
-        rows = self._db.rows("SELECT record FROM shown WHERE id = ?", (_id(reader),))
-        return rows[0][0] if rows else b""
-
-    def _put_record(self, reader: str, record: bytes) -> None:
-        self._db.change(
-            f"INSERT OR REPLACE INTO shown (id, used, record) VALUES (?, {_NOW}, ?)",
-            (_id(reader), record),
-        )
-        if self._noted % _PRUNED_AFTER == 0:
-            self._db.change(
-                "DELETE FROM shown WHERE id IN"
-                " (SELECT id FROM shown ORDER BY used DESC LIMIT -1 OFFSET ?)",
-                (MOST_SHOWN - _PRUNED_AFTER,),
-            )
-        self._noted += 1
-
-    def close(self) -> None:
-        self._db.close()
-
-
-def _id(digest: str) -> int:
-    return int(digest[:VERSION_LENGTH], 16)

@@ -25,9 +25,8 @@ from copydesk.errors import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.lines import Sought
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
+from copydesk.text.snapshot import Excerpt, Snapshot, Sought, Source, Text
 from copydesk.text.unified import unified
 
 Action = Literal[
@@ -456,24 +455,18 @@ def compose_lines(
     pieces = [_piece(content, base, part, may_delete) for content, part in contents]
     unclosed = is_unclosed(base)
     change, added = _joined(pieces, base, unclosed=unclosed)
-    lines, newlines, converted, closed = list[str](), set[bytes](), 0, True
-    escapes = NO_ESCAPES
-    for piece in pieces:
-        if piece.escapes is not NO_ESCAPES:
-            escapes = Escapes.of((escapes, piece.escapes))
-        lines += piece.lines
-        newlines |= {piece.newline}
-        converted += piece.converted
-        closed = closed and piece.closed
+    newlines = {piece.newline for piece in pieces}
+    closed = all(piece.closed for piece in pieces)
     normalized = Normalized(
         file_eof_has_newline=not unclosed,
         content_eof_has_newline=closed,
         file_eof_newline_added=added,
         content_eof_newline_added=not closed,
         newline_style="mixed" if len(newlines) > 1 else base.newline_name(newlines.pop()),
-        content_newlines_converted=converted,
+        content_newlines_converted=sum(piece.converted for piece in pieces),
     )
-    return Composed(change, tuple(lines), normalized, escapes)
+    lines = tuple([line for piece in pieces for line in piece.lines])
+    return Composed(change, lines, normalized, Escapes.of(piece.escapes for piece in pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,16 +493,15 @@ def _piece(content: str, base: Text, part: Span, may_delete: bool) -> _Piece:
     if content.endswith("\r"):
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
     newline = base.newline_near(first, last)
-    written = lines = content_lines(content)
     crlf = content.count("\r\n")
     converted = content.count("\n") - crlf if b"\r" in newline else crlf
-    closed = not content or content.endswith("\n")
-    escapes = NO_ESCAPES
+    meant, escapes = content, NO_ESCAPES
     if "\\x" in content:
         meant, escapes = base.encoding.meant(content, base.raw(first, last))
-        written = lines if meant is content else content_lines(meant)
-    edit = Edit(base.start(first), base.start(last), _encoded(written, newline, base))
-    return _Piece(part, edit, lines, newline, converted, closed, escapes)
+    raw = _encoded(content_lines(meant), newline, base)
+    edit = Edit(base.start(first), base.start(last), raw)
+    closed = not content or content.endswith("\n")
+    return _Piece(part, edit, content_lines(content), newline, converted, closed, escapes)
 
 
 def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from copydesk.edit.draft import shown, shown_blocks
-from copydesk.edit.kinds.anchors import (
+from copydesk.edit.kinds.base import Fixed, Place, Replacing, check_text
+from copydesk.edit.kinds.insert import (
     Anchor,
     Occurrence,
     check_anchors,
@@ -13,10 +15,8 @@ from copydesk.edit.kinds.anchors import (
     seek,
     sought_by,
 )
-from copydesk.edit.kinds.base import Fixed, Place, Replacing, check_text
 from copydesk.errors import AnchorNotFound, Refusal
-from copydesk.text.lines import Sought
-from copydesk.text.snapshot import Source
+from copydesk.text.snapshot import Sought, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,8 @@ class BlockReplace(Replacing):
         starts, ends = first.lines, second.lines
         if first.count > len(starts):
             raise anchor.ambiguous(first.count, shown(base, starts))
-        pairs: list[tuple[int, int]] = []
-        at = 0
-        for start in starts:
-            while at < len(ends) and ends[at] <= start:
-                at += 1
-            if at < len(ends):
-                pairs.append((start, ends[at]))
+        after = ((start, bisect_right(ends, start)) for start in starts)
+        pairs = [(start, ends[at]) for start, at in after if at < len(ends)]
         if not pairs:
             lines = shown(base, sorted({*starts[:2], *ends[:2]}))
             missing = closing.argument, closing.text, closing.match, lines

@@ -2,21 +2,29 @@
 
 A correction is offered where one cause explains the difference and leaves all words as they are.
 It is certain where the cause is one indentation of all lines; any other is planned and looked at.
+Lines are sought here by their words (`shifted`), whole ones exactly (`occurrences`), and lines that
+stand for others are known (`is_elided`).
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from copydesk.edit.batch import occurrences, shifted
 from copydesk.edit.kinds.base import content_lines
-from copydesk.edit.signs import is_elided
 from copydesk.text.diff import align, common_ends
-from copydesk.text.nearest import explain, indentation, indented_by, real_newlines, unnumbered
+from copydesk.text.nearest import (
+    explain,
+    indentation,
+    indented_by,
+    real_newlines,
+    reindented,
+    unnumbered,
+)
+from copydesk.text.snapshot import Snapshot
 
 _INDENTED = frozenset(["indentation", "trailing_blanks"])
 _TABS = ("tabs_for_spaces", "spaces_for_tabs")
@@ -139,9 +147,8 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
         if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
             for at, now in zip(range(*gap[:2]), range(*gap[2:]), strict=True):
                 made[now] = _alike(mine[at], theirs[at], news[now]) or made[now]
-    for run in alignment.runs:
-        for at in range(run.length):
-            made[run.now_start + at] = theirs[run.base_start + at]
+    for start, now, length in alignment.runs:
+        made[now : now + length] = theirs[start : start + length]
     lines = [line for line in made if line is not None]
     return "\n".join(lines) if len(lines) == len(made) else None
 
@@ -190,3 +197,128 @@ def _alike(mine: str, theirs: str, new: str) -> str | None:
         return None
     head, tail = common_ends(mine, new)
     return theirs[:head] + new[head : len(new) - tail] + theirs[len(theirs) - tail :]
+
+
+_COMMENT = re.compile(
+    r"\s*(?:#+|//+|/\*+|<!--|--+|;+|%+|\{/\*|\*|\"+|'+|REM\b)?[ \t]*(.*?)\s*"
+    r"(?:\*+/\}?|-->|\"+|'+)?\s*"
+)
+_DOTS = r"(?:\.\.\.+|\u2026+)"
+_WHAT = (
+    r"(?:code|file|function|functions|class|classes|method|methods|implementation|logic|content"
+    r"|contents|body|script|module|component|document|text|section|imports|lines|tests|styles"
+    r"|fields|definitions|handlers|routes|cases|items|entries)"
+)
+_STAYS = (
+    r"(?:(?:is|are|be|as|stays?|remains?|kept|left|goes|the|exactly|completely|mostly)\s+)*"
+    r"(?:unchanged|same|identical|here|before|is|untouched|omitted(?: for brevity)?)"
+)
+_ELIDED = re.compile(
+    rf"{_DOTS}"
+    rf"|{_DOTS}\s*\(?(?:(?:the|all|keep|your|and|other)\s+)*"
+    rf"(?:rest|remaining|remainder|existing|other|previous|unchanged|same|omitted|original)\b.*"
+    rf"|(?:(?:keep|the|all|your)\s+)*(?:existing|previous|original|other|remaining)\s+"
+    rf"(?:\w+\s+){{0,2}}{_WHAT}(?:\s+{_STAYS})?\s*{_DOTS}?"
+    rf"|(?:the\s+)?(?:rest|remainder)\s+of\s+(?:(?:the|your|this)\s+)?(?:\w+\s+){{0,3}}{_WHAT}"
+    rf"(?:\s+{_STAYS})?\s*{_DOTS}?"
+    rf"|(?:the\s+)?(?:rest|remainder)\s+{_STAYS}\s*{_DOTS}?"
+    rf"|(?:{_DOTS}\s*)?\(?(?:\u4fdd\u7559)?(?:\u5176\u4f59|\u5176\u4ed6|\u5269\u4f59|\u4f59\u4e0b"
+    r"|\u539f\u6709|\u73b0\u6709|\u5df2\u6709|\u4e4b\u524d|\u6b64\u5904)\S{0,8}?"
+    r"(?:\u4ee3\u7801|\u5185\u5bb9|\u90e8\u5206|\u903b\u8f91|\u65b9\u6cd5|\u51fd\u6570"
+    r"|\u4fdd\u6301\u4e0d\u53d8|\u4e0d\u53d8|\u7701\u7565)\S{0,8}\)?"
+    rf"|(?:{_DOTS}\s*)?\(?(?:\u4ee3\u7801|\u5185\u5bb9)?(?:\u7701\u7565|\u4fdd\u6301\u4e0d\u53d8)\)?"
+    rf"\s*{_DOTS}?",
+    re.IGNORECASE,
+)
+
+
+def is_elided(line: str) -> bool:
+    """Whether a line, or the comment that it is, stands for lines that are left out."""
+    if len(line) > 200:
+        return False
+    plain = _COMMENT.fullmatch(line)
+    if plain is None or not _ELIDED.fullmatch(plain[1]):
+        return False
+    # words count in a comment only, dots anywhere
+    return line.strip() != plain[1] or bool(re.match(_DOTS, plain[1]))
+
+
+def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
+    """Return every place of the wanted lines, at least one, with overlaps, in linear time (KMP)."""
+    border = [0]
+    for one in wanted[1:]:
+        length = border[-1]
+        while length and wanted[length] != one:
+            length = border[length - 1]
+        border.append(length + (wanted[length] == one))
+    found: list[int] = []
+    length = 0
+    for at, text in enumerate(texts, 1):
+        while length and wanted[length] != text:
+            length = border[length - 1]
+        length += wanted[length] == text
+        if length == len(wanted):
+            found.append(at - length)
+            length = border[-1]
+    return found
+
+
+def raw_lines(text: str) -> list[str]:
+    """The lines of a text with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def bare(line: str) -> str:
+    """The line without its end."""
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+
+
+def lines_shown(base: Snapshot) -> list[str]:
+    """The lines of a text, with the empty one after the last line end."""
+    count = base.line_count
+    return [*base.texts(0, count), *[""] * (base.ends_with_newline or not count)]
+
+
+class Shift(NamedTuple):
+    """Where lines stand whatever blanks are around each, and the new text indented as they are.
+
+    `new` is None unless they are in one place, all indented by one amount more or less, and no new
+    line lacks what is to be taken off. `there`: the lines, from 1, where the new ones start if they
+    are there already.
+    """
+
+    places: list[int]
+    there: tuple[int, ...]
+    new: str | None
+
+
+def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = False) -> Shift:
+    """Seek old lines in those of a file by their words; `end`: a line has to follow them."""
+    places = [at for at in _bare(shown, old) if at + len(old) + end <= len(shown)]
+    is_one = len(places) == 1
+    lines = range(places[0], places[0] + len(old)) if is_one else range(0)
+    standing = () if len(places) > 1 else _standing(shown, content_lines(new), lines)
+    there = tuple(at + 1 for at in standing)
+    made = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
+    return Shift(places, there, made)
+
+
+def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:
+    """Yield where the new lines are already: around the lines `old`, or anywhere if there are none.
+
+    Around them they may be indented by one amount more or less. Else they are exact and more than
+    one.
+    """
+    size, exact = len(new), set(occurrences(shown, new) if any(new) else ())
+    for at in _bare(shown, new):
+        is_around = bool(old) and at <= old.start and old.stop <= at + size
+        is_wider = is_around and size > len(old)
+        is_equal = at in exact and (is_around or (not old and size > 1))
+        if is_equal or (is_wider and reindented("", new, shown[at : at + size]) is not None):
+            yield at
+
+
+def _bare(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Every place of the wanted lines, if there are any, whatever blanks are around each."""
+    bare = ([line.strip(" \t") for line in each] for each in (lines, wanted))
+    return occurrences(*bare) if wanted else []

@@ -126,13 +126,14 @@ class RangeEdits(Request):
         """Raises CollisionDetected if two ranges share a line or a place."""
         parts = tuple([resolve_range(edit.range, base.line_count) for edit in self.edits])
         clashes: list[Clash] = []
-        widest: int | None = None
-        for index in sorted(range(len(parts)), key=lambda each: (parts[each], each)):
+        order = sorted(range(len(parts)), key=lambda each: (parts[each], each))
+        widest = order[0] if order else 0
+        for index in order[1:]:
             start, stop = parts[index]
-            if widest is not None and (start < parts[widest][1] or parts[index] == parts[widest]):
+            if start < parts[widest][1] or parts[index] == parts[widest]:
                 one, other = sorted((widest, index))
                 clashes.append(Clash(one, other, _named(parts[one]), _named(parts[other])))
-            if widest is None or stop > parts[widest][1] or start == stop:
+            if stop > parts[widest][1] or start == stop:
                 widest = index
         if clashes:
             clashes.sort(key=lambda each: (each.first, each.second))

@@ -13,16 +13,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, takewhile
+from itertools import pairwise
 
-from copydesk.edit.batch import (
-    Batch,
-    StringEdit,
-    bare,
-    lines_shown,
-    occurrences,
-    raw_lines,
-)
 from copydesk.edit.kinds.base import (
     Action,
     Composed,
@@ -33,11 +25,19 @@ from copydesk.edit.kinds.base import (
     end_of,
     of_parts,
 )
-from copydesk.edit.kinds.correction import MOST, Corrected, of_lines
-from copydesk.edit.kinds.replace import BatchEdit, fixed
+from copydesk.edit.kinds.correction import (
+    MOST,
+    Corrected,
+    bare,
+    lines_shown,
+    occurrences,
+    of_lines,
+    raw_lines,
+)
+from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.change import ChangeSet, Edit, Followed, follow
 from copydesk.text.diff import Gap, align
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
@@ -48,6 +48,8 @@ from copydesk.text.unified import blob_id, regions, runs_of
 
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
+_IN_WORD = re.compile(r"\w\w")
+_LAST = "\U0010ffff"  # after every other character
 _LONGEST = 2_000
 """The most characters of a hunk's lines as they are in the file; longer ones are not reported."""
 
@@ -280,11 +282,8 @@ def _next_change(
     elsewhere: tuple[int, ...] = ()
     with suppress(PatchRejected):  # lines that an earlier hunk made have no place in the original
         ((first, last),) = one.places(base)
-        begin, end = base.start(first), base.start(last)
-        before = [edit for edit in total.edits if edit.start < end]
-        by = sum(len(edit.new) - (edit.stop - edit.start) for edit in before)
-        is_kept = all(edit.stop <= begin for edit in before)
-        if not is_kept or now.start(parts[0][0]) != begin + by:
+        original = follow(base.start(first), base.start(last), [total.invert(base.data)])
+        if original != Followed(now.start(parts[0][0])):
             elsewhere = first, parts[0][0]
     if elsewhere:  # it fits the original and the result so far, at different places
         lines = tuple(line + 1 for line in elsewhere)
@@ -554,9 +553,8 @@ class _Sought:
         """The lines that match a header, in order."""
         if header not in self._headed:
             texts, lines = self._ordered
-            first = bisect_left(texts, header.strip())
-            rest = zip(islice(texts, first, None), islice(lines, first, None), strict=True)
-            starting = takewhile(lambda one: one[0].startswith(header.strip()), rest)
+            first, last = (bisect_left(texts, header.strip() + end) for end in ("", _LAST))
+            starting = zip(texts[first:last], lines[first:last], strict=True)
             self._headed[header] = sorted(at for text, at in starting if _names(header, text))
         return self._headed[header]
 
@@ -686,7 +684,5 @@ def _is_open(text: str) -> bool:
 def _names(header: str, line: str) -> bool:
     """Whether a header matches the line: it is the line, or whole words at its start."""
     line, header = line.strip(), header.strip()
-    if not line.startswith(header):
-        return False
-    after = line[len(header) :][:1]
-    return not (after.isalnum() or after == "_") or not (header[-1].isalnum() or header[-1] == "_")
+    around = header[-1:] + line[len(header) :][:1]
+    return line.startswith(header) and not _IN_WORD.match(around)

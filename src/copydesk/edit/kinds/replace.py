@@ -1,21 +1,32 @@
-"""BatchEdit and ReplaceText: other text for text that is found in the file."""
+"""BatchEdit and ReplaceText: other text for text that is found in the file.
+
+Several replacements in one file as one change set: all of them, or a refusal.
+
+Invariants: every text is searched for in the original, and is there once; regions share no byte;
+bytes that an edit keeps are not rewritten.
+
+Where users could expect either of two behaviours:
+
+- An edit that changes nothing must match too, and once; it is a check that
+  its text is there. It collides like any other.
+- CRLF and LF are the same in `old` and `new`, also when two edits are compared.
+- `old` with bytes beyond ASCII in a file of unknown encoding is EncodingRefused,
+  not "no match": naming the encoding is what helps.
+- The byte order mark is never matched, so no edit can remove it.
+- Arguments are checked before the file: duplicates, a batch that changes
+  nothing, then what the file cannot encode, then places, then collisions, then
+  new text that the file cannot encode.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from itertools import islice, zip_longest
+from operator import add, itemgetter
+from typing import ClassVar, NamedTuple
 
-from copydesk.edit.batch import (
-    Batch,
-    StringEdit,
-    compile_batch,
-    compile_in,
-    lines_shown,
-    part_lines,
-    replace_everywhere,
-    replace_in,
-)
 from copydesk.edit.kinds.base import (
     Composed,
     Fixed,
@@ -24,14 +35,47 @@ from copydesk.edit.kinds.base import (
     Request,
     Span,
     check_text,
+    content_lines,
     count_lines,
     is_unclosed,
     of_parts,
 )
-from copydesk.edit.kinds.correction import MOST, Corrected, of_elided, of_text
-from copydesk.errors import InvalidArgs, PartialMatchFail, Refusal
+from copydesk.edit.kinds.correction import (
+    MOST,
+    Corrected,
+    lines_shown,
+    of_elided,
+    of_text,
+    shifted,
+)
+from copydesk.errors import (
+    Clash,
+    CollisionDetected,
+    DuplicateEdits,
+    EncodingRefused,
+    FailedEdit,
+    InvalidArgs,
+    PartialMatchFail,
+    Refusal,
+)
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import align, common_ends
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
+from copydesk.text.nearest import Near, indentation, indented_by, nearest_of
 from copydesk.text.relpath import RelPath
+from copydesk.text.search import (
+    SHOWN,
+    Matches,
+    NormalizedText,
+    find_all,
+    find_apart,
+    length_of,
+    overlapping,
+    with_returns,
+)
+from copydesk.text.search import (
+    Span as ByteSpan,
+)
 from copydesk.text.snapshot import Snapshot, Source, Text
 
 
@@ -183,3 +227,466 @@ class ReplaceText(BatchEdit):
         )
         change = ChangeSet.of(base.size, edits)
         return composed._replace(change=change, normalized=normalized)
+
+
+SHOWN_FAILURES = 500
+"""Failing edits shown with their nearest match; all are listed."""
+
+SHOWN_LINES = 200
+"""Line numbers shown for all edits with several matches together; a few for each."""
+
+_LEAST_LINES = 3
+
+SHOWN_CORRECTIONS = 6_000
+"""Characters of corrected texts shown; no text is cut."""
+
+SHOWN_COLLISIONS = 5_000
+"""Pairs shown; nested texts make millions."""
+
+
+@dataclass(frozen=True, slots=True)
+class StringEdit:
+    """Replace `old`, which is not empty, by `new`; LF in both matches any line end."""
+
+    old: str
+    new: str
+
+    def __post_init__(self) -> None:
+        if not self.old:
+            raise InvalidArgs("old_string", "must not be empty")
+
+    def with_new(self, text: str) -> StringEdit:
+        """The edit with another new text."""
+        return replace(self, new=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The edits at their places; `spans` are in bytes, in the order of the edits."""
+
+    change: ChangeSet
+    spans: tuple[ByteSpan, ...]
+    no_op_count: int
+    escapes: Escapes = NO_ESCAPES
+
+
+def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
+    """Return the change that makes all edits.
+
+    Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused, and InvalidArgs if
+    no edit changes anything.
+    """
+    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
+    _check_arguments(replacements)
+    _check_known(base.encoding, edits)
+    found, olds = _found(base, edits)
+    if any(matches.count != 1 for matches in found):
+        raise _failure(base, edits, found)
+    spans = tuple(matches.spans[0] for matches in found)
+    pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
+    if pairs:
+        raise _collision(base, spans, pairs)
+    return _batch(base, edits, replacements, spans, olds)
+
+
+def compile_in_order(
+    base: Snapshot, edits: Sequence[tuple[str, str]], *, is_code: bool = True
+) -> Batch:
+    """Return the change that makes the edits in sequence, each on the result of those before.
+
+    An old text that is not found is sought in whole lines that are all indented by one amount more
+    or less, whatever blanks end them; the new lines are then indented so as well. An empty one is
+    for an empty text. Raises PartialMatchFail if one has no match or several, if the new lines are
+    there already, or, in code, if the indentation of the first is left out and lost in later ones;
+    InvalidArgs for an empty one, and EncodingRefused.
+    """
+    now, changes = base, [ChangeSet.of(base.size, ())]
+    spans: list[ByteSpan] = []
+    no_ops, escapes = 0, list[Escapes]()
+    for index, texts in enumerate(edits):
+        one = _in_order(
+            now, index, *(text.replace("\r\n", "\n") for text in texts), is_code=is_code
+        )
+        now = now.edited(one.change)
+        changes.append(one.change)
+        spans += one.spans
+        no_ops += one.no_op_count
+        escapes.append(one.escapes)
+    while len(changes) > 1:  # combine neighbours first: one after the other takes quadratic time
+        pairs = zip_longest(changes[::2], changes[1::2])
+        changes = [one if other is None else one.then(other) for one, other in pairs]
+    return Batch(changes[0], tuple(spans), no_ops, Escapes.of(escapes))
+
+
+def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) -> Batch:
+    if not old:
+        if not base.line_count:
+            return _inserted(base, base.start(0), new)
+        raise InvalidArgs(
+            f"edits[{index}].oldText",
+            "must not be empty in a file that has lines: to insert text, give a line next to the"
+            " place, and repeat it in newText",
+        )
+    edit = StringEdit(old, new)
+    _check_known(base.encoding, [edit])
+    (found,), olds = _found(base, [edit])
+    if not found.count and old != new:
+        found, there, new = _loosely(base, index, edit)
+        if found.count == 1 and not there:
+            return _inserted(base, found.spans[0][0], new)
+        edit = StringEdit(there or old, new)
+        olds = {0: there} if base.encoding.escapes else olds
+    elif found.count == 1 and is_code:
+        _check_lead(base, index, found.spans[0][0], edit)
+    if found.count != 1:
+        failure = _failure(base, [edit], [found]).failures[0]
+        raise PartialMatchFail(index, (replace(failure, index=index),))
+    return _batch(base, [edit], [_Replacement.of(base.encoding, edit)], found.spans[:1], olds)
+
+
+def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> None:
+    """Raise PartialMatchFail if the first line lacks its indentation, and later new ones may too.
+
+    They may where they are indented less than it and the old ones are; or where the second is not
+    deeper although the first opens a block: the old one did, or the new one ends in a colon.
+    """
+    line = base.line_at(start)
+    lead = base.encoding.text(base.slice(base.start(line), start))
+    olds, news = (
+        [indentation(one) for one in content_lines(text)[1:] if one.strip()]
+        for text in (edit.old, edit.new)
+    )
+    was, now = next(iter(olds), ""), next(iter(news), lead + " ")
+    is_flat = len(now) <= len(lead) and (
+        len(was) > len(lead) or (was != now and edit.new.partition("\n")[0].rstrip().endswith(":"))
+    )
+    is_lost = is_flat or not all(one.startswith((lead, *olds)) for one in news)
+    if lead and not lead.strip(" \t") and edit.old.partition("\n")[0].strip() and is_lost:
+        failure = FailedEdit(
+            *(index, "without indentation", 1, (), f"{line + 1}~{line + 1}"),
+            indented_by=len(lead.expandtabs(8)),
+            corrected_old_string=lead + edit.old,
+        )
+        raise PartialMatchFail(index, (failure,))
+
+
+def _inserted(base: Snapshot, at: int, new: str) -> Batch:
+    """The batch that inserts a text at a byte."""
+    newline = _newline(base, at, after_line=False)
+    raw = newline.join(map(base.encoding.encode, new.split("\n")))
+    return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
+
+
+def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str, str]:
+    """Match the old lines whatever blanks are around each; return the texts to exchange there.
+
+    There is no match if the lines of the only one are not all indented by one amount more or less,
+    or a new line lacks what is to be taken off. The last terminator stays if the new text has none.
+    Raises PartialMatchFail if the new lines are there already.
+    """
+    is_closed, is_open = edit.old.endswith("\n"), edit.new[-1:] not in "\n"
+    shown = lines_shown(base)
+    old = content_lines(edit.old)
+    shift = shifted(shown, old, edit.new, end=is_closed)
+    if shift.there:
+        raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, shift.there),))
+    spans = tuple(
+        (base.start(at), _end_of(base, at + len(old) - 1, is_closed=is_closed and not is_open))
+        for at in shift.places[:SHOWN]
+    )
+    if shift.new is None:
+        count = 0 if len(shift.places) == 1 else len(shift.places)
+        return Matches(count, spans), "", ""
+    there = base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n")
+    return Matches(1, spans), there, shift.new
+
+
+def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
+    """The byte after a line, before its terminator unless `is_closed`; the end after the last."""
+    if line >= base.line_count:
+        return base.size
+    return base.start(line + 1) - (0 if is_closed else len(base.terminator(line)))
+
+
+def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
+    """The change that replaces all non-overlapping matches of one text, from the start."""
+    _check_arguments([_Replacement.of(base.encoding, edit)])
+    _check_known(base.encoding, [edit])
+    return replace_in(base, edit, [(0, base.line_count)])
+
+
+def part_lines(base: Snapshot, spans: Sequence[ByteSpan]) -> tuple[Span, ...]:
+    """The lines [start, stop), 0-based, that each span touches."""
+    return tuple(
+        (max(base.line_at(start), 0), base.line_at(max(stop - 1, start)) + 1)
+        for start, stop in spans
+    )
+
+
+def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span]) -> Batch:
+    """Return the change that makes all edits, each searched for in its own lines only."""
+    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
+    spans: list[ByteSpan] = []
+    olds: dict[int, str] = {}
+    for index, (edit, part) in enumerate(zip(edits, parts, strict=True)):
+        piece, low = _piece(base, part)
+        (matches,), shown = _found(piece, [edit])
+        if matches.count != 1:
+            raise _failure(base, [edit], [matches])
+        spans.append((matches.spans[0][0] + low, matches.spans[0][1] + low))
+        if shown:
+            olds[index] = shown[0]
+    return _batch(base, edits, replacements, tuple(spans), olds)
+
+
+def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch:
+    """Like `replace_everywhere`, in these lines only."""
+    spans: list[ByteSpan] = []
+    olds: dict[int, str] = {}
+    for part in parts:
+        piece, low = _piece(base, part)
+        for (start, stop), old in _places_apart(piece, edit):
+            if old is not None:
+                olds[len(spans)] = old
+            spans.append((start + low, stop + low))
+    if not spans:
+        raise _failure(base, [edit], [Matches(0, ())], once=False)
+    every = len(spans)
+    same = [_Replacement.of(base.encoding, edit)] * every
+    return _batch(base, [edit] * every, same, tuple(spans), olds)
+
+
+def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
+    """Return some lines as a text of their own, and the byte where they start."""
+    low = base.start(part[0]) if part[0] else 0
+    encoding = replace(base.encoding, bom=b"") if low else base.encoding
+    return Snapshot(base.data[low : base.start(part[1])], encoding), low
+
+
+def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str | None]]:
+    """All non-overlapping matches of the old text, with the text there if it has escapes."""
+    found: list[tuple[ByteSpan, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
+    end = 0
+    for span, old in [] if found else _shown_at(base, edit):
+        if span[0] >= end:
+            found.append((span, old))
+            end = span[1]
+    return found
+
+
+def _found(
+    base: Snapshot, edits: Sequence[StringEdit]
+) -> tuple[tuple[Matches, ...], dict[int, str]]:
+    """The matches of each old text; by index the actual text if it was matched by its escapes."""
+    found = list(find_all(base, [edit.old for edit in edits]))
+    olds: dict[int, str] = {}
+    for index, edit in enumerate(edits):
+        places = [] if found[index].count else _shown_at(base, edit)
+        if places:
+            found[index] = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
+            olds[index] = places[0][1]
+    return tuple(found), olds
+
+
+def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str]]:
+    """Match the old text as it was shown, with bytes as `\\xNN`."""
+    if not base.encoding.escapes:
+        return []
+    pattern = base.encoding.pattern(edit.old.replace("\r\n", "\n"))
+    return [] if pattern is None else NormalizedText.of(base).find(pattern)
+
+
+class _Replacement(NamedTuple):
+    """An edit with LF only, without what old and new have in common at both ends.
+
+    So a line end that is kept stays the same, even in files with mixed ones. `old` [head, tail) is
+    replaced by `new`; `start` and `stop` are those ends in the UTF-8 of `old`, or -1 if the file is
+    not written so.
+    """
+
+    old: str
+    head: int
+    tail: int
+    new: str
+    whole_new: str
+    start: int
+    stop: int
+
+    @staticmethod
+    def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
+        old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
+        head, tail = (len(old), 0) if new.startswith(old) else common_ends(old, new)
+        stop = len(old) - tail
+        middle = new[head : len(new) - tail]
+        if encoding.name not in ("utf-8", "unknown"):
+            return _Replacement(old, head, stop, middle, new, -1, -1)
+        if old.isascii():
+            return _Replacement(old, head, stop, middle, new, head, stop)
+        coded = encoding.bytes_of if has_raw(old) else str.encode
+        first = len(coded(old[:head]))
+        last = first + len(coded(old[head:stop]))
+        return _Replacement(old, head, stop, middle, new, first, last)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether old and new are equal."""
+        return self.head == self.tail and not self.new
+
+    def at(self, base: Snapshot, span: ByteSpan) -> Edit:
+        """The edit of the bytes that differ, given that `old` is at `span`."""
+        start, stop = self._ends(base, span)
+        if "\n" not in self.new:
+            return Edit(start, stop, self._encoded(base.encoding, self.new))
+        lines = self.new.split("\n")
+        last = self._encoded(base.encoding, lines.pop())
+        raw = [self._encoded(base.encoding, line) for line in lines]
+        ends = self._line_ends(base, start, lines)
+        return Edit(start, stop, b"".join(map(add, raw, ends)) + last)
+
+    def _line_ends(self, base: Snapshot, start: int, lines: list[str]) -> list[bytes]:
+        """The terminator of each new line; where the old ones differ, that of its old line."""
+        newline = _newline(base, start, after_line=self.old.endswith("\n", 0, self.head))
+        old = self.old[self.head : self.tail].split("\n")[:-1]
+        first = base.line_at(start)
+        there = [base.terminator(first + index) for index in range(len(old))]
+        ends = [newline] * len(lines)
+        if len(set(there)) < 2:
+            return ends
+        alignment = align(old, lines)
+        changed = ((a, c, min(b - a, d - c)) for a, b, c, d in alignment.gaps())
+        for was, now, size in (*alignment.runs, *changed):
+            ends[now : now + size] = there[was : was + size]
+        return ends
+
+    def _ends(self, base: Snapshot, span: ByteSpan) -> ByteSpan:
+        low, high = span
+        raw = base.data[low:high]
+        if self.start >= 0:
+            start, stop = with_returns(raw, (self.start, self.stop))
+            return low + start, low + stop
+        text = base.encoding.text(raw).encode("utf-8", "surrogatepass")
+        marks = [
+            len(self.old[:mark].encode("utf-8", "surrogatepass")) for mark in (self.head, self.tail)
+        ]
+        heads = [text[:mark].decode("utf-8", "surrogatepass") for mark in with_returns(text, marks)]
+        start, stop = (length_of(base.encoding, raw, head) for head in heads)
+        return low + start, low + stop
+
+    def _encoded(self, encoding: Encoding, part: str) -> bytes:
+        if self.start >= 0 and part.isascii():
+            return part.encode()
+        try:
+            return encoding.bytes_of(part)
+        except EncodingRefused:
+            encoding.bytes_of(self.whole_new)  # raises with the index in the caller's text
+            raise
+
+
+def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
+    """The terminator for new lines at byte `start`: that of their line, or of lines nearby."""
+    line = base.line_at(start) - after_line
+    own = base.terminator(line) if line < base.line_count else b""
+    return own or base.newline_near(line, base.line_count)
+
+
+def _check_arguments(replacements: Sequence[_Replacement]) -> None:
+    seen: dict[tuple[str, str], int] = {}
+    for index, replacement in enumerate(replacements):
+        first = seen.setdefault((replacement.old, replacement.whole_new), index)
+        if first != index:
+            raise DuplicateEdits((first, index))
+    if all(replacement.nothing for replacement in replacements):
+        raise InvalidArgs("edits", "no edit changes anything: old_string and new_string are equal")
+
+
+def _check_known(encoding: Encoding, edits: Sequence[StringEdit]) -> None:
+    """Raise EncodingRefused for non-ASCII text if the file's encoding is unknown."""
+    if encoding.known:
+        return
+    for edit in edits:
+        encoding.encode(edit.old)
+        encoding.encode(edit.new)
+
+
+def _batch(
+    base: Snapshot,
+    edits: Sequence[StringEdit],
+    replacements: Sequence[_Replacement],
+    spans: tuple[ByteSpan, ...],
+    olds: Mapping[int, str],
+) -> Batch:
+    """The batch of replacements at their places; `olds` are old texts that contain bytes."""
+    escapes: list[Escapes] = []
+    if base.encoding.escapes:
+        replacements = list(replacements)
+        for index, (edit, span) in enumerate(zip(edits, spans, strict=True)):
+            ((first, last),) = part_lines(base, [span])
+            old = base.raw(first, last)
+            if "\\x" in edit.old and index not in olds:
+                old = base.slice(*span)  # what was matched as text is text in the new one too
+            new, found = base.encoding.meant(edit.new, old)
+            escapes.append(found)
+            if index in olds or new != edit.new:
+                one = StringEdit(olds.get(index, edit.old), new)
+                replacements[index] = _Replacement.of(base.encoding, one)
+    placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
+    # in order of position, so that what two adjacent edits insert between them is in it too
+    real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
+    change = ChangeSet.of(len(base.data), real)
+    return Batch(change, spans, len(spans) - len(real), Escapes.of(escapes))
+
+
+def _collision(
+    base: Snapshot, spans: Sequence[ByteSpan], pairs: Sequence[tuple[int, int]]
+) -> CollisionDetected:
+    """The refusal that names the pairs; if there are too many, also their number."""
+    lines = [f"{start + 1}~{stop}" for start, stop in part_lines(base, spans)]
+    shown = sorted(pairs[:SHOWN_COLLISIONS])
+    named = [Clash(one, other, lines[one], lines[other]) for one, other in shown]
+    if len(pairs) <= SHOWN_COLLISIONS:
+        return CollisionDetected(tuple(named))
+    order = sorted(spans)
+    starts = [start for start, _ in order]
+    count = sum(bisect_left(starts, stop) - at - 1 for at, (_, stop) in enumerate(order))
+    return CollisionDetected(tuple(named), count)
+
+
+def _failure(
+    base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
+) -> PartialMatchFail:
+    """The refusal of all edits without a place, with help; `once`: a text must occur once only."""
+    failing = [index for index, matches in enumerate(found) if matches.count != 1]
+    missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
+    nears = nearest_of(base, [edits[index].old for index in missing], once=once)
+    near_of = dict(zip(missing, nears, strict=True))
+    most = max(SHOWN_LINES // len(failing), _LEAST_LINES)
+    failures: list[FailedEdit] = []
+    room = SHOWN_CORRECTIONS
+    for index in failing:
+        matches, near = found[index], near_of.get(index)
+        lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans[:most])
+        reason = "several matches" if matches.count else "no match"
+        failure = FailedEdit(index, reason, matches.count, lines)
+        if near is not None:
+            failure = _near_miss(index, edits[index].old, near, room)
+            room -= len(failure.corrected_old_string or "")
+        failures.append(failure)
+    return PartialMatchFail(failing[0], tuple(failures))
+
+
+def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
+    """The refusal of one edit whose text was not found: the nearest passage and how it differs."""
+    by = indented_by(old, near.corrected) if near.corrected else None
+    return FailedEdit(
+        index,
+        "no match",
+        0,
+        (),
+        f"{near.start + 1}~{near.stop}",
+        near.similarity,
+        near.diff,
+        near.causes or None,
+        by or None,
+        tuple(line + 1 for line in near.alike) or None,
+        near.corrected if len(near.corrected or "") <= room else None,
+    )

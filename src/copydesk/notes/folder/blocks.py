@@ -221,7 +221,7 @@ def sketch_of(text: str) -> str:
         words = [whole[at : at + 3] for at in range(len(whole) - 2)]
     data = "\n".join(words).encode("utf-8", "surrogatepass")
     numbers = {zlib.crc32(word) & 0xFFFF for word in data.split(b"\n")} if words else set[int]()
-    return "".join(f"{number:04x}" for number in sorted(numbers)[:_KEPT])
+    return "".join([f"{number:04x}" for number in sorted(numbers)[:_KEPT]])
 
 
 def _words(sketch: str) -> list[str]:

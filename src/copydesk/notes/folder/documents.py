@@ -16,7 +16,6 @@ import time
 import zlib
 from array import array
 from binascii import a2b_base64, b2a_base64
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -251,12 +250,12 @@ class Sidecars:
 
         `flush` if the rows that it begins with are only known by earlier steps.
         """
-        line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
+        line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False)
         name = self._file(path, "steps")
-        lines = [*_text(name).splitlines(keepends=True), line][-_MOST_STEPS:]
-        while len(lines) > 1 and sum(map(len, lines)) > _MOST_STEP_BYTES:
+        lines = [*_text(name).split("\n")[:-1], line][-_MOST_STEPS:]
+        while len(lines) > 1 and sum(map(len, lines)) + len(lines) > _MOST_STEP_BYTES:
             del lines[0]
-        _write(name, "".join(lines), flush=flush)
+        _write(name, "\n".join(lines) + "\n", flush=flush)
 
     def new_ids(self, path: str) -> list[str]:
         """The ids in the newer rows of all saved steps of a document."""
@@ -265,16 +264,13 @@ class Sidecars:
 
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
-        beside: dict[str, list[SavedStep]] = defaultdict(list)
-        for saved in self._steps(path):
-            beside[saved[0]].append(saved)
-            beside[saved[1]].append(saved)
+        newest_first = self._steps(path)[::-1]
         reached: dict[str, list[SavedStep]] = {before: []}
         waiting = [before]
         for digest in waiting:
-            for saved in reversed(beside[digest]):
+            for saved in newest_first:
                 beyond = saved[1] if saved[0] == digest else saved[0]
-                if beyond not in reached:
+                if digest in saved[:2] and beyond not in reached:
                     reached[beyond] = [*reached[digest], saved]
                     waiting.append(beyond)
             if after in reached:
@@ -807,14 +803,13 @@ class Folder:
 
 def is_document(path: RelPath) -> bool:
     """Whether the name is that of a document."""
-    return path.name.lower().endswith(ENDINGS) and bool(stem(path))
+    return stem(path) not in ("", path.name)
 
 
 def stem(path: RelPath) -> str:
     """The name without its extension."""
-    lower = path.name.lower()
-    ending = next((each for each in ENDINGS if lower.endswith(each)), "")
-    return path.name[: len(path.name) - len(ending)]
+    name, dot, ending = path.name.rpartition(".")
+    return name if dot + ending.lower() in ENDINGS else path.name
 
 
 _STEP_ROWS = 500
@@ -922,7 +917,8 @@ class DocumentCache:
     def look(self, path: RelPath) -> FolderDocument | None:
         """The current document; None if the file is missing, forbidden or not a document."""
         with self.lock:
-            self.scanned()
+            if self._scanned is None:
+                self.scan()
             held = self._drop(path)
             stamp = self.folder.stamp(path)
             if stamp is None:

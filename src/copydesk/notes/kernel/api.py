@@ -99,10 +99,8 @@ class KernelHttp:
     def __init__(
         self, address: Address, token: str, timeout_s: float = 30.0, most_bytes: int = MOST_BYTES
     ) -> None:
-        self._address = address
+        self._address, self._timeout_s, self._most_bytes = address, timeout_s, most_bytes
         self._headers = {"Authorization": f"Token {token}", "Content-Type": "application/json"}
-        self._timeout_s = timeout_s
-        self._most_bytes = most_bytes
         self._kept: list[HTTPConnection] = []
 
     def ask(self, path: str, body: Mapping[str, object], *, reads: bool = False) -> object:
@@ -112,7 +110,12 @@ class KernelHttp:
         valid answer: AnswerLost if the request had been sent and may have been carried out, its
         subclass NoSuchCall if the kernel does not have this call.
         """
-        status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
+        try:
+            status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
+        except TimeoutError:
+            raise AnswerLost(f"{path}: no answer in time", "timeout") from None
+        except (OSError, HTTPException) as problem:
+            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
         if status != 200:
             error, reason = _REFUSING.get(status, (AnswerLost, "answer"))
             raise error(f"{path}: HTTP {status}", reason)
@@ -130,11 +133,7 @@ class KernelHttp:
                 break
             with suppress(ConnectionError):  # the kernel had closed it
                 return self._talk(path, connection, data)
-        connection = self._connect(path)
-        try:
-            return self._talk(path, connection, data)
-        except ConnectionError as problem:
-            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
+        return self._talk(path, self._connect(path), data)
 
     def _connect(self, path: str) -> HTTPConnection:
         address = self._address
@@ -148,7 +147,10 @@ class KernelHttp:
         return connection
 
     def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
-        """Make one exchange on a connection and then keep or close it; raises ConnectionError."""
+        """Make one exchange on a connection and then keep or close it.
+
+        Raises OSError, HTTPException; ConnectionError if the kernel may have closed it before.
+        """
         until = time.monotonic() + self._timeout_s
         keep = False
         waiting = connection.sock  # the connection may drop it once the answer has begun
@@ -159,12 +161,6 @@ class KernelHttp:
                 body = self._body(path, waiting, response, until)
                 keep = not response.will_close and (response.isclosed() or response.length == 0)
                 return response.status, body
-        except TimeoutError:
-            raise AnswerLost(f"{path}: no answer in time", "timeout") from None
-        except ConnectionError:
-            raise
-        except (OSError, HTTPException) as problem:
-            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
         finally:
             if keep and len(self._kept) < _KEPT:
                 self._kept.append(connection)
@@ -232,14 +228,11 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TreeInfo:
+class TreeInfo(Around):
     """A block's position in its tree: container and neighbours; empty ids if there are none."""
 
     id: str
     kind: str
-    parent_id: str
-    previous_id: str
-    next_id: str
 
     @property
     def around(self) -> Around:
@@ -363,11 +356,14 @@ Version = tuple[int, int, int]
 OLDEST: Version = (3, 1, 4)
 """The first version whose getChildBlocks returns the Markdown."""
 
-_KRAMDOWN_MODE: Version = (3, 1, 14)
-_BATCH_UPDATE: Version = (3, 1, 25)
-_MANY_DOMS: Version = (3, 5, 3)
-_READONLY_SQL: Version = (3, 7, 0)
-_HISTORY: Version = (3, 7, 0)
+_SINCE: Mapping[str, Version] = {
+    "getBlockKramdown mode": (3, 1, 14),
+    "batchUpdateBlock": (3, 1, 25),
+    "getBlockDOMs": (3, 5, 3),
+    "sql mode": (3, 7, 0),
+    "createDocHistory": (3, 7, 0),
+}
+"""The first versions with calls and arguments that not all have."""
 
 _FEW = 6
 """The most positions to request one by one."""
@@ -397,9 +393,8 @@ class Kernel:
     """A kernel, call by call. Safe to use from many threads."""
 
     def __init__(self, http: KernelHttp) -> None:
-        self._http = http
+        self._http, self._asking = http, threading.Lock()
         self._version: Version | None = None
-        self._asking = threading.Lock()
 
     def version(self) -> Version:
         """The kernel's version, requested once; NotesUnavailable if it is too old or not booted."""
@@ -407,6 +402,9 @@ class Kernel:
             if self._version is None:
                 self._version = self._ask_version()
             return self._version
+
+    def _has(self, what: str) -> bool:
+        return self.version() >= _SINCE[what]
 
     def _ask_version(self) -> Version:
         call = "/api/system/version"
@@ -490,7 +488,7 @@ class Kernel:
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
             kind = KINDS.get(node, "")
             if node and own_id == block_id:
-                found[block_id] = TreeInfo(block_id, kind, *([""] * 3 if kind == "d" else around))
+                found[block_id] = TreeInfo(*([""] * 3 if kind == "d" else around), block_id, kind)
         return found
 
     def _inside(self, parent_id: str) -> dict[str, TreeInfo]:
@@ -498,7 +496,7 @@ class Kernel:
         children = self._children(parent_id)
         ids = ["", *(child.id for child in children), ""]
         return {
-            child.id: TreeInfo(child.id, child.kind, parent_id, previous_id, next_id)
+            child.id: TreeInfo(parent_id, previous_id, next_id, child.id, child.kind)
             for child, previous_id, next_id in zip(children, ids, ids[2:], strict=False)
         }
 
@@ -519,14 +517,13 @@ class Kernel:
 
         Marks are spans, which keep memos; in the mode "md" Markdown's where it has them.
         """
-        body: dict[str, object] = {"id": valid(block_id)}
-        if self.version() >= _KRAMDOWN_MODE:
-            body["mode"] = mode
+        with_mode = {"mode": mode} if self._has("getBlockKramdown mode") else {}
+        body = {"id": valid(block_id), **with_mode}
         return self._read("/api/block/getBlockKramdown", body).text("kramdown").strip("\n")
 
     def doms(self, ids: Sequence[str]) -> dict[str, str]:
         """The blocks with all they contain as an editor gets them; missing blocks are left out."""
-        if self.version() >= _MANY_DOMS:
+        if self._has("getBlockDOMs"):
             told = self._of_many("/api/block/getBlockDOMs", [*map(valid, ids)])
             found = {one: of.string() for one, of in told.items()}
         else:
@@ -592,9 +589,7 @@ class Kernel:
 
     def select(self, statement: str, *names: str) -> list[list[str]]:
         """The columns that a SELECT finds, an id first; read-only if the kernel supports that."""
-        body: dict[str, object] = {"stmt": statement}
-        if self.version() >= _READONLY_SQL:
-            body["mode"] = "readonly"
+        body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}
         found = [of.texts(*names) for of in self._read("/api/query/sql", body).rows()]
         return [columns for columns in found if is_id(columns[0])]
 
@@ -614,7 +609,7 @@ class Kernel:
     def update(self, sources: Mapping[str, BlockData]) -> frozenset[str]:
         """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
         blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
-        if len(blocks) > 1 and self.version() >= _BATCH_UPDATE:
+        if len(blocks) > 1 and self._has("batchUpdateBlock"):
             with suppress(NoSuchCall):
                 return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
         named = (self._write("/api/block/updateBlock", body) for body in blocks)
@@ -633,14 +628,13 @@ class Kernel:
         self, box: str, hpath: str, markdown: str, *, parent_id: str, document_id: str
     ) -> str:
         """Create a document at a path of titles, below `parent_id`; return its id, or empty."""
-        body: dict[str, object] = {
+        body = {
             "notebook": valid(box),
             "path": hpath,
             "markdown": markdown,
             "id": valid(document_id),
+            **({"parentID": valid(parent_id)} if parent_id else {}),
         }
-        if parent_id:
-            body["parentID"] = valid(parent_id)
         told = self._sent("/api/filetree/createDocWithMd", body)
         return told if isinstance(told, str) and is_id(told) else ""
 
@@ -659,7 +653,7 @@ class Kernel:
 
     def keep_history(self, document_id: str) -> None:
         """Ask the kernel to save the document in its history, if it can."""
-        if self.version() >= _HISTORY:
+        if self._has("createDocHistory"):
             self._write("/api/history/createDocHistory", {"id": valid(document_id)})
 
     def _sent(self, call: str, body: Mapping[str, object]) -> object:

@@ -199,17 +199,11 @@ _PLACE = re.compile(r'^\{: [^\n]*\bid="([0-9]{14}-[0-9a-z]{7})"[^\n]*\}$', re.MU
 
 def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
     """Cut images of blocks (given with `previous` ones) from a document's; skip unclear ones."""
-    ends: dict[str, tuple[int, int]] = {}
-    twice: set[str] = set()
-    last = ""
-    for found in _PLACE.finditer(document):
-        last = found[0]
-        if found[1] in ends:
-            twice.add(found[1])
-        ends[found[1]] = found.span()
-    if 'type="doc"' not in last:  # a container within a document has prefixes of its own
-        return {}
-    sure = ends.keys() - twice
+    places = [*_PLACE.finditer(document)]
+    if not places or 'type="doc"' not in places[-1][0]:
+        return {}  # a container within a document has prefixes of its own
+    ends = {found[1]: found.span() for found in places}
+    sure = {one for one, times in Counter(found[1] for found in places).items() if times == 1}
     return {
         block_id: document[ends[before][1] if before else 0 : ends[block_id][1]].strip("\n")
         for block_id, before in previous.items()
@@ -285,12 +279,10 @@ def same_blocks(one: str, other: str) -> bool:
 
 def bound(image: str) -> str:
     """Why a block cannot be restored by writing its image; empty if it can."""
-    for pairs in attributes_of(image).values():
-        for name in pairs:
-            if name in _BOUND or name.startswith(_BOUND_PREFIX):
-                return name
-    if _VIEW in image:
-        return "NodeAttributeView"
+    names = (name for pairs in attributes_of(image).values() for name in pairs)
+    binding = [name for name in names if name in _BOUND or name.startswith(_BOUND_PREFIX)]
+    if binding or _VIEW in image:
+        return (*binding, "NodeAttributeView")[0]
     conflict = any(map(_CONFLICT.match, _outside_fences(image)))
     return "merge conflict" if conflict else ""
 
@@ -317,26 +309,23 @@ def changing(image: str, signed: str, dom: str) -> str:
     written by former versions. `signed` is the image with Markdown marks, `dom` what an editor
     gets; the kernel would create the first form from it.
     """
-    if _Editable.of(dom).count("\u200b") != image.count("\u200b") or _LAST_BLANK.search(signed):
-        return "zero-width blanks"
-    if any(
-        html.escape(html.unescape(text), quote=False) != text
-        for text in _TEXT_OF_MARK.findall(image)
-    ):
-        return "escaped signs"
+    marked = _TEXT_OF_MARK.findall(image)
     blanks = "blanks around a diagram, a formula or a query"
-    if _DIAGRAM in dom and _BLANK_CODE.search(image):
-        return blanks
-    for pattern, text, name in (
-        (_TIGHT, image, "a list without blank lines"),
-        (_BARE_TABLE, image, "a table without widths"),
-        (_STYLED_FRAME, image, "the style of a frame"),
-        (_BLANK_END, dom, blanks),
-        (_BARE_HTML, dom, "HTML without <div>"),
-    ):
-        if pattern.search(text):
-            return name
-    return ""
+    changes = (
+        (_Editable.of(dom).count("\u200b") != image.count("\u200b"), "zero-width blanks"),
+        (_LAST_BLANK.search(signed), "zero-width blanks"),
+        (
+            any(html.escape(html.unescape(text), quote=False) != text for text in marked),
+            "escaped signs",
+        ),
+        (_DIAGRAM in dom and _BLANK_CODE.search(image), blanks),
+        (_TIGHT.search(image), "a list without blank lines"),
+        (_BARE_TABLE.search(image), "a table without widths"),
+        (_STYLED_FRAME.search(image), "the style of a frame"),
+        (_BLANK_END.search(dom), blanks),
+        (_BARE_HTML.search(dom), "HTML without <div>"),
+    )
+    return next((name for is_so, name in changes if is_so), "")
 
 
 class _Editable(HTMLParser):
@@ -444,11 +433,8 @@ class KernelNode:
 
     def open(self, children: Sequence[Child]) -> list[KernelNode]:
         """Set the children to these blocks; return their nodes."""
-        self.children = [
-            KernelNode(child.id, child.kind, child.subtype, child.markdown) for child in children
-        ]
-        for node in self.children:
-            node.parent = self
+        self.children = []
+        self.put(0, [KernelNode(one.id, one.kind, one.subtype, one.markdown) for one in children])
         return self.children
 
     def put(self, at: int, nodes: Sequence[KernelNode]) -> None:
@@ -605,16 +591,11 @@ def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
 
 def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
     """The kramdown of a block, laid out as the kernel does it."""
-    line = lines.of(block)
-    if not block.holds_blocks:
-        text = raw_markdown(tree, block)
-        return f"{text}\n{line}" if line else text
-    inside = [_composed(tree, child, lines) for child in block.children]
-    source = raw_markdown(tree, block)
-    text = _laid_out(block.kind, source, inside, line, "\n>")
-    if block.kind == "i":
-        return text
-    return f"{text}\n{line}" if line else text
+    line, text = lines.of(block), raw_markdown(tree, block)
+    if block.holds_blocks:
+        inside = [_composed(tree, child, lines) for child in block.children]
+        text = _laid_out(block.kind, text, inside, line, "\n>")
+    return f"{text}\n{line}" if line and block.kind != "i" else text
 
 
 def split_blocks(markdown: str) -> tuple[BlockText, ...]:

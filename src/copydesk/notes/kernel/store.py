@@ -439,8 +439,9 @@ class KernelStore:
         statement = search(words, max(most, 0) * _SPARE)
         self._kernel.flush()
         found = self.blocks([block_id for (block_id,) in self._kernel.select(statement, "id")])
+        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found.values()}
         folded = [word.casefold() for word in words]
-        holding = [block for block in found.values() if _holds(block, folded)]
+        holding = [one for one in found.values() if all(word in texts[one.id] for word in folded)]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
         return tuple(holding[:most])
 
@@ -649,8 +650,3 @@ def _is_due(change: Change, image: str | None) -> bool:
     if isinstance(change, Restore) and change.side is None:
         return image is None or not same(image, change.image)
     return (image is None) == isinstance(change, Restore)
-
-
-def _holds(block: NoteBlock, words: Sequence[str]) -> bool:
-    there = f"{block.content}\n{block.markdown}".casefold()
-    return all(word in there for word in words)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
@@ -24,6 +24,7 @@ from copydesk.notes.kernel.api import (
 from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
+    Child,
     HeldBlocks,
     addressed,
     attributes_of,
@@ -58,9 +59,6 @@ from copydesk.notes.protocol import (
     new_id,
 )
 
-_FOLLOWED = 64
-"""The most blocks to follow between two neighbours."""
-
 
 class StepFailed(Exception):
     """A change failed; the message names the fault, `at` is the index of the change."""
@@ -81,19 +79,19 @@ class _State(NamedTuple):
 class _Wanted:
     """The state to which a change has to bring a block.
 
-    `source` is what to send, None if the block has that state already; `text` has the words; `kept`
-    are the ids that stay in the block; `keep` are its attributes. `exact` is the change whose block
-    it has to become again.
+    `source` is what to send, None if the block has that state already; `text` has the words; `back`
+    restores it as it was where it `stood`; `kept` are the ids that stay in the block; `keep` are
+    its attributes. `exact` is the change whose block it has to become again.
     """
 
     source: BlockData | None
-    stood: TreeInfo
-    kind: str
     text: str
-    before: str
-    kept: frozenset[str]
+    back: Restore
+    stood: TreeInfo
     keep: dict[str, str]
-    exact: Restore | None
+    kind: str = ""
+    kept: frozenset[str] = frozenset()
+    exact: Restore | None = None
 
     def fault(self, now: _State) -> str:
         """The fault in the current state, or empty."""
@@ -104,7 +102,7 @@ class _Wanted:
             return "the block stands elsewhere"
         if self.exact:
             return "" if _is_again(image, self.exact, same_blocks) else "became another block"
-        if plain(image) == plain(self.before):
+        if plain(image) == plain(self.back.image):
             return "the block is as it was"
         if fault := differing(self.text, image):
             return fault
@@ -141,7 +139,7 @@ class KernelWriter:
         self._kernel, self._split, self._pause = kernel, split, pause
         self._keep, self._held = keep, held
         self.late: tuple[str, ...] = ()
-        self.undo: list[Change] = []
+        self.undo: list[Delete | Restore] = []
         self.marks: dict[str, str] = {}
         self.astray: set[str] = set()
         self.begun = False
@@ -198,56 +196,35 @@ class KernelWriter:
         self, gap: Around, named: frozenset[str], problem: str, wanted: BlockText | Restore
     ) -> str:
         """The id of the one block that was inserted in a gap."""
-        there = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
-        ids = [standing.id for standing in there]
+        inside = self._look(
+            lambda: self._kernel.children(gap.parent_id),
+            lambda children: len(_between(gap, children)) == 1,
+        )
+        there = _between(gap, inside)
+        ids = [child.id for child in there]
         faults: list[str] = []
-        for standing in there:
-            image = self._kernel.kramdown(standing.id)
-            fault = _wrong(wanted, standing, image)
+        for child in there:
+            image = self._kernel.kramdown(child.id)
+            fault = _wrong(wanted, child.kind, image)
             faults += filter(None, (fault,))
-            if standing.id in named or not fault:
-                self.undo.append(Delete(standing.id))
-                self.marks[standing.id] = mark_of(image)
+            if child.id in named or not fault:
+                self.undo.append(Delete(child.id))
+                self.marks[child.id] = mark_of(image)
             else:
-                self.astray.add(standing.id)
-        elsewhere = self._elsewhere(named, gap, ids)
+                self.astray.add(child.id)
+        others = self._kernel.standings(
+            sorted(named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids)))
+        )
+        elsewhere = {one.id for one in others.values() if one.parent_id not in (*named, *ids)}
         self.astray |= elsewhere
         if there:
             self.late = ()
         if len(there) != 1 or faults or elsewhere:
             raise StepFailed(problem or (*faults, f"{len(there)} blocks where one should be")[0])
-        count = [child.id for child in self._kernel.children(gap.parent_id)].count(ids[0])
+        count = [child.id for child in inside].count(ids[0])
         if count != 1:
             raise StepFailed(f"{ids[0]} is there {count} times")
         return ids[0]
-
-    def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
-        """The blocks that the answer names as written but that are outside the gap."""
-        around = {gap.parent_id, gap.previous_id, gap.next_id, *found}
-        others = self._kernel.standings(sorted(named - around))
-        return {
-            block_id
-            for block_id, standing in others.items()
-            if standing.parent_id not in named and standing.parent_id not in found
-        }
-
-    def _between(self, gap: Around) -> list[TreeInfo]:
-        """The blocks that are now in the gap, in order."""
-        if not gap.previous_id and not gap.next_id:
-            ids = [child.id for child in self._kernel.children(gap.parent_id)]
-            there = self._kernel.standings(ids)
-            return [there[block_id] for block_id in ids if block_id in there]
-        end = gap.next_id if gap.previous_id else ""
-        edge = self._standing(gap.previous_id or gap.next_id)
-        found: list[TreeInfo] = []
-        while (at := edge.next_id if gap.previous_id else edge.previous_id) and at != end:
-            edge = self._standing(at)
-            found.append(edge)
-            if len(found) > _FOLLOWED:
-                raise StepFailed(f"more than {_FOLLOWED} blocks after {gap.previous_id}")
-        if at != end:
-            raise StepFailed(f"{gap.previous_id} and {gap.next_id} are no neighbours")
-        return found if gap.previous_id else found[::-1]
 
     # Existing blocks
 
@@ -259,42 +236,34 @@ class KernelWriter:
         parents = {state.standing.parent_id for state in before.values() if state.standing}
         above = self._kernel.standings(sorted(parents))
         lists = {one.id for one in above.values() if one.kind == "l"}
-        wanted = [
-            self._wanted(at, change, before[change.id], lists) for at, change in enumerate(changes)
-        ]
-        sources = {each.stood.id: each.source for each in wanted if each.source}
-        backs = {one: Restore(one, before[one].image, dom=doms.get(one, "")) for one in ids}
+        wanted = {
+            change.id: self._wanted(at, change, before[change.id], lists, doms)
+            for at, change in enumerate(changes)
+        }
+        sources = {one: each.source for one, each in wanted.items() if each.source}
         problem = ""
         if sources:
-            inverses = [
-                replace(backs[each.stood.id], over=SENT + each.text)
-                for each in wanted
-                if each.source
-            ]
+            inverses = [replace(wanted[one].back, over=SENT + wanted[one].text) for one in sources]
             _, problem = self._write(lambda: self._kernel.update(sources), *inverses)
         seen = self._look(
             lambda: self._states(ids),
-            lambda now: not any(each.fault(now[each.stood.id]) for each in wanted),
+            lambda now: not any(each.fault(now[one]) for one, each in wanted.items()),
         )
-        failed: StepFailed | None = None
-        for at, each in enumerate(wanted):
-            block_id, state = each.stood.id, seen[each.stood.id]
-            is_changed = plain(state.image) != plain(each.before)
-            if not state.image:
-                self.undo.append(_beside(backs[block_id], each.stood))
-            elif is_changed:
-                self.undo.append(backs[block_id])
-            self.marks[block_id] = mark_of(state.image)
-            fault = each.fault(state)
+        faults = [each.fault(seen[one]) for one, each in wanted.items()]
+        for (block_id, each), fault in zip(wanted.items(), faults, strict=True):
+            image = seen[block_id].image
+            is_changed = plain(image) != plain(each.back.image)
+            if is_changed:
+                self.undo.append(each.back if image else _beside(each.back, each.stood))
+            self.marks[block_id] = mark_of(image)
             if is_changed or not fault:
                 self.late = ()
-            if fault and failed is None:
-                failed = StepFailed(problem or fault, at)
-        if failed is not None:
-            raise failed
-        for at, each in enumerate(wanted):
+        for at, fault in enumerate(faults):
+            if fault:
+                raise StepFailed(problem or fault, at)
+        for at, (block_id, each) in enumerate(wanted.items()):
             try:
-                self._keep_attributes(each, seen[each.stood.id].image)
+                self._keep_attributes(each, seen[block_id].image)
             except StepFailed as failed:
                 raise StepFailed(str(failed), at) from None
         return [(one,) for one in ids]
@@ -305,28 +274,30 @@ class KernelWriter:
         return {one: _State(there.get(one), images.get(one, "")) for one in ids}
 
     def _wanted(
-        self, at: int, change: Update | Restore, now: _State, lists: Collection[str]
+        self,
+        at: int,
+        change: Update | Restore,
+        now: _State,
+        lists: Collection[str],
+        doms: Mapping[str, str],
     ) -> _Wanted:
         """The state to which a change has to bring a block."""
         stood, before = now
         if stood is None or not before:
             raise StepFailed(f"{change.id} is not there", at)
-        had = attributes_of(before).get(change.id, {})
+        back = Restore(change.id, before, dom=doms.get(change.id, ""))
         if isinstance(change, Restore):
-            then = attributes_of(change.image)[change.id]
             source = None if plain(before) == plain(change.image) else _source_of(change)
-            keep = to_keep(then, same_kind=True)
-            return _Wanted(source, stood, "", change.image, before, frozenset(), keep, change)
+            keep = to_keep(attributes_of(change.image)[change.id], same_kind=True)
+            return _Wanted(source, change.image, back, stood, keep, exact=change)
         (piece,) = self._pieces(change.markdown, in_list=stood.parent_id in lists)
         kind = "i" if stood.kind == "i" else piece.kind
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
         new = addressed(change.id, change.markdown, before, signed)
-        keep = to_keep(had, same_kind=kind == stood.kind)
-        if new.kept:
-            keep = to_keep(attributes_of(new.kramdown)[change.id], same_kind=True)
-        return _Wanted(
-            BlockData(new.kramdown), stood, kind, change.markdown, before, new.kept, keep, None
-        )
+        had = attributes_of(new.kramdown if new.kept else before).get(change.id, {})
+        keep = to_keep(had, same_kind=bool(new.kept) or kind == stood.kind)
+        source = BlockData(new.kramdown)
+        return _Wanted(source, change.markdown, back, stood, keep, kind, new.kept)
 
     def _keep_attributes(self, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring; an exact block gets no others."""
@@ -338,13 +309,12 @@ class KernelWriter:
             more = {name: "" for name in there if name not in keep} if wanted.exact else {}
             return change | more
 
-        def left() -> dict[str, str]:
-            return lacking(self._kernel.attributes(block_id))
-
         missing = lacking(attributes_of(image).get(block_id, {}))
         if missing:
             _, problem = self._write(lambda: self._kernel.set_attributes(block_id, missing))
-            lost = self._look(left, lambda names: not names)
+            lost = self._look(
+                lambda: lacking(self._kernel.attributes(block_id)), lambda names: not names
+            )
             image = self._image(block_id)
             self.marks[block_id] = mark_of(image)
             if lost:
@@ -373,15 +343,16 @@ class KernelWriter:
         self.late = ()
         self.marks.pop(block_id, None)
         alone = not stood.previous_id and not stood.next_id
-        filler = self._kernel.children(parent.id) if alone and parent.kind in ("d", "i") else []
-        if len(filler) == 1 and not filler[0].markdown.strip():
+        inside = self._kernel.children(parent.id)
+        is_filled = alone and parent.kind in ("d", "i") and len(inside) == 1
+        if is_filled and not inside[0].markdown.strip():
             # the kernel leaves no document and no item empty
-            self.undo.append(Delete(filler[0].id))
-            self.undo.append(replace(before, side="before", anchor_id=filler[0].id))
+            self.undo.append(Delete(inside[0].id))
+            self.undo.append(replace(before, side="before", anchor_id=inside[0].id))
         else:
             self.undo.append(inverse)
         gap = Around(parent.id, stood.previous_id, stood.next_id)
-        if not alone and self._between(gap):
+        if not alone and _between(gap, inside):
             raise StepFailed(f"something stands where {block_id} was")
         return ()
 
@@ -420,12 +391,9 @@ class KernelWriter:
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
         if side in ("first_in", "last_in"):
-            held = self._kernel.children(anchor_id)
-            if not held:
-                return Around(anchor_id, "", "")
-            if side == "first_in":
-                return Around(anchor_id, "", held[0].id)
-            return Around(anchor_id, held[-1].id, "")
+            ids = ["", *(child.id for child in self._kernel.children(anchor_id)), ""]
+            ends = ("", ids[1]) if side == "first_in" else (ids[-2], "")
+            return Around(anchor_id, *ends)
         anchor = self._standing(anchor_id)
         if side == "before":
             return Around(anchor.parent_id, anchor.previous_id, anchor_id)
@@ -463,7 +431,7 @@ class KernelWriter:
             for block_id in self._kernel.standings(sorted(made)):  # created more than once
                 with suppress(StepFailed):
                     back.make(Delete(block_id))
-        ours = self.astray | back.astray | {named(change)[0] for change in self.undo}
+        ours = self.astray | back.astray | {change.id for change in self.undo}
         try:
             self._kernel.flush()
             left = set(self._kernel.standings(sorted(ours - before.images.keys())))
@@ -474,7 +442,7 @@ class KernelWriter:
                     left.add(container)
         except NotesUnavailable:
             left = ours | before.images.keys() | before.orders.keys()
-        return tuple(sorted(left))
+        return tuple(dict.fromkeys((*self.late, *sorted(left))))
 
     def is_back(self, block_id: str, image: str) -> bool:
         """Whether a block has its former text, after one more attempt to restore it."""
@@ -495,25 +463,38 @@ class KernelWriter:
         marked: set[str] = set()
         changes: list[Change] = []
         for change in reversed(self.undo):
-            if _expects(change):
-                if change.id not in marked:
-                    change = replace(change, over=marks.get(change.id, ""))
+            over = ""
+            if _expects(change) and change.id not in marked:
+                over = marks.get(change.id, "")
                 marked.add(change.id)
-            changes.append(change)
+            changes.append(replace(change, over=over))
         return tuple(changes)
 
 
-def _expects(change: Change) -> TypeGuard[Update | Delete | Restore]:
+def _expects(change: Delete | Restore) -> bool:
     """Whether the change expects the block in a certain state."""
-    return not isinstance(change, InsertText) and getattr(change, "side", None) is None
+    return isinstance(change, Delete) or change.side is None
 
 
-def _wrong(wanted: BlockText | Restore, standing: TreeInfo, image: str) -> str:
+def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
+    """The children of a container that are in a gap. Raises StepFailed if there is no such gap."""
+    ids = [child.id for child in children]
+    for edge in filter(None, (gap.previous_id, gap.next_id)):
+        if edge not in ids:
+            raise StepFailed(f"{edge} is not there")
+    start = ids.index(gap.previous_id) + 1 if gap.previous_id else 0
+    stop = ids.index(gap.next_id) if gap.next_id else len(ids)
+    if stop < start:
+        raise StepFailed(f"{gap.previous_id} and {gap.next_id} are no neighbours")
+    return children[start:stop]
+
+
+def _wrong(wanted: BlockText | Restore, kind: str, image: str) -> str:
     """The fault of a block that was inserted, or empty."""
     if isinstance(wanted, Restore):
         return "" if _is_again(image, wanted, same) else "came back as another block"
-    if standing.kind != wanted.kind:
-        return f"a block is {standing.kind or 'of no kind'}, not {wanted.kind}"
+    if kind != wanted.kind:
+        return f"a block is {kind or 'of no kind'}, not {wanted.kind}"
     return differing(wanted.markdown, image)
 
 
@@ -529,11 +510,13 @@ def _source_of(change: Restore) -> BlockData:
 
 def _beside(change: Restore, stood: TreeInfo) -> Restore:
     """The same change for a block that has gone from its place."""
-    if stood.previous_id:
-        return replace(change, side="after", anchor_id=stood.previous_id)
-    if stood.next_id:
-        return replace(change, side="before", anchor_id=stood.next_id)
-    return replace(change, side="first_in", anchor_id=stood.parent_id)
+    anchors: tuple[tuple[str, Side], ...] = (
+        (stood.previous_id, "after"),
+        (stood.next_id, "before"),
+        (stood.parent_id, "first_in"),
+    )
+    anchor_id, side = next(pair for pair in anchors if pair[0])
+    return replace(change, side=side, anchor_id=anchor_id)
 
 
 def execute(
@@ -566,10 +549,7 @@ def execute(
             if not writing.begun:
                 raise
             detail, blind = lost.detail, True
-        late = writing.late
         left = writing.take_back(before, blind=blind)
-        if late:
-            left = tuple(dict.fromkeys((*late, *left)))
         if left:
             raise NotesTorn(index, detail, left)
         raise NotesRolledBack(index, named(prepared.changes[index])[0], detail)
@@ -588,8 +568,8 @@ def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[in
         if index in idle:
             continue
         first, group = groups[-1] if groups else (0, [])
-        joins = group and first + len(group) == index and all(map(_rewrites, (change, *group)))
-        if joins and named(change) not in {named(one) for one in group}:
+        joins = first + len(group) == index and all(map(_rewrites, (change, *group)))
+        if group and joins and named(change) not in {named(one) for one in group}:
             group.append(change)
         else:
             groups.append((index, [change]))

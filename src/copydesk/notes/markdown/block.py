@@ -54,11 +54,11 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     if returns and not returns == data.count(b"\r\n") == data.count(b"\n"):
         found = list(_LINES(data, at))
         return [each[0].rstrip(b"\r\n") for each in found], [each.start() for each in found]
-    end = b"\r\n" if returns else b"\n"
+    end, width = (b"\r\n", 2) if returns else (b"\n", 1)
     lines = data[at:].split(end)
     if not lines[-1]:
         lines.pop()
-    sizes, width = accumulate(map(len, lines[:-1]), initial=at), len(end)
+    sizes = accumulate(map(len, lines[:-1]), initial=at)
     starts = [size + width * number for number, size in enumerate(sizes)]
     return lines, starts[: len(lines)]
 
@@ -78,10 +78,12 @@ def decode(data: bytes) -> str:
 
 def newline_of(data: bytes) -> bytes:
     """The terminator of most lines: CRLF, CR if there is no LF at all, else LF."""
-    pairs, feeds, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
+    if b"\r" not in data:
+        return b"\n"
+    pairs, feeds = data.count(b"\r\n"), data.count(b"\n")
     if 2 * pairs > feeds:
         return b"\r\n"
-    return b"\r" if returns and not feeds else b"\n"
+    return b"\n" if feeds else b"\r"
 
 
 Profile = Literal["gfm", "siyuan"]

@@ -46,7 +46,7 @@ from copydesk.notes.markdown.parser import (
     break_start,
     fence_resume,
     heading_start,
-    item_resume,
+    indented_resume,
     leading_attributes,
     line_attributes,
     lute_fence_start,
@@ -54,6 +54,7 @@ from copydesk.notes.markdown.parser import (
     quote_start,
     read_marker,
     spelled,
+    whole_line,
 )
 
 _RULE = re.compile(rb"[-|: ]+\Z").match
@@ -514,12 +515,12 @@ def attributes_start(parser: Parser, container: Node) -> int:
     if not pairs:
         return NO
     parser.close_unmatched()
-    parser.offset = len(parser.line)
     start, stop = parser.at + parser.nonspace, parser.at + len(parser.line)
     if (b"type", b"doc") in pairs:
         if parser.tip.kind == PARAGRAPH:
             parser.pieces_of(parser.tip)  # it continues after this line, which is not part of it
         parser.root.attributes = (start, stop)
+        parser.offset = len(parser.line)
         return LEAF
     if parser.matched.kind in (DOCUMENT, AGAIN_PARSED, ITEM, QUOTE, CALLOUT, SUPER):
         tip = parser.tip
@@ -528,9 +529,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
             last.kind == ATTRIBUTES and not parser.data.startswith(spelled(pairs), last.start)
         ):
             tip.close_with(PARAGRAPH, start, start)
-    node = parser.add(ATTRIBUTES)
-    node.stop = stop
-    return LEAF
+    return whole_line(parser, parser.add(ATTRIBUTES))
 
 
 def super_start(parser: Parser, container: Node) -> int:
@@ -582,7 +581,7 @@ RULES = BlockRules(
         CONFLICT: conflict_resume,
         QUOTE: quote_resume,
         CALLOUT: quote_resume,
-        ITEM: item_resume,
+        ITEM: indented_resume,
         SUPER: super_resume,
     },
     taken={HTML: html_taken, MATH: math_taken},

@@ -359,14 +359,17 @@ def quote_resume(parser: Parser, node: Node) -> int:
     return STAYS
 
 
-def item_resume(parser: Parser, node: Node) -> int:
-    """An item continues on lines indented as its content, and over blank lines once it has any."""
+def indented_resume(parser: Parser, node: Node) -> int:
+    """An item or a footnote continues on lines that are indented as its content is.
+
+    It continues over blank lines once it has any content.
+    """
     if parser.blank:
         if not node.nodes:
             return AGAIN
         parser.to_nonspace()
         return STAYS
-    width = node.width
+    width = node.width if node.kind == ITEM else INDENTED
     if parser.indent < width:
         return AGAIN
     parser.skip_columns(width)
@@ -431,7 +434,7 @@ def _heading(pattern: Pattern, parser: Parser, container: Node) -> int:
         return NO
     node = parser.add(HEADING)
     node.subtype = f"h{found.end() - found.start()}"
-    return _whole_line(parser, node)
+    return whole_line(parser, node)
 
 
 heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
@@ -453,10 +456,11 @@ def break_start(parser: Parser, container: Node) -> int:
         return NO
     if line.count(sign, at) < 3:
         return NO
-    return _whole_line(parser, parser.add(BREAK))
+    return whole_line(parser, parser.add(BREAK))
 
 
-def _whole_line(parser: Parser, node: Node) -> int:
+def whole_line(parser: Parser, node: Node) -> int:
+    """A leaf up to the end of the line."""
     parser.offset = len(parser.line)
     node.stop = parser.at + parser.offset
     return LEAF

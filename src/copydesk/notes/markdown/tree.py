@@ -65,7 +65,7 @@ from copydesk.notes.markdown.parser import (
     fence_start,
     html_ends,
     html_kind,
-    item_resume,
+    indented_resume,
     leading_attributes,
     line_attributes,
     quote_resume,
@@ -73,6 +73,7 @@ from copydesk.notes.markdown.parser import (
     read_marker,
     strict_heading_start,
     value_of,
+    whole_line,
 )
 
 _SETEXT = re.compile(rb"(?:=+|-+)[ \t]*\Z").match
@@ -90,9 +91,7 @@ def setext_start(parser: Parser, container: Node) -> int:
         return NO
     container.kind = HEADING
     container.subtype = "h1" if line[at] == 61 else "h2"
-    container.stop = parser.at + len(line)
-    parser.offset = len(line)
-    return LEAF
+    return whole_line(parser, container)
 
 
 def split_definitions(parser: Parser, node: Node) -> bool:
@@ -259,16 +258,6 @@ def note_start(parser: Parser, container: Node) -> int:
     return INTO
 
 
-def note_resume(parser: Parser, node: Node) -> int:
-    """A footnote continues on indented lines, and over blank lines once it has content."""
-    if parser.blank:
-        return STAYS if node.nodes else AGAIN
-    if parser.indent < INDENTED:
-        return AGAIN
-    parser.skip_columns(INDENTED)
-    return STAYS
-
-
 def attributes_start(parser: Parser, container: Node) -> int:
     """A line of attributes with an id belongs to the block before it; without an id it is text."""
     text = parser.line[parser.nonspace :].rstrip(b" \t")
@@ -278,10 +267,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
         not container.nodes or container.nodes[-1].kind == ATTRIBUTES
     ):
         return NO
-    node = parser.add(ATTRIBUTES)
-    node.stop = parser.at + len(parser.line)
-    parser.offset = len(parser.line)
-    return LEAF
+    return whole_line(parser, parser.add(ATTRIBUTES))
 
 
 def settle_gfm(parser: Parser) -> None:
@@ -331,8 +317,8 @@ _GFM = BlockRules(
         MATH: fence_resume,
         HTML: html_resume,
         QUOTE: quote_resume,
-        ITEM: item_resume,
-        NOTE: note_resume,
+        ITEM: indented_resume,
+        NOTE: indented_resume,
     },
     taken={HTML: html_taken},
     finish={PARAGRAPH: finish_paragraph, LIST: finish_list},
@@ -681,8 +667,8 @@ _parse_part = lru_cache(maxsize=8)(partial(parse, part=True))
 def _settle(data: bytes, root: Node) -> None:
     """Turn the nodes into blocks: set their columns, anchors and children."""
     marks = b"^" in data
-    if root.anchor is None:
-        _name(data, root)
+    if root.attributes is not None and root.anchor is None:
+        root.anchor = attributes_id(data[slice(*root.attributes)])
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -690,7 +676,8 @@ def _settle(data: bytes, root: Node) -> None:
         for index, child in enumerate(children):
             child.parent, child.index = node, index
             _place(data, child)
-            _name(data, child)
+            if child.attributes is not None:
+                child.anchor = attributes_id(data[slice(*child.attributes)])
             if marks and child.kind in (PARAGRAPH, HEADING):
                 owner = node if not index and node.kind == ITEM else child
                 owner.anchor = owner.anchor or marked_id(data, child.start, child.stop)
@@ -700,12 +687,6 @@ def _settle(data: bytes, root: Node) -> None:
                 child.settled()
         node.children = tuple(children)
         node.settled()
-
-
-def _name(data: bytes, node: Node) -> None:
-    if node.attributes is not None:
-        start, stop = node.attributes
-        node.anchor = attributes_id(data[start:stop])
 
 
 def _place(data: bytes, node: Node) -> None:

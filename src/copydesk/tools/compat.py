@@ -1,6 +1,8 @@
-"""The tools of the MCP filesystem server: its names, arguments, results and messages.
+"""The tools of the compat toolset: those of the MCP filesystem server, and Anthropic's text editor.
 
-A call that would lose bytes there is refused here; the manual lists each such case.
+They have the names, arguments, results and messages of the originals. A call that would lose bytes
+there is refused here, and the text editor preserves tabs, line ends and undecodable bytes where the
+original loses them; the manual lists each such difference.
 """
 
 from __future__ import annotations
@@ -12,24 +14,27 @@ import re
 import time
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from types import EllipsisType, NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.batch import Rewrite
-from copydesk.desk.outcome import Planned, Withheld
-from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, check_count
+from copydesk.desk.outcome import NotUndone, Withheld
+from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, StringEdit, check_count
 from copydesk.errors import Refusal
 from copydesk.search.listings import DirEntry
 from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools import answers, report_fields
-from copydesk.tools.arguments import list_of
-from copydesk.tools.batch import once_approved, with_plan, written
-from copydesk.tools.catalog import Context, ToolCall
+from copydesk.tools import refusals, reports
+from copydesk.tools.arguments import Count, list_of
+from copydesk.tools.batch import plan_of, rewritten, with_plan, written
+from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Answer, Envelope, Fields, Lang, Original, Value
@@ -40,11 +45,10 @@ _TEXT: Mapping[str, Any] = {"type": "string"}
 
 
 def _closed(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional]
     return {
         "type": "object",
         "properties": dict(properties),
-        "required": required,
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
 
@@ -61,15 +65,10 @@ MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}
 
 @dataclass(frozen=True, slots=True)
 class ClientPath:
-    """A path as given, as an absolute path, and relative to the root."""
+    """A path as an absolute path, and relative to the root."""
 
-    given: str
     full: str
     path: RelPath
-
-    def __truediv__(self, name: str) -> ClientPath:
-        full = f"{self.full.rstrip('/')}/{name}"
-        return ClientPath(f"{self.given.rstrip('/')}/{name}", full, self.path / name)
 
 
 class Told(Exception):
@@ -80,14 +79,9 @@ class Told(Exception):
         self.words, self.refusal, self.remarks = words, refusal, remarks
 
 
-def root_of(context: Context) -> str:
-    """The root's real path."""
-    return context.looking.files.root
-
-
 def allowed(context: Context) -> list[str]:
     """The paths of the root, as configured and resolved."""
-    real = root_of(context)
+    real = context.looking.files.root
     spelled = [f"/{root}" for root in context.roots]
     return [*(one for one in spelled if one != real), real]
 
@@ -99,9 +93,10 @@ def place_of(context: Context, text: str) -> ClientPath:
         raise Told(words, errors.InvalidPath("absolute path outside of the workspace"))
     if "\0" in text:
         raise errors.InvalidPath("NUL in path")
-    full = "/" + posixpath.normpath(posixpath.join(root_of(context), text)).lstrip("/")
+    root = context.looking.files.root
+    full = "/" + posixpath.normpath(posixpath.join(root, text)).lstrip("/")
     try:
-        return ClientPath(text, full, context.path_below(full, folder=True))
+        return ClientPath(full, context.path_below(full, folder=True))
     except errors.InvalidPath as refusal:
         if "outside" not in refusal.reason:
             raise
@@ -112,7 +107,7 @@ def place_of(context: Context, text: str) -> ClientPath:
 
 def real_path(context: Context, real: RelPath) -> str:
     """The absolute path for a real path."""
-    return posixpath.join(root_of(context), *real.parts)
+    return posixpath.join(context.looking.files.root, *real.parts)
 
 
 def _kind_of(context: Context, path: RelPath) -> str:
@@ -135,23 +130,22 @@ def _check_stands(context: Context, path: RelPath) -> None:
 
 def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
     """Node's message for a failed call on a path; None if Node has no such failure."""
-    is_below = isinstance(refusal, errors.NotAFile) and refusal.kind == "below a file"
-    if isinstance(refusal, errors.FileNotFound):
-        ends = range(1, len(place.path.parts))
-        above = [RelPath(place.path.parts[:end]) for end in ends]
-        is_below = any(_kind_of(context, one) not in ("", "directory") for one in above)
-        if not is_below:
+    parts = place.path.parts
+    above = (_kind_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
+    match refusal:
+        case errors.FileNotFound() if all(kind in ("", "directory") for kind in above):
             return f"ENOENT: no such file or directory, {call} '{place.full}'"
-    if is_below:
-        return f"ENOTDIR: not a directory, realpath '{place.full}'"
-    if isinstance(refusal, errors.NotAFile) and refusal.kind == "directory":
-        return "EISDIR: illegal operation on a directory, read"
-    if isinstance(refusal, errors.InvalidPath) and refusal.reason == "not a directory":
-        return f"ENOTDIR: not a directory, {call} '{place.full}'"
-    if isinstance(refusal, errors.InvalidPath):
-        outside = f"{place.full} not in {', '.join(allowed(context))}"
-        return f"Access denied - symlink target outside allowed directories: {outside}"
-    return None
+        case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
+            return f"ENOTDIR: not a directory, realpath '{place.full}'"
+        case errors.NotAFile(kind="directory"):
+            return "EISDIR: illegal operation on a directory, read"
+        case errors.InvalidPath(reason="not a directory"):
+            return f"ENOTDIR: not a directory, {call} '{place.full}'"
+        case errors.InvalidPath():
+            outside = f"{place.full} not in {', '.join(allowed(context))}"
+            return f"Access denied - symlink target outside allowed directories: {outside}"
+        case _:
+            return None
 
 
 class CompatCall(ToolCall):
@@ -216,9 +210,9 @@ def refused(
     only_text: bool = False,
 ) -> Answer:
     """A refusal with these words and remarks; without words, with our own and the code."""
-    answer = answers.refused(refusal, arguments, path, lang, writes=True, voices=voices)
+    answer = refusals.in_envelope(refusal, arguments, path, lang, writes=True, voices=voices)
     if words is None:
-        words = f"{answers.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
+        words = f"{refusals.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
     elif isinstance(refusal, errors.FileNotFound) and refusal.similar:
         remarks = (*remarks, say("compat.similar", lang, {"names": ", ".join(refusal.similar)}))
     block: Fields = {"type": "text", "text": words}
@@ -254,18 +248,19 @@ def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     wanted = found[1] or ("array" if name in ("edits", "paths") else "string")
     wanted = "number" if wanted == "integer" else wanted
     given = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
-    received = _js_type(given.get(name, ...))
+    received = _JS_TYPES.get(type(given.get(name, ...)), "object")
     return f"Invalid input: expected {wanted}, received {received} at {name}"
 
 
-def _js_type(value: object) -> str:
-    if value is ...:
-        return "undefined"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+_JS_TYPES: dict[type, str] = {
+    EllipsisType: "undefined",
+    NoneType: "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+}
 
 
 class ReadTextFileCall(CompatCall):
@@ -277,10 +272,10 @@ class ReadTextFileCall(CompatCall):
     tail: int = 0
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        self.system_call = "stat" if self.tail else "open"
         if self.head and self.tail:
             words = "Cannot specify both head and tail parameters simultaneously"
             raise Told(words, errors.InvalidArgs("tail", "cannot be given together with head"))
+        self.system_call = "stat" if self.tail else "open"
         return self.text(read_text(context, place, self.head, self.tail), place.path)
 
 
@@ -289,19 +284,15 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
     def shown(base: Snapshot) -> list[Run]:
         count = base.line_count
-        if head:
-            return [(0, min(max(head, 0), count))]
-        if tail:
-            return [(max(count + base.ends_with_newline - max(tail, 0), 0), count)]
-        return [(0, count)]
+        first = max(count + base.ends_with_newline - max(tail, 0), 0) if tail else 0
+        return [(first, min(max(head, 0), count) if head else count)]
 
     try:
         document, base = context.desk.contents(context.member, place.path, shown)
     except errors.FileTooLarge:
         return _part_of_large(context, place, head, tail)
-    encoding = None if base is None else base.encoding
     data = document.data
-    text = data.decode("utf-8", "replace") if encoding is None else encoding.decode(data)
+    text = data.decode("utf-8", "replace") if base is None else base.encoding.decode(data)
     if head:
         return "\n".join(text.removesuffix("\n").split("\n")[: max(head, 0)])
     if tail:
@@ -334,7 +325,10 @@ class ReadMediaFileCall(CompatCall):
         if kind != _OTHER_TYPE:
             block: Fields = {"type": kind.split("/")[0], "data": data, "mimeType": kind}
         else:
-            uri = "file://" + _quoted(real_path(context, document.real))
+            from urllib.parse import quote  # rarely needed
+
+            real = real_path(context, document.real)
+            uri = "file://" + quote(real, safe="/!$&'()*+,;=:@-._")
             resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
         content: Fields = {"content": [block]}
@@ -351,12 +345,6 @@ _MEDIA_TYPES = {
     )
     for ending, name in (pair.split(":") for pair in names.split())
 }
-
-
-def _quoted(path: str) -> str:
-    from urllib.parse import quote  # rarely needed
-
-    return quote(path, safe="/!$&'()*+,;=:@-._")
 
 
 class ReadMultipleFilesCall(CompatCall):
@@ -376,22 +364,20 @@ class ReadMultipleFilesCall(CompatCall):
         return self.text("\n---\n".join(found))
 
     def _one(self, context: Context, path: str, room: int | None) -> str:
+        place: ClientPath | None = None
         try:
             place = place_of(context, path)
+            if room is None or context.looking.info(context.member, place.path).size <= room:
+                return f"{path}:\n{read_text(context, place)}\n"
+            words = say("compat.full", context.lang)
         except Told as told:
-            return f"{path}: Error - {told.words}"
+            words = told.words
         except Refusal as refusal:
-            return f"{path}: Error - {refusal_words(refusal, context.lang, VOICES)}"
-        try:
-            if room is not None and context.looking.info(context.member, place.path).size > room:
-                return f"{path}: Error - {say('compat.full', context.lang, {})}"
-            return f"{path}:\n{read_text(context, place)}\n"
-        except Refusal as refusal:
-            words = _system_words(context, refusal, "open", place)
-            if words is None:
-                own = refusal_words(refusal, context.lang, VOICES)
-                words = f"{answers.code_of(refusal)}: {own}"
-            return f"{path}: Error - {words}"
+            own = refusal_words(refusal, context.lang, VOICES)
+            if place is not None:
+                own = f"{refusals.code_of(refusal)}: {own}"
+            words = self.words(context, refusal, place) or own
+        return f"{path}: Error - {words}"
 
 
 MOST_TOGETHER = 16 << 20  # bytes of text in one answer about several files
@@ -423,18 +409,18 @@ def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite
         return context.batches.write(context.member, name, path, content, Preconditions(), **how)
 
     try:
-        return once_approved(context, name, make)
+        return rewritten(context, name, path, make)
     except (errors.FileExists, errors.FileNotFound):
         if not overwrite:
             raise
-        return once_approved(context, name, make)  # somebody has just created or removed the file
+        return rewritten(context, name, path, make)  # somebody has just created or removed it
 
 
 def answered(
     context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
 ) -> Answer:
     """The answer of a write, in these words."""
-    bad = report_fields.lost(done.after, None if done.created else done.base)
+    bad = reports.lost(done.after, None if done.created else done.base)
     saying = "batch.created" if done.created else "batch.done"
     answer = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
     return call.original(answer, said)
@@ -462,9 +448,7 @@ class EditFileCall(CompatCall):
             return context.batches.edit_in_order(context.member, name, place.path, pairs, dry=dry)
 
         try:
-            done = make(True) if self.dryRun else once_approved(context, name, make)
-        except errors.FileNotFound:
-            raise context.desk.missing(context.member, place.path) from None
+            done = rewritten(context, name, place.path, make, dry=self.dryRun)
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
@@ -538,10 +522,12 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
             + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
             for entry, size in entries
         ]
-        rows += ["", f"Total: {len(files)} files, {len(entries) - len(files)} directories"]
-        return self.text(
-            "\n".join([*rows, f"Combined size: {_size_words(sum(files))}"]), place.path
-        )
+        rows += [
+            "",
+            f"Total: {len(files)} files, {len(entries) - len(files)} directories",
+            f"Combined size: {_size_words(sum(files))}",
+        ]
+        return self.text("\n".join(rows), place.path)
 
     def _size(self, context: Context, place: ClientPath, entry: DirEntry) -> int:
         try:
@@ -578,9 +564,6 @@ class DirectoryTreeCall(_DirectoryCall):
     excludePatterns: tuple[str, ...] = ()
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        tree: list[Value] = []
-        open_lists = [tree]  # the lists of the directories above the entry
-
         patterns = [
             form
             for pattern in self.excludePatterns
@@ -593,20 +576,18 @@ class DirectoryTreeCall(_DirectoryCall):
         def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
             return any(matches(name, pattern) for pattern in patterns)
 
-        for depth, _, entry in context.looking.walk(context.member, place.path, is_left_out):
+        children: dict[str, list[Value]] = {"": []}  # of the directories, by path below the top
+        for depth, path, entry in context.looking.walk(context.member, place.path, is_left_out):
             if depth > MOST_DEEP:
                 raise errors.InvalidArgs(
                     "path", f"is of a tree more than {MOST_DEEP} directories deep"
                 )
-            is_dir = entry.kind == "dir"
-            one: Fields = {"name": entry.name, "type": "directory" if is_dir else "file"}
-            del open_lists[depth:]
-            open_lists[-1].append(one)
-            if is_dir:
-                children: list[Value] = []
-                one["children"] = children
-                open_lists.append(children)
-        return self.text(json.dumps(tree, indent=2, ensure_ascii=False), place.path)
+            node: Fields = {"name": entry.name, "type": "file"}
+            children[path.rpartition("/")[0]].append(node)
+            if entry.kind == "dir":
+                children[path] = []
+                node |= {"type": "directory", "children": children[path]}
+        return self.text(json.dumps(children[""], indent=2, ensure_ascii=False), place.path)
 
 
 MOST_DEEP = 200  # nested directories of a tree
@@ -655,15 +636,14 @@ class MoveFileCall(CompatCall):
         if len(files) + len(directories) > MOST_MOVED:
             raise errors.InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
 
-        def moved(paths: list[RelPath]) -> dict[RelPath, RelPath]:
-            return {
-                one: RelPath((*to.path.parts, *one.parts[len(source.parts) :])) for one in paths
-            }
-
-        context.looking.check_directories(member, moved(directories), alone=not files)
+        moved_directories, moved_files = (
+            {one: RelPath((*to.path.parts, *one.parts[len(source.parts) :])) for one in paths}
+            for paths in (directories, files)
+        )
+        context.looking.check_directories(member, moved_directories, alone=not files)
         if files:
-            self._apply(context, name, moved(files))
-        return context.looking.move_directories(member, moved(directories))
+            self._apply(context, name, moved_files)
+        return context.looking.move_directories(member, moved_directories)
 
     def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
         """Move the files, all or none; discard the plans of a refused move."""
@@ -677,12 +657,7 @@ class MoveFileCall(CompatCall):
         try:
             for one, target in targets.items():
                 request = MoveFile(one, target)
-                hunk_id = waiting.get(request)
-                if hunk_id is None:
-                    planned = desk.prepare(member, name, request)
-                    assert isinstance(planned, Planned), "it was not to be written"
-                    hunk_id = planned.plan.id
-                ids.append(hunk_id)
+                ids.append(waiting.get(request) or plan_of(context, name, request).plan.id)
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
                 raise done.refusal
@@ -706,15 +681,14 @@ class SearchFilesCall(_DirectoryCall):
     excludePatterns: tuple[str, ...] = ()
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        real = context.looking.info(context.member, place.path).real
-        base = real_path(context, real)
+        looking, member = context.looking, context.member
+        base = real_path(context, looking.info(member, place.path).real)
 
         def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
             if entry.kind == "symlink" and not _kind_of(context, path):
                 return True  # it leads to nothing below the root
             return any(matches(name, pattern) for pattern in self.excludePatterns)
 
-        looking, member = context.looking, context.member
         walk = looking.walk(member, place.path, is_left_out, skip_refused=True)
         found = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
         return self.text("\n".join(found) or "No matches found", place.path)
@@ -755,3 +729,315 @@ class ListAllowedDirectoriesCall(CompatCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         return self.text("Allowed directories:\n" + "\n".join(allowed(context)))
+
+
+# The text editor.
+
+
+EDITOR = "str_replace_based_edit_tool"
+OLD_EDITOR = "str_replace_editor"
+
+SNIPPET_LINES = 4
+MOST_SHOWN = 16_000  # characters of a view; a longer one is cut, with a note
+
+_CUT = (
+    "<response clipped><NOTE>To save on context only part of this file has been shown to you. "
+    "You should retry this tool after you have searched inside the file with `grep -n` in order to "
+    "find the line numbers of what you are looking for.</NOTE>"
+)
+_CHECKED = " (correct indentation, no duplicate lines, etc)"
+_VOICES = ("edit", "compat", "batch")
+
+
+class TextEditorCall(CompatCall):
+    """One of the text editor's commands."""
+
+    command: Literal["view", "create", "str_replace", "insert", "undo_edit"]
+    path: str
+    view_range: tuple[int, ...] = ()
+    file_text: str = ""
+    old_str: str = ""
+    new_str: str = ""
+    insert_line: Count = 0
+    insert_text: str = ""
+
+    voices, only_text = _VOICES, True
+
+    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+        self._check_place(context, place)
+        return _COMMANDS[self.command](context, name, self, place)
+
+    def _check_place(self, context: Context, place: ClientPath) -> None:
+        """Refuse a missing path, and a directory for any command but view."""
+        try:
+            info = context.looking.info(context.member, place.path)
+        except errors.FileNotFound:
+            if self.command == "create":
+                return
+            raise context.desk.missing(context.member, place.path) from None
+        if self.command == "create":
+            raise errors.FileExists(info.size)
+        if info.kind == "directory" and self.command != "view":
+            raise errors.NotAFile("directory")
+
+    @property
+    def named(self) -> str:
+        """The path as given, without a slash at its end."""
+        return self.path.rstrip("/") or "/"
+
+    def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
+        match refusal:
+            case errors.FileNotFound():
+                return f"The path {self.named} does not exist. Please provide a valid path."
+            case errors.NotAFile(kind="directory") if self.command != "create":
+                only = "only the `view` command can be used on directories"
+                return f"The path {self.named} is a directory and {only}"
+            case errors.FileExists() | errors.NotAFile(kind="directory"):
+                only = "Cannot overwrite files using command `create`."
+                return f"File already exists at: {self.named}. {only}"
+            case _:
+                return None
+
+    def require(self, name: str) -> None:
+        """Raise Told if an argument that the command needs is missing; "" and 0 are values."""
+        if self.raw.get(name) is None:
+            words = f"Parameter `{name}` is required for command: {self.command}"
+            raise Told(words, errors.InvalidArgs(name, "is required"))
+
+
+def _refuse_command(
+    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
+) -> Answer:
+    """A refusal of the text editor's arguments."""
+    words = None
+    if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "command":
+        given = cast("Mapping[str, object]", arguments).get("command")
+        allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMANDS)}"
+        words = f"Unrecognized command {given}. {allowed}"
+    return refused(arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True)
+
+
+def _numbered(text: str, described: str, first: int = 1) -> str:
+    """The text as `cat -n` shows it, including an empty line after the last newline."""
+    if len(text) > MOST_SHOWN:
+        text = text[:MOST_SHOWN] + _CUT
+    lines = [f"{first + i:6}\t{line}" for i, line in enumerate(text.split("\n"))]
+    return f"Here's the result of running `cat -n` on {described}:\n" + "\n".join(lines) + "\n"
+
+
+def _text_of(text: Snapshot) -> str:
+    """The text with LF line ends and without a byte order mark."""
+    start = len(text.encoding.bom)
+    return text.encoding.decode(text.data[start:]).replace("\r\n", "\n")
+
+
+def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+    """Show the numbered lines of a file, or the entries of a directory."""
+    if context.looking.is_directory(context.member, place.path):
+        if call.view_range:
+            words = "The `view_range` parameter is not allowed when `path` points to a directory."
+            raise Told(words, errors.InvalidArgs("view_range", "is for files"))
+        return call.text(_listing(context, call, place), place.path)
+    made: list[tuple[str, int]] = []
+
+    def shown(base: Snapshot) -> list[Run]:
+        lines = _text_of(base).split("\n")
+        first, last = _range_of(call.view_range, len(lines))
+        text = "\n".join(lines[first - 1 : last])
+        made.append((text, first))
+        seen = text[:MOST_SHOWN].count("\n") if len(text) > MOST_SHOWN else last - first + 1
+        return [(first - 1, min(first - 1 + seen, base.line_count))]
+
+    document, base = context.desk.contents(context.member, place.path, shown)
+    if base is None:
+        Snapshot.of(document.data)  # raises BinaryFile
+    text, first = made[-1]
+    return call.text(_numbered(text, call.named, first), place.path)
+
+
+def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
+    """The first and last line of a range (1-based); raises Told."""
+    if not given:
+        return 1, total
+    wrong = errors.InvalidArgs("view_range", f"the file has {total} lines")
+    if len(given) != 2:
+        raise Told("Invalid `view_range`. It should be a list of two integers.", wrong)
+    first, last = given
+    bad_first, bad_last = (
+        f"Its first element `{first}` should",
+        f"Its second element `{last}` should",
+    )
+    for is_bad, words in (
+        (
+            first < 1 or first > total,
+            f"{bad_first} be within the range of lines of the file: {[1, total]}",
+        ),
+        (last > total, f"{bad_last} be smaller than the number of lines in the file: `{total}`"),
+        (last != -1 and last < first, f"{bad_last} be larger or equal than its first `{first}`"),
+    ):
+        if is_bad:
+            raise Told(f"Invalid `view_range`: {[first, last]}. {words}", wrong)
+    return first, total if last == -1 else last
+
+
+def _listing(context: Context, call: TextEditorCall, place: ClientPath) -> str:
+    """The entries of a directory, two levels deep, without hidden names."""
+
+    def is_hidden(path: RelPath, name: str, entry: DirEntry) -> bool:
+        return entry.name.startswith(".")
+
+    walk = context.looking.walk(context.member, place.path, is_hidden, skip_refused=True, levels=2)
+    top = call.named.rstrip("/")
+    text = "".join(f"{path}\n" for path in (call.named, *(f"{top}/{name}" for _, name, _ in walk)))
+    if len(text) > MOST_SHOWN:
+        text = text[:MOST_SHOWN] + _CUT
+    head = f"Here's the files and directories up to 2 levels deep in {call.named}"
+    return f"{head}, excluding hidden items:\n{text}\n"
+
+
+def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+    call.require("file_text")
+    done = whole(context, name, place.path, call.file_text, overwrite=False)
+    return answered(context, call, done, f"File created successfully at: {call.named}")
+
+
+def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+    call.require("old_str")
+    old, new = (text.replace("\r\n", "\n") for text in (call.old_str, call.new_str))
+
+    def make(dry: bool) -> Rewrite:
+        batches, edited = context.batches, (context.member, name)
+        if old in ("", new):  # which a batch refuses
+            pair = call.old_str, call.new_str
+            return batches.edit_in_order(*edited, place.path, [pair], dry=dry)
+        request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
+        return batches.edit(*edited, request, Preconditions(), dry=dry)
+
+    try:
+        done = rewritten(context, name, place.path, make)
+    except errors.PartialMatchFail as failure:
+        words = f", old_str `{call.old_str}` did not appear verbatim in {call.named}."
+        if failure.failures[0].matches_count:
+            lines = _lines_with(context, place, old)
+            words = _several(call.old_str, lines or list(failure.failures[0].lines))
+            raise Told(f"No replacement was performed{words}", failure) from None
+        if call.old_str:
+            request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
+            failure = with_plan(context, name, request, failure)
+        remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
+        raise Told(f"No replacement was performed{words}", failure, remarks) from None
+    except errors.InvalidArgs:  # an empty text is in every line
+        lines = [1, *(line + 1 for line in _lines_with(context, place, "\n"))]
+        refusal = errors.InvalidArgs("old_str", "must not be empty")
+        raise Told(f"No replacement was performed{_several('', lines)}", refusal) from None
+    text = _text_of(done.base)
+    first = text[: max(text.find(old), 0)].count("\n")
+    return _edited(context, call, done, first, call.new_str)
+
+
+def _several(old: str, lines: list[int]) -> str:
+    return f". Multiple occurrences of old_str `{old}` in lines {lines}. Please ensure it is unique"
+
+
+def _lines_with(context: Context, place: ClientPath, old: str) -> list[int]:
+    """The lines (1-based) in which a text begins."""
+    _, base = context.desk.contents(context.member, place.path)
+    pieces = [] if base is None else _text_of(base).split(old)[:-1]
+    before = accumulate(piece.count("\n") for piece in pieces)
+    return list(dict.fromkeys(1 + at + i * old.count("\n") for i, at in enumerate(before)))
+
+
+def _edited(
+    context: Context,
+    call: TextEditorCall,
+    done: Rewrite,
+    line: int,
+    new: str,
+) -> Answer:
+    """The answer with the lines of a `new` text from `line` (0-based) on, and those around it."""
+    start, end = max(0, line - SNIPPET_LINES), line + new.count("\n") + 1 + SNIPPET_LINES
+    lines = _text_of(done.after).split("\n")[start:end]
+    of, which = ("the edited file", _CHECKED) if call.command == "insert" else (call.named, "")
+    check = f"Review the changes and make sure they are as expected{which}."
+    shown = _numbered("\n".join(lines), f"a snippet of {of}", start + 1)
+    said = (
+        f"The file {call.named} has been edited. {shown}{check} Edit the file again if necessary."
+    )
+    return answered(context, call, done, said)
+
+
+def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+    call.require("insert_line")
+    if call.raw.get("insert_text") is None:
+        call.require("new_str")
+    line, text = call.insert_line, call.insert_text or call.new_str
+
+    def make(dry: bool) -> Rewrite:
+        return context.batches.insert(context.member, name, place.path, line, text, dry=dry)
+
+    try:
+        done = rewritten(context, name, place.path, make)
+    except errors.RangeOutOfBounds as refusal:
+        inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
+        words = f"Invalid `insert_line` parameter: {line}. {inside}"
+        wrong = errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines")
+        raise Told(words, wrong) from None
+    return _edited(context, call, done, line, text)
+
+
+def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+    member = context.member
+    past = context.desk.history.page(member, place.path, member.name).edits
+    last = next(
+        (one for one in past if one.state == "done" and not (one.undone_by or one.undoes)), None
+    )
+    if last is None:
+        words = f"No edit history found for {call.named}."
+        raise Told(words, errors.EditNotFound(0, "unknown"))
+    undone = context.desk.undo(member, name, last.edit_id)
+    if isinstance(undone, NotUndone):
+        raise undone.refusal
+    try:
+        _, base = context.desk.contents(member, place.path, lambda base: [(0, base.line_count)])
+    except errors.FileNotFound:
+        base = None
+    text = _numbered("" if base is None else _text_of(base), call.named)
+    return call.text(f"Last edit to {call.named} undone successfully. {text}", place.path)
+
+
+_COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, ClientPath], Answer]] = {
+    "view": _view,
+    "create": _create,
+    "str_replace": _str_replace,
+    "insert": _insert,
+    "undo_edit": _undo_edit,
+}
+
+
+def compat() -> tuple[Tool, ...]:
+    """The catalog's rows: the filesystem server's tools, then the text editor."""
+    tool = partial(Tool, toolset="compat", in_full=True, refuse=refuse)
+    writes = partial(tool, output=OUTPUT)
+    reads = partial(writes, reads=True)
+    return (
+        reads("read_text_file", call=ReadTextFileCall, aliases=("read_file",)),
+        reads("read_media_file", call=ReadMediaFileCall, output=MEDIA_OUTPUT),
+        reads("read_multiple_files", call=ReadMultipleFilesCall),
+        writes("write_file", call=WriteFileCall, destroys=True, idempotent=True),
+        writes("edit_file", call=EditFileCall, destroys=True),
+        writes("create_directory", call=CreateDirectoryCall, idempotent=True),
+        reads("list_directory", call=ListDirectoryCall),
+        reads("list_directory_with_sizes", call=ListDirectoryWithSizesCall),
+        reads("directory_tree", call=DirectoryTreeCall),
+        writes("move_file", call=MoveFileCall, destroys=True),
+        reads("search_files", call=SearchFilesCall),
+        reads("get_file_info", call=GetFileInfoCall),
+        reads("list_allowed_directories", call=ListAllowedDirectoriesCall),
+        tool(
+            EDITOR,
+            call=TextEditorCall,
+            destroys=True,
+            refuse=_refuse_command,
+            aliases=(OLD_EDITOR,),
+        ),
+    )

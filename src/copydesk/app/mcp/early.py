@@ -1,0 +1,312 @@
+"""Answers the first requests on standard input before the protocol library has been imported.
+
+The import takes a second of CPU, and clients send their first prompt without the tools of a server
+that is late. What is answered here are the library's own answers to an earlier client, kept in the
+state folder under a stamp of all that they depend on. Invariant: the library gets every byte, in
+order, and answers whatever is not usual; only what was answered here it does not send again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import select
+import signal
+import stat
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Final, cast
+
+Table = Mapping[str, Mapping[str, str]]
+"""The results, as JSON, by protocol version and method."""
+
+MODERN: Final = "2026-07-28"
+_MOST: Final = {"initialize": 1, "server/discover": 1, "tools/list": 1, "ping": 8}
+"""More answers than these could fill the pipe of a client that does not read yet."""
+
+_META: Final = "io.modelcontextprotocol/"
+_FILES: Final = ("copydesk.toml", "pyproject.toml")
+_LIBRARIES: Final = ("mcp", "pydantic")
+_CHUNK: Final = 1 << 16
+_IDLE_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.02
+_KEYS: Final = {"jsonrpc", "id", "method", "params"}
+_HELLO: Final = {"protocolVersion", "capabilities", "clientInfo"}
+_META_KEYS: Final = {
+    "progressToken",
+    *(_META + key for key in ("protocolVersion", "clientCapabilities", "clientInfo")),
+}
+_ID: Final = re.compile(r'-?\d{1,15}|"[\w.:-]{1,100}"', re.ASCII)
+
+
+@dataclass
+class Wire:
+    """Standard input and output, for the protocol alone.
+
+    `head` is what has been read, `answered` has the ids of its requests that were answered, and
+    `is_done`: all were, and the input has ended. `keep` takes the table of a server without one.
+    """
+
+    source: int
+    sink: int
+    head: bytes = b""
+    answered: list[object] = field(default_factory=list[object])
+    is_done: bool = False
+    keep: Callable[[Table], None] | None = None
+
+
+@contextmanager
+def claimed() -> Generator[Wire]:
+    """Reserve standard input and output for the protocol, as new descriptors.
+
+    Meanwhile descriptor 0 is the null device and 1 is standard error.
+    """
+    sys.stdout.flush()
+    wire = Wire(os.dup(0), os.dup(1))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    try:
+        yield wire
+    finally:
+        sys.stdout.flush()
+        os.dup2(wire.sink, 1)
+        os.dup2(wire.source, 0)  # the copy stays open: a thread may be reading from it
+
+
+@contextmanager
+def begun(root: str, given: str, fetch: Callable[[], None]) -> Generator[Wire]:
+    """Serve the first requests of a client if there is a table of the root and of what is `given`.
+
+    `fetch` imports the library.
+    """
+    start = Start.of(root, given)
+    table = None if start is None else start.table()
+    with claimed() as wire:
+        if table is not None:
+            answer_early(wire, table, fetch)
+        elif start is not None:
+            wire.keep = lambda made: start.keep(made) if Start.of(root, given) == start else None
+        yield wire
+
+
+@dataclass(frozen=True)
+class Start:
+    """The folder and name of a server's table, and a stamp of all that its answers depend on."""
+
+    folder: str
+    name: str
+    stamp: str
+
+    @classmethod
+    def of(cls, root: str, given: str) -> Start | None:
+        """The start of a server with these options; None if something is wrong, which it tells."""
+        seen: list[object] = [sys.version, given, os.environ.get("SIYUAN_URL")]
+        seen += sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_"))
+        try:
+            settings = [_bytes_of(os.path.join(root, name)) for name in _FILES]
+            folder = os.path.join(os.path.realpath(root), _state_name(settings))
+            package, library = map(_folder_of, ("copydesk", "mcp"))
+            seen += [folder, settings, *_files_below(package)]
+            names = sorted(os.listdir(os.path.dirname(library)))
+        except (OSError, ValueError, AttributeError):
+            return None
+        seen += [name for name in names if name.startswith(_LIBRARIES) and "-info" in name]
+        stamp = hashlib.sha256(repr(seen).encode("utf-8", "backslashreplace")).hexdigest()
+        return cls(folder, f"start-{hashlib.sha256(given.encode()).hexdigest()[:12]}.json", stamp)
+
+    def table(self) -> Table | None:
+        """The kept table; None if there is none of this stamp."""
+        try:
+            path = os.path.join(self.folder, self.name)
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                kept = json.load(file)
+            return cast(Table, kept["table"]) if kept["of"] == self._identity() else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def keep(self, table: Table) -> None:
+        """Keep a table, in place of one of an earlier stamp; an error is ignored."""
+        path = os.path.join(self.folder, self.name)
+        beside = f"{path}.{os.getpid()}.tmp"
+        with suppress(OSError, ValueError):
+            kept = json.dumps({"of": self._identity(), "table": table})
+            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(kept)
+            os.replace(beside, path)
+
+    def _identity(self) -> list[object]:
+        """The stamp and the folder itself: a table that came with somebody's files has another."""
+        folder = os.lstat(self.folder)
+        if not stat.S_ISDIR(folder.st_mode):
+            raise ValueError
+        return [self.stamp, folder.st_dev, folder.st_ino]
+
+
+def _folder_of(package: str) -> str:
+    return os.path.dirname(cast(str, cast(Any, find_spec(package)).origin))
+
+
+def _bytes_of(path: str) -> bytes | None:
+    with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
+        return file.read()
+    return None
+
+
+def _state_name(settings: list[bytes | None]) -> str:
+    named = os.environ.get("COPYDESK_STATE")
+    if named or not any(b"state" in (text or b"") for text in settings):
+        return named or ".copydesk"
+    import tomllib  # 10 ms, for few
+
+    own, project = (tomllib.loads((text or b"").decode("utf-8-sig")) for text in settings)
+    found = own if settings[0] is not None else project.get("tool", {}).get("copydesk", {})
+    return str(found.get("state", ".copydesk"))
+
+
+def _files_below(folder: str) -> Iterator[object]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files_below(entry.path) if entry.name != "__pycache__" else ()
+        else:
+            at = entry.stat()
+            yield entry.path, at.st_size, at.st_mtime_ns, at.st_ctime_ns, at.st_ino
+
+
+class _Answers:
+    """What the table says on one connection, whose first request decides the protocol version."""
+
+    def __init__(self, table: Table) -> None:
+        self._table, self._version, self._is_ready = table, "", False
+        self._asked: Counter[str] = Counter()
+        self.ids: list[object] = []
+        """Of the requests that were answered."""
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether the client has the tools."""
+        return self._asked["tools/list"] > 0
+
+    def to(self, line: bytes) -> bytes | None:
+        """The answer to a message, b"" if none is due; None if the library has to answer it.
+
+        Raises ValueError or LookupError for what is not usual: from then on the library answers.
+        """
+        if not line.strip():
+            return b""
+        if b"\\u" in line:  # it could be half of a surrogate pair, which the library refuses
+            raise ValueError
+        message = _object(json.loads(line.decode()))
+        params = _object(message.get("params", {}))
+        if message["jsonrpc"] != "2.0" or not message.keys() <= _KEYS:
+            raise ValueError
+        method = message["method"]
+        if "id" not in message:
+            is_handshake = method == "notifications/initialized" and self._version != ""
+            self._is_ready = self._is_ready or is_handshake
+            return b"" if is_handshake else None
+        if method not in _MOST:
+            return None
+        self._version = self._version_of(method, params)
+        self._asked[method] += 1
+        if self._asked[method] > _MOST[method]:
+            return None
+        shown_id = json.dumps(message["id"])
+        if not _ID.fullmatch(shown_id):
+            raise ValueError
+        result = self._table[self._version][method]
+        self.ids.append(message["id"])
+        return f'{{"jsonrpc":"2.0","id":{shown_id},"result":{result}}}\n'.encode()
+
+    def _version_of(self, method: str, params: Mapping[str, Any]) -> str:
+        """The protocol version of a request; raises ValueError if its parameters are not usual."""
+        meta = _object(params.get("_meta", {}))
+        if method == "initialize":
+            version, is_usual = params["protocolVersion"], params.keys() == _HELLO
+            is_usual = is_usual and version != MODERN and not self._version
+            is_usual = is_usual and _is_usual(params["capabilities"], params["clientInfo"])
+        elif _META + "protocolVersion" in meta:
+            version, is_usual = meta[_META + "protocolVersion"], params.keys() == {"_meta"}
+            is_usual = is_usual and version == MODERN and self._version in ("", MODERN)
+            info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
+            is_usual = is_usual and _is_usual(meta[_META + "clientCapabilities"], info)
+        else:
+            version, is_usual = self._version, not params.keys() - {"_meta"}
+            is_usual = is_usual and (self._is_ready or method == "ping") and version != MODERN
+        if not is_usual or not meta.keys() <= _META_KEYS:
+            raise ValueError
+        return str(version)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError
+    return cast("dict[str, Any]", value)
+
+
+def _is_usual(capabilities: Any, info: Any) -> bool:
+    """Whether a client names itself and its capabilities in the form of every protocol version."""
+    nested = [(name, _object(value)) for name, value in _object(capabilities).items()]
+    inner = [(name, *pair) for name, each in nested for pair in each.items()]
+    return (
+        all(isinstance(text, str) for text in _object(info).values())
+        and info.keys() >= {"name", "version"}
+        and all(
+            isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
+            for name, key, value in inner
+        )
+    )
+
+
+def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
+    """Answer from the table until `fetch`, in a thread, has imported the library.
+
+    That begins once the tools were listed or something else is asked, or after a while.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(ValueError):  # this is not the main thread
+            signal.signal(number, lambda *_: os._exit(0))  # nothing is open yet
+    fetching = threading.Thread(target=fetch, daemon=True)
+    try:
+        with suppress(ValueError, LookupError, RecursionError):
+            _answer(wire, _Answers(table), fetching)
+    finally:
+        if fetching.ident is not None:
+            fetching.join()  # two threads that import the same modules can block each other
+
+
+def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
+    rest, is_answered = b"", True
+    wire.answered = answers.ids
+    while fetching.ident is None or fetching.is_alive():
+        patience = _IDLE_SECONDS if fetching.ident is None else _LOOK_SECONDS
+        came = bool(select.select([wire.source], [], [], patience)[0])
+        if came:
+            chunk = os.read(wire.source, _CHUNK)
+            wire.head += chunk
+            wire.is_done = not chunk and not rest and is_answered
+            if not chunk or len(rest) > _CHUNK:
+                return
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                answer = answers.to(line)
+                is_answered = is_answered and answer is not None
+                with suppress(OSError):  # nobody reads any more, so the input will end too
+                    write_all(wire.sink, answer or b"")
+        if fetching.ident is None and not (came and is_answered and not answers.has_listed):
+            fetching.start()
+
+
+def write_all(sink: int, data: bytes | memoryview) -> None:
+    """Write all of it, which waits until it is read."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(sink, left) :]

@@ -1,0 +1,398 @@
+"""The first answers of a server on stdio: those of the library, before it has been imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from copydesk.app.config import TOOLSETS, MemberConfig
+from copydesk.app.mcp.early import MODERN, Start, Table, Wire, answer_early
+from copydesk.app.mcp.server import build, messages_of, recorded
+from copydesk.app.workspace import OpenWorkspace
+from support.mcp_calls import opened_at
+from support.mcp_transports import HELLO, Process, call, command, request
+
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+}
+LIST = request(3, "tools/list", {})
+
+
+def hello(version: str = "2025-06-18", **changes: Any) -> bytes:
+    return request(1, "initialize", {**HELLO, "protocolVersion": version, **changes})
+
+
+def first_lines(version: str) -> list[bytes]:
+    """What a client of this protocol version sends first."""
+    if version == MODERN:
+        asked = {1: "server/discover", "a": "tools/list"}
+        return [request(number, method, {"_meta": META}) for number, method in asked.items()]
+    return [hello(version), READY, request("p-1", "ping", {}), LIST]
+
+
+TABLE: Table = {
+    **{key: {"initialize": "{}", "tools/list": '{"tools":[]}', "ping": "{}"} for key in LEGACY},
+    MODERN: {"server/discover": '{"d":1}', "tools/list": '{"tools":[1]}'},
+}
+
+
+@contextmanager
+def pipes() -> Iterator[tuple[Wire, FileIO, FileIO]]:
+    """A wire, and the other ends of its input and output."""
+    ins, outs = os.pipe(), os.pipe()
+    with FileIO(ins[0]), FileIO(ins[1], "w") as given, FileIO(outs[0]) as taken, FileIO(outs[1]):
+        yield Wire(ins[0], outs[1]), given, taken
+
+
+# The same bytes
+
+
+async def from_library(opened: OpenWorkspace, lines: list[bytes], **options: Any) -> bytes:
+    """What the library answers over descriptors, one request after the other."""
+    server, ended = build(opened, lambda _: "local", **options), threading.Event()
+    answers: list[bytes] = []
+    with pipes() as (wire, given, taken):
+        async with anyio.create_task_group() as group:
+            async with messages_of(wire, at_end=ended.set) as (incoming, outgoing):
+                made = server.create_initialization_options()
+                group.start_soon(server.run, incoming, outgoing, made)
+                for line in lines:
+                    given.write(line + b"\n")
+                    if line != READY:
+                        answers.append(await anyio.to_thread.run_sync(line_of, taken))
+                given.close()
+                await anyio.to_thread.run_sync(ended.wait, 60)
+            group.cancel_scope.cancel()
+    return b"".join(answers)
+
+
+def line_of(taken: FileIO) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += taken.read(1 << 20)
+    return line
+
+
+def from_table(table: Table, lines: list[bytes], fetch: Callable[[], None]) -> tuple[bytes, Wire]:
+    with pipes() as (wire, given, taken):
+
+        def send() -> None:
+            with suppress(OSError), given:
+                given.write(b"".join(line + b"\n" for line in lines))
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        answer_early(wire, table, fetch)
+        while os.read(wire.source, 1 << 20):  # what it left
+            pass
+        sending.join()
+        os.set_blocking(taken.fileno(), False)
+        return taken.read(1 << 20) or b"", wire
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["asks", "auto"])
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OpenWorkspace]:
+    members = {"local": MemberConfig(team_mgmt=request.param)}
+    apply = "auto" if request.param else "never"
+    root = tmp_path_factory.mktemp("root")
+    with opened_at(root, members=members, apply=apply) as found:
+        yield found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    "toolsets",
+    [("ws_mod",), TOOLSETS, *((name,) for name in TOOLSETS if name != "ws_mod")],
+    ids="-".join,
+)
+async def test_the_table_has_the_bytes_of_the_library(
+    opened: OpenWorkspace, toolsets: tuple[str, ...], lang: str
+) -> None:
+    options = {"toolsets": toolsets, "lang": lang, "structured": False}
+    table = await recorded(build(opened, lambda _: "local", **options))
+    assert list(table) == [*LEGACY, MODERN]
+    for version in table:
+        lines = first_lines(version)
+        early, _ = await anyio.to_thread.run_sync(from_table, table, lines, lambda: None)
+        assert early == await from_library(opened, lines, **options), version
+
+
+# What is answered, and what is not
+
+
+@pytest.mark.parametrize("version", [*LEGACY, MODERN])
+def test_the_first_requests_are_answered_while_the_library_is_fetched(version: str) -> None:
+    go = threading.Event()
+    with pipes() as (wire, given, taken):
+        thread = threading.Thread(target=answer_early, args=(wire, TABLE, go.wait))
+        thread.start()
+        for line in first_lines(version):
+            given.write(line[:9])
+            given.write(line[9:] + b"\n")
+            if line != READY:
+                assert json.loads(line_of(taken))["id"] == json.loads(line)["id"]
+        go.set()
+        thread.join(60)
+        assert not thread.is_alive()
+        assert wire.head.split(b"\n")[:-1] == first_lines(version)
+        assert not wire.is_done
+
+
+def test_tools_that_are_asked_for_after_something_else_are_listed_at_once() -> None:
+    go = threading.Event()
+    with pipes() as (wire, given, taken):
+        thread = threading.Thread(target=answer_early, args=(wire, TABLE, go.wait))
+        thread.start()
+        given.write(b"\n".join([hello(), READY, request(2, "prompts/list", {}), LIST, b""]))
+        while len(wire.answered) < 2:
+            threading.Event().wait(0.01)
+        assert [json.loads(line)["id"] for line in line_of(taken).splitlines()] == [1, 3]
+        go.set()
+        thread.join(60)
+    assert wire.answered == [1, 3]
+    assert not wire.is_done
+
+
+def test_an_input_that_ends_after_the_handshake_needs_no_library() -> None:
+    fetched: list[int] = []
+    out, wire = from_table(TABLE, [hello(), READY], lambda: fetched.append(1))
+    assert (out.count(b"\n"), wire.is_done, fetched) == (1, True, [])
+
+
+UNUSUAL: Mapping[str, bytes] = {
+    "no JSON": b"nonsense",
+    "a batch": b"[" + LIST + b"]",
+    "no object": b"3",
+    "half a line": LIST[:-5] + b"\n" + LIST[-5:],
+    "no UTF-8": LIST[:-2] + b"\xff" + LIST[-2:],
+    "an escape": request("\udc80", "tools/list", {}),
+    "a cursor": request(3, "tools/list", {"cursor": "x"}),
+    "no params": LIST.replace(b"{}", b"null"),
+    "another version": LIST.replace(b'"2.0"', b'"1.0"'),
+    "one more key": LIST[:-1] + b', "more": 1}',
+    "an id that is none": request(1.5, "tools/list", {}),
+    "an id that is true": request(True, "tools/list", {}),
+    "a long id": request("x" * 101, "tools/list", {}),
+    "no method": b'{"jsonrpc":"2.0","id":3,"result":{}}',
+    "a second handshake": hello(),
+    "the other era": request(3, "tools/list", {"_meta": META}),
+    "a progress token and more": request(3, "tools/list", {"_meta": {"x": 1}}),
+    "too long": LIST[:-1] + b" " * 200_000 + b"}",
+    "too deep": b'{"params": {"a":' + b"[" * 200_000,
+}
+
+
+@pytest.mark.parametrize("line", UNUSUAL.values(), ids=UNUSUAL)
+def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
+    lines = [hello(), READY, line, LIST]
+    out, wire = from_table(TABLE, lines, lambda: None)
+    assert out == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+    assert (wire.answered, wire.is_done) == ([1], False)
+    assert b"".join(each + b"\n" for each in lines).startswith(wire.head)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LIST,
+        hello("2026-07-28"),
+        hello("2099-01-01"),
+        hello(capabilities=[]),
+        hello(capabilities={"roots": {"listChanged": "yes"}}),
+        hello(capabilities={"sampling": True}),
+        hello(clientInfo={"name": "x"}),
+        hello(clientInfo={"name": "x", "version": 1}),
+        hello(more=1),
+        request(1, "server/discover", {}),
+        request(1, "server/discover", {"_meta": {**META, "more": 1}}),
+        request(1, "tools/list", {"_meta": META, "cursor": "x"}),
+        request(1, "ping", {"_meta": META}),
+    ],
+)
+def test_an_unusual_begin_is_left_to_the_library(line: bytes) -> None:
+    out, wire = from_table(TABLE, [line, READY, LIST], lambda: None)
+    assert (out, wire.answered, wire.is_done) == (b"", [], False)
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {"form": {}, "url": {}}},
+        {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"]}}},
+        {"tasks": {"list": {}, "requests": {"sampling": {"createMessage": {}}}}},
+    ],
+)
+def test_clients_name_their_capabilities(capabilities: Mapping[str, Any]) -> None:
+    info = {"name": "x", "title": "X", "version": "1", "websiteUrl": "https://example.org"}
+    lines = [hello(capabilities=capabilities, clientInfo=info), READY, LIST]
+    out, wire = from_table(TABLE, lines, lambda: None)
+    assert (out.count(b"\n"), wire.answered) == (2, [1, 3])
+
+
+def test_tools_before_the_handshake_is_complete_are_left_to_the_library() -> None:
+    out, wire = from_table(TABLE, [hello(), LIST, READY], lambda: None)
+    assert (out.count(b"\n"), wire.answered) == (1, [1])
+
+
+# Where it is kept
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".copydesk").mkdir()
+    return tmp_path
+
+
+def start(root: Path, given: str = "") -> Start:
+    found = Start.of(str(root), given)
+    assert found is not None
+    return found
+
+
+def test_a_table_is_trusted_under_its_stamp_only(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(root).keep(TABLE)
+    assert start(root).table() == TABLE
+    assert start(root, "--lang zh").table() is None
+    monkeypatch.setenv("COPYDESK_LANG", "zh")
+    assert start(root).table() is None
+    monkeypatch.undo()
+    for name in ("copydesk.toml", "pyproject.toml"):
+        (root / name).write_text("")
+        assert start(root).table() is None
+        (root / name).unlink()
+        assert start(root).table() == TABLE
+    monkeypatch.setattr("copydesk.app.mcp.early._files_below", lambda package: iter((package,)))
+    assert start(root).table() is None
+
+
+def test_a_table_that_came_with_a_workspace_is_not_trusted(root: Path, tmp_path: Path) -> None:
+    start(root).keep(TABLE)
+    (kept,) = (root / ".copydesk").glob("start-*.json")
+    content = kept.read_bytes()
+    shutil.rmtree(root / ".copydesk")
+    (tmp_path / "held").mkdir()  # the inode may be given again
+    (root / ".copydesk").mkdir()
+    kept.write_bytes(content)
+    assert start(root).table() is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"of": 1}', b"\xff", b"null"])
+def test_a_damaged_table_is_none(root: Path, damage: bytes) -> None:
+    start(root).keep(TABLE)
+    (kept,) = (root / ".copydesk").glob("start-*.json")
+    kept.write_bytes(damage)
+    assert start(root).table() is None
+    start(root).keep(TABLE)
+    assert start(root).table() == TABLE
+
+
+def test_nothing_is_read_or_written_through_links(root: Path, tmp_path: Path) -> None:
+    start(root).keep(TABLE)
+    (kept,) = (root / ".copydesk").glob("start-*.json")
+    kept.rename(tmp_path / "away")
+    kept.symlink_to(tmp_path / "away")
+    assert start(root).table() is None
+    kept.unlink()
+    (root / ".copydesk").rename(tmp_path / "other")
+    (root / ".copydesk").symlink_to(tmp_path / "other")
+    start(root).keep(TABLE)
+    assert not [path for path in (tmp_path / "other").iterdir() if "start" in path.name]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "folder"),
+    [
+        ("copydesk.toml", 'state = ".desk"\n', ".desk"),
+        ("pyproject.toml", '[tool.copydesk]\nstate = ".desk"\n', ".desk"),
+        ("pyproject.toml", '[tool.other]\nstate = "x"\n', ".copydesk"),
+        ("pyproject.toml", "", ".copydesk"),
+    ],
+)
+def test_it_lies_where_state_lies(
+    tmp_path: Path, name: str, text: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert start(tmp_path).folder == str(tmp_path.resolve() / folder)
+    monkeypatch.setenv("COPYDESK_STATE", ".named")
+    assert start(tmp_path).folder == str(tmp_path.resolve() / ".named")
+
+
+def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None:
+    (root / "copydesk.toml").write_text("state = [\n")
+    assert Start.of(str(root), "") is None
+    assert Start.of(str(root / "none"), "") is not None
+
+
+# Whole
+
+
+def answers(server: Process, lines: list[bytes]) -> list[bytes]:
+    found: list[bytes] = []
+    assert server.process.stdout is not None
+    for line in lines:
+        server.send(line)
+        if line != READY:
+            found.append(server.process.stdout.readline())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2025-06-18", MODERN])
+def test_the_second_start_answers_as_the_first(tmp_path: Path, version: str) -> None:
+    words = command(tmp_path)
+    meta = {"_meta": META} if version == MODERN else {}
+    given = {**json.loads(call(9, "list_dir", {"path": "."}))["params"], **meta}
+    kept: set[Path] = set()
+    with closing(Process(tmp_path, *words)) as one:
+        before = answers(one, first_lines(version))
+        for _ in range(600):
+            kept = set((tmp_path / ".copydesk").glob("start-*.json"))
+            if kept:
+                break
+            threading.Event().wait(0.1)
+        assert one.end() == (b"", 0)
+    assert kept
+    for end in (b"{", json.dumps({"of": 0}).encode(), None):
+        if end is not None:
+            next(iter(kept)).write_bytes(end)
+        with closing(Process(tmp_path, *words)) as two:
+            asked = [*first_lines(version), request(9, "tools/call", given)]
+            *early, called = answers(two, asked)
+            assert early == before
+            assert json.loads(called)["result"]["structuredContent"]["status"] == "ok"
+            if end is not None:
+                while not next(iter(kept)).read_bytes().startswith(b'{"of": ["'):
+                    threading.Event().wait(0.1)
+            assert two.end() == (b"", 0)  # nothing is answered twice
+
+
+@pytest.mark.slow
+def test_a_signal_ends_a_server_that_has_only_answered_early(tmp_path: Path) -> None:
+    words = command(tmp_path)
+    with closing(Process(tmp_path, *words)) as one:
+        answers(one, first_lines(MODERN))
+        while not list((tmp_path / ".copydesk").glob("start-*.json")):
+            threading.Event().wait(0.1)
+    with closing(Process(tmp_path, *words)) as two:
+        answers(two, [hello()])
+        two.process.terminate()
+        assert two.process.wait(60) == 0
