@@ -56,8 +56,8 @@ SABOTAGES: Final = (
         "approval",
         "an approval counts for other bytes as well",
         "desk/approvals.py",
-        "if bound != (str(real), before_of(made, created=created), after_of(made, to)):",
-        "if False:",
+        "if reason is not None and bound != (",
+        "if False and bound != (",
         ("tests/test_approval.py",),
         ("not approved",),
     ),
@@ -93,7 +93,7 @@ SABOTAGES: Final = (
     Sabotage(
         "insertion",
         "what is inserted at every seventh line is inserted twice",
-        "edit/kinds/content.py",
+        "edit/kinds/base.py",
         "    first, last = part\n    if not first:",
         "    first, last = part\n"
         "    if not may_delete and first % 7 == 6:\n"

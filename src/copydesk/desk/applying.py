@@ -327,7 +327,7 @@ class Applying:
             return made
 
         job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        over = partial(again_and_again, "create", "the directory is")
+        over = partial(again_and_again, "create", "directory is")
         return attempted(lambda: self._write_at_once(job, make, is_new=True), over)
 
     def edit(
@@ -500,9 +500,9 @@ class Applying:
                     self._note_written(outcome)
             return outcome
 
-        what = "the file is" if len(plans) == 1 else "the files are"
+        what = "file is" if len(plans) == 1 else "files are"
         if len(plans) == 1 and plans[0].request.target is not None:
-            what = "the directory is"
+            what = "directory is"
         outcome = attempted(attempt, lambda: again_and_again("write", what))
         if outcome.refusal is None:
             for item in outcome.items:

@@ -263,7 +263,7 @@ class Drafting:
                     member.permission.check("read", request.path, opened.real)
                 return make(opened.source)
 
-        return attempted(attempt, lambda: again_and_again("read", "the file is"))
+        return attempted(attempt, lambda: again_and_again("read", "file is"))
 
     def opened(
         self, path: RelPath, request: Request, sought: Sequence[Sought] | None = None

@@ -322,7 +322,7 @@ class Undoing:
             ends = (entry.path, moved.other) if moved else ()
             entry = next((one for one in edits if one.moved and one.path in ends), entry)
             edits = [entry]
-        what = "the files are" if len(edits) > 1 else "the file is"
+        what = "files are" if len(edits) > 1 else "file is"
         over = partial(again_and_again, "write", what)
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 

@@ -64,12 +64,12 @@ def attempted(attempt: Callable[[], T], over: Callable[[], Refusal] | None = Non
     for _ in range(ATTEMPTS):
         with suppress(TargetMoved):
             return attempt()
-    raise over() if over else again_and_again("write", "the file is")
+    raise over() if over else again_and_again("write", "file is")
 
 
 def again_and_again(operation: str, what: str) -> Failed:
-    """The refusal of what another program disturbs in each attempt."""
-    return Failed(operation, f"{what} changed by another program again and again")
+    """The refusal of what another program disturbs in each attempt; `what` as in `file is`."""
+    return Failed(operation, f"the {what} changed by another program again and again")
 
 
 class _Found(local):

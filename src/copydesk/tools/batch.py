@@ -87,7 +87,6 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Ans
     words = say(saying, context.lang, facts)
     if found.encoding == "unknown":
         words += " " + say("batch.read_bytes", context.lang)
-    encoding: Fields = {} if found.encoding == "utf-8" else {"encoding": found.encoding}
     stats: Fields = {
         **known(total_lines=found.total_lines),
         "lines_read": len(found.lines),
@@ -97,7 +96,8 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Ans
     }
     status: Status = "partial" if truncated else "success"
     envelope = Envelope(status, words, call.raw, str(found.path), stats)
-    data: Fields = {"content": content, "truncated": truncated, **encoding}
+    encoding = None if found.encoding == "utf-8" else found.encoding
+    data = known(content=content, truncated=truncated, encoding=encoding)
     return Answer(data, envelope=envelope)
 
 
@@ -126,7 +126,7 @@ def written(
         "diff_truncated": was_cut,
         "collisions": [],
         **({} if dry else {"edit_id": done.edit_id, "version": done.version}),
-        **({"warnings": [*warnings]} if warnings else {}),
+        **reports.listed(warnings),
     }
     stats: Fields = {
         "bytes_written": 0 if dry or not done.edit_id else done.size,
@@ -139,8 +139,11 @@ def written(
     facts: dict[str, object] = {"count": done.replacements, "path": done.path}
     if saying == "batch.replaced":
         facts["lines"] = done.after.line_count
-    words = [say(saying, lang, facts), *([say("batch.diff_cut", lang)] if was_cut else [])]
-    words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
+    words = (
+        say(saying, lang, facts),
+        *((say("batch.diff_cut", lang),) if was_cut else ()),
+        *(say("batch.warning", lang, {"warning": warning}) for warning in warnings),
+    )
     line = ""
     if getattr(call, "report", None) == "brief":
         as_what = "" if dry else f" · edit {done.edit_id} · version {done.version}"
@@ -153,8 +156,9 @@ def written(
             return view.lines(lines_in(preview.split("\n")), fields=False)
 
         context.desk.note_shown(context.member, done.path, lines)
-    status: Status = "partial" if dry else "success"
-    envelope = Envelope(status, " ".join(words), call.raw, str(done.path), stats)
+    envelope = Envelope(
+        "partial" if dry else "success", " ".join(words), call.raw, str(done.path), stats
+    )
     return Answer(data, line=line, remarks=tuple(warnings), envelope=envelope)
 
 

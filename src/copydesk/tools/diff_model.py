@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, takewhile, zip_longest
+from itertools import accumulate, chain, groupby, takewhile, zip_longest
 from typing import Final, Literal
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
@@ -145,11 +145,12 @@ def windows(text: str, marked: Sequence[Span]) -> Sequence[Span]:
         return ((0, len(text)),)
     wanted = [(0, _AROUND if marked else LONG - _AROUND), (len(text) - _AROUND, len(text))]
     for start, stop in marked[:_MOST_MARKS]:
-        if stop - start <= 2 * _MOST_MARKED:
-            wanted.append((start - _AROUND, stop + _AROUND))
-        else:
-            wanted.append((start - _AROUND, start + _MOST_MARKED))
-            wanted.append((stop - _MOST_MARKED, stop + _AROUND))
+        first, last = start - _AROUND, stop + _AROUND
+        # both ends of what is marked; if that is short, they meet
+        wanted += [
+            (first, min(start + _MOST_MARKED, last)),
+            (max(stop - _MOST_MARKED, first), last),
+        ]
     return join((max(start, 0), min(stop, len(text))) for start, stop in wanted)
 
 
@@ -489,13 +490,14 @@ def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tupl
     found = getattr(refusal, "current_version", None) or getattr(refusal, "version", version)
     if not found:
         return ()
-    runs: list[Run] = []
-    for name in ("current", "candidates", "closest"):
-        told: Iterable[LineShown] = getattr(refusal, name, None) or ()
-        for one in told:
-            for line, text in ((one.line, one.text), (one.end_line, one.end_text)):
-                if line and text is not None and not _CUT.search(text):
-                    runs.append((line - 1, line))
+    names = ("current", "candidates", "closest")
+    shown: Iterable[LineShown] = chain(*(getattr(refusal, name, None) or () for name in names))
+    runs: list[Run] = [
+        (line - 1, line)
+        for one in shown
+        for line, text in ((one.line, one.text), (one.end_line, one.end_text))
+        if line and text is not None and not _CUT.search(text)
+    ]
     return (View(path, found, evidence=lambda: runs),) if runs else ()
 
 

@@ -337,16 +337,14 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
     return None
 
 
-_NOT_FOUND = ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")
-
-
 def note_refused(
     name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
 ) -> Answer:
     """The answer for a refusal of the tools of notes."""
     words = refusal_words(refusal, lang, ("notes",))
+    is_missing = refusal.code in ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")
     fields: Fields = {
-        "status": "not_found" if refusal.code in _NOT_FOUND else "error",
+        "status": "not_found" if is_missing else "error",
         "mode": name,
         "error": refusal.code,
         **facts_of(refusal),

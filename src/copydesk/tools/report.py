@@ -319,7 +319,7 @@ class Envelope:
         most = _MOST_ITEMS
         while True:
             text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-            if not most or fits(text, budget or _UNBOUNDED):
+            if not (most and budget) or fits(text, budget):
                 return text
             shown["data"] = _shortened(data, most)
             most //= 2
@@ -499,11 +499,20 @@ class _Rendered:
     is_whole: bool
 
 
-_TEXTS = (
-    *("content", "old_string", "new_string", "oldText", "newText"),
-    *("file_text", "old_str", "new_str", "insert_text"),
+_LONGEST_OF: dict[str, int] = dict.fromkeys(
+    [
+        "content",
+        "old_string",
+        "new_string",
+        "oldText",
+        "newText",
+        "file_text",
+        "old_str",
+        "new_str",
+        "insert_text",
+    ],
+    100_000,
 )
-_LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), 100_000)
 """The most characters of a text to write or replace that data gives back; LONGEST for others."""
 
 LONGEST = 2_000  # characters of one text of the caller, or of one fact
@@ -512,7 +521,6 @@ _SHOWN = 48
 
 _SHOWN_ITEMS = 2  # items of one list among the arguments
 _MOST_ITEMS = 64
-_UNBOUNDED = 1 << 62
 
 
 def _clean(

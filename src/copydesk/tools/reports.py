@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from copydesk import errors
 from copydesk.desk.backends.api import REFUSING, Decision
@@ -266,11 +266,11 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     # one line is enough for most callers, so that the fields are computed for programs alone
     make = partial(_applied_fields, mode, outcome, lang, was_cut)
     whole = Answer(make, diff, display=display, rest=rest, views=(view,))
-    said = remarks(draft, warnings(draft, lang), lang)
-    if outcome.causes:
-        said = (corrected_words(outcome.causes, lang), *said)
-    if not outcome.edit_id:
-        said = (_applied_summary(outcome, lang), *said)
+    said = (
+        *(() if outcome.edit_id else (_applied_summary(outcome, lang),)),
+        *((corrected_words(outcome.causes, lang),) if outcome.causes else ()),
+        *remarks(draft, warnings(draft, lang), lang),
+    )
     line = _applied_line(outcome, _version_after(outcome))
     return _sized(whole, length, line, said, drifted=drifted)
 
@@ -278,9 +278,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
 def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
     """All fields of an apply; `was_cut` is among them if the diff is cut."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
-    drift: Fields = {}
-    if outcome.context == "fuzz":
-        drift = _drift(plan.base_digest, None if draft.created else draft.base.digest)
+    current = None if draft.created else draft.base.digest
     version = _version_after(outcome)
     return {
         "status": "ok",
@@ -291,7 +289,7 @@ def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) ->
         "context_match": outcome.context,
         **({"cause": [*outcome.causes]} if outcome.causes else {}),
         **row.applied(draft, draft.request, lang),
-        **drift,
+        **(_drift(plan.base_digest, current) if outcome.context == "fuzz" else {}),
         "changed": outcome.edit_id != 0,
         "edit_id": outcome.edit_id,
         **({"version": version} if version else {}),
@@ -441,9 +439,8 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     facts = {"undone": entry.edit_id, "path": path, "old": old, "new": new, **to}
     summary = say(f"undo.{saying if edit_id else 'nothing'}", lang, facts)
     version = after.version if is_text or entry.moved else ""
-    shown: Fields = {}
-    if changed and version:
-        shown = _written(after, changed[0].start, len(changed[0].new))
+    is_shown = changed and version
+    shown = _written(after, changed[0].start, len(changed[0].new)) if is_shown else {}
     diff, was_cut, display = _diff(outcome.diff, outcome.base.encoding, lang)
     replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
@@ -561,8 +558,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
     facts, views = _at_place(refusal, plan.request.path, plan.base_digest, now, lines)
     if now is None:
         current = facts.pop("current", None)
-        unread = isinstance(refusal, _UNREAD)
-        facts |= {} if unread else _drift(plan.base_digest, None)
+        facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)
         facts["apply_evidence"] = known(current=current)
     why = refusal_words(refusal, lang, (*_callers(mode), *plan.request.voices))
     return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
@@ -621,8 +617,8 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
         "why": refusal_words(refusal, lang, voices),
     }
     summary, status = say("transaction.withheld", lang, facts), "pending" if waits else "error"
-    told: Fields = {**facts_of(refusal), "hunks": rows}
-    answer = _refused(mode, refusal, of_plan, summary, status, told)
+    facts_and_rows: Fields = {**facts_of(refusal), "hunks": rows}
+    answer = _refused(mode, refusal, of_plan, summary, status, facts_and_rows)
     sound = [f'"{one.plan.id}"' for one in verdicts if one.refusal is None]
     if plan is None or not sound or refusal.code == "FAILED":
         return answer
@@ -633,14 +629,13 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
 def _judged(verdict: Verdict, *, told: bool) -> Fields:
     """The row of one plan of a refused transaction; without facts if they are `told` above."""
     refusal = verdict.refusal
-    why: Fields = {} if refusal is None else {"error": refusal.code}
     return {
         "hunk_id": verdict.plan.id,
         "path": str(verdict.plan.request.path),
         "action": verdict.plan.action,
         "status": "ok" if refusal is None else "error",
         "context_match": verdict.context,
-        **why,
+        **known(error=None if refusal is None else refusal.code),
         **({} if told or refusal is None else facts_of(refusal)),
     }
 
@@ -1489,8 +1484,7 @@ def corrected_words(causes: Sequence[str], lang: Lang) -> str:
 
 def warned_in(fields: Fields) -> tuple[str, ...]:
     """The warnings among the fields of a report."""
-    listed = fields.get("warnings", ())
-    assert isinstance(listed, Sequence), "they are a list"
+    listed = cast("Sequence[str]", fields.get("warnings", ()))
     return tuple(str(each) for each in (fields.get("style_warning"), *listed) if each)
 
 
