@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -42,7 +42,7 @@ from copydesk.errors import (
 from copydesk.notes.lazy import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
-from copydesk.store.checks import Commands, Rule, Trust
+from copydesk.store.checks import Commands, Trust
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
     from copydesk.notes.desk import OpenNotes
-    from copydesk.store.access import Rules
-    from copydesk.store.files import Files
 
 KERNEL = "siyuan:"
 """The first part of the paths of documents in a kernel, as access lists name them."""
@@ -76,14 +74,6 @@ class NotesOpener:
         """The notes as a member with this permission sees them."""
         if self._config.notes.siyuan_url:
             return kernel_home(self._config)
-        return self._folders(cast("Rules", permission))
-
-    def close(self) -> None:
-        """Remove the temporary folder of ids."""
-        if self._own is not None:
-            self._own.cleanup()
-
-    def _folders(self, rules: Rules) -> OpenNotes:
         from copydesk.notes.desk import OpenNotes
         from copydesk.notes.folder.store import FolderStore
         from copydesk.notes.grammar import is_address, split_as
@@ -91,38 +81,36 @@ class NotesOpener:
         from copydesk.store.threads import Soon
 
         settings = self._config.notes
-        stores = [
-            FolderStore(
+        roots: dict[str, RelPath] = {}
+        stores: list[FolderStore] = []
+        for folder in settings.notebooks:
+            store = FolderStore(
                 self._files,
                 RelPath.parse(folder),
-                rules,
-                self._kept(),
+                cast("Rules", permission),
+                self._ids_folder(),
                 name="" if folder != "." else self._files.root.rstrip("/").rpartition("/")[2],
                 profile=settings.profile,
                 exclude=settings.exclude,
                 gitignore=settings.gitignore,
                 later=Soon(),
             )
-            for folder in settings.notebooks
-        ]
-        roots = {
-            store.notebooks()[0].id: RelPath.parse(folder)
-            for store, folder in zip(stores, settings.notebooks, strict=True)
-        }
-
-        def path_of(box: str, path: str) -> RelPath:
-            return RelPath.parse(path) if path else roots[box]
-
-        split = split_as(settings.profile)
+            roots[store.notebooks()[0].id] = RelPath.parse(folder)
+            stores.append(store)
         return OpenNotes(
             several(stores),
-            split,
+            split_as(settings.profile),
             lambda text: is_id(text) or is_address(text),
-            path_of,
+            lambda box, path: RelPath.parse(path) if path else roots[box],
             in_files=True,
         )
 
-    def _kept(self) -> str:
+    def close(self) -> None:
+        """Remove the temporary folder of ids."""
+        if self._own is not None:
+            self._own.cleanup()
+
+    def _ids_folder(self) -> str:
         """The folder of ids and fingerprints."""
         if self._state is not None:
             return self._state.folder("notes")
@@ -151,18 +139,6 @@ def kernel_path(box: str, path: str) -> RelPath:
 
 _PROJECT = "pyproject.toml"
 _log = logging.getLogger("copydesk")
-
-
-def _is_project(path: RelPath) -> bool:
-    return guards(_PROJECT, path)
-
-
-def _nothing(seen: int) -> None:
-    """Ignore progress."""
-
-
-def _never() -> bool:
-    return False
 
 
 def user_of(member: str) -> str:
@@ -205,12 +181,6 @@ class OpenWorkspace(Closing):
     ) -> None:
         self._live, self.clock = LiveConfig(root, config), clock
 
-        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
-            foreign.keep(real, theirs, ours, is_tail)
-
-        def note_open(real: RelPath) -> None:
-            foreign.note_open(real)
-
         self.files = Files(
             root,
             durability=config.durability,
@@ -218,8 +188,8 @@ class OpenWorkspace(Closing):
             whole_bytes=config.whole_bytes,
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=keep,
-            note_open=note_open,
+            keep=lambda *given: foreign.keep(*given),
+            note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
@@ -232,7 +202,7 @@ class OpenWorkspace(Closing):
         """The base address of the review page if this process serves it."""
         self._listeners: list[Callable[[], None]] = []
         self._backend = backend
-        records = self.registry = self.decisions = self.tally = self.journal = backend.records
+        records = self.registry = self.tally = self.journal = backend.records
         self.changes = records.changes
         """Returns a value that differs once another process has changed plans or decided."""
         self.seen = backend.seen
@@ -266,10 +236,7 @@ class OpenWorkspace(Closing):
             self._begin(recover=recover)
         locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
-
-        def may_run(rule: Rule) -> bool:
-            return config.source not in FILES or trust.is_given(rule)
-
+        may_run = trust.is_given if config.source in FILES else lambda rule: True
         checks = Checks(config.checks, Commands(self.root, may_run))
         approving = Approving(records, records, clock)
         setting = Setting(
@@ -339,16 +306,15 @@ class OpenWorkspace(Closing):
                 closing.callback(each.close)
 
     def _close_lasting(self) -> None:
-        if self._lasting is not None:
+        if self._lasting is not None:  # it may be opened by what the others still do
             self._lasting.close()
 
     def _log_untold(self) -> None:
         for saved in self.desk.foreign.take_untold():
-            if not saved.edit_id:  # what was written since was looked for
-                continue
-            undo = f"copydesk undo {saved.lasting_id}"
-            words = reports.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
-            _log.warning("%s", words)
+            if saved.edit_id:  # what was written since was looked for
+                undo = f"copydesk undo {saved.lasting_id}"
+                words = reports.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
+                _log.warning("%s", words)
 
     def call(
         self,
@@ -357,8 +323,8 @@ class OpenWorkspace(Closing):
         arguments: object,
         *,
         lang: Lang = "en",
-        progress: Callable[[int], None] = _nothing,
-        cancelled: Callable[[], bool] = _never,
+        progress: Callable[[int], None] = lambda seen: None,
+        cancelled: Callable[[], bool] = lambda: False,
         text_only: bool = False,
         task: str = "",
     ) -> Answer:
@@ -410,7 +376,7 @@ class OpenWorkspace(Closing):
         if not losses:
             return answer
         # several stores may report one
-        words = [words_of_loss(path, loss, lang) for path, loss in dict.fromkeys(losses)]
+        words = [words_of_loss(*loss, lang) for loss in dict.fromkeys(losses)]
         return reports.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
@@ -444,7 +410,7 @@ class OpenWorkspace(Closing):
                 rules = rules.team_mgmt()
             policy = settings.policy
             if not policy.asks_nobody and config.source == _PROJECT:  # the file with the policy
-                policy = policy.guarding(_is_project)
+                policy = policy.guarding(partial(guards, _PROJECT))
             refresh = partial(self.member, name, toolset)
             known[key] = Member(
                 *(name, rules, toolset, settings.auto_lines, policy, refresh),
@@ -492,8 +458,7 @@ class OpenWorkspace(Closing):
         `path` is a file or a directory; `before` limits the result to lower ids.
         """
         wanted = None if path is None else RelPath.parse(path)
-        found = self.desk.history.page(self.member(member), wanted, most=most, before=before)
-        return found.edits
+        return self.desk.history.page(self.member(member), wanted, most=most, before=before).edits
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener`, from any thread, when plans change; return a function to stop this."""
@@ -501,9 +466,8 @@ class OpenWorkspace(Closing):
             self._listeners.append(listener)
 
         def stop() -> None:
-            with self._lock:
-                if listener in self._listeners:
-                    self._listeners.remove(listener)
+            with self._lock, suppress(ValueError):  # it is gone
+                self._listeners.remove(listener)
 
         return stop
 
@@ -524,10 +488,8 @@ def _in_full(*roots: str) -> tuple[RelPath, ...]:
     """The absolute paths of the root: the real one and the given one."""
     found: dict[RelPath, None] = {}
     for root in roots:
-        try:
+        with suppress(Refusal):  # not UTF-8: nobody can write such a path in JSON
             found[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
-        except Refusal:  # not UTF-8: nobody can write such a path in JSON
-            continue
     return tuple(found)
 
 

@@ -292,18 +292,19 @@ def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) 
         return relocate(place, before_all(known, text), text, known)
     if span is None:
         return None
+    lines = f"{foot[0] + 1}~{foot[1]}"
     found = follow(*span, known)
     if isinstance(found, Met):
         reason = _reason(found, span[1] - span[0], foot)
         if reason is None:
             return None
-        raise ContentChanged(reason, _lines(*foot))
+        raise ContentChanged(reason, lines)
     start, stop = found.start, found.start + span[1] - span[0]
     around = now.holding([(start, stop)])
     at = around.line_at(start)
     last = at + foot[1] - foot[0]
     if last > around.line_count or span_of(around, at, last) != (start, stop):
-        raise ContentChanged("gone", _lines(*foot))  # the bytes are there, but in longer lines
+        raise ContentChanged("gone", lines)  # the bytes are there, but in longer lines
     return place.moved(at - foot[0])
 
 
@@ -319,10 +320,6 @@ def comparable(text: Text | Source) -> bool:
     if text.size <= sizes.LARGE:
         return True
     return text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
-
-
-def _lines(start: int, stop: int) -> str:
-    return f"{start + 1}~{stop}"
 
 
 class Drift:

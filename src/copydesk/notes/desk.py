@@ -322,7 +322,7 @@ class NoteReader:
             chosen = select(slice_text, ids)
             wanted = ids[chosen.start : chosen.stop]
             # Files are read block by block; a kernel gives all blocks of a container at once.
-            there = home.store.blocks(wanted) if home.in_files else {}
+            there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if home.in_files else {}
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
         blocks = tuple(there[one] for one in wanted if one in there)

@@ -119,7 +119,8 @@ class Unfit(Exception):
 
     def __init__(self, kind: Kind, other: int | None = None) -> None:
         super().__init__(kind)
-        self.kind, self.other = kind, other
+        self.kind: Kind = kind
+        self.other = other
 
 
 @dataclass(frozen=True, slots=True)

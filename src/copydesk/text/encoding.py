@@ -141,7 +141,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le", 2),
     (codecs.BOM_UTF16_BE, "utf-16-be", 2),
 )
-_BOM_STARTS = frozenset(bom[:1] for bom, _, _ in _BOMS)
 _WIDE = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
 _SPELLED = {
     "utf-16le": "utf-16-le",
@@ -195,8 +194,10 @@ class Encoding:
     def decode(self, data: bytes) -> str:
         """Decode `data` for display: `\\xNN` for what does not decode; a byte order mark stays."""
         if not self.escapes:
-            with suppress(UnicodeDecodeError):
+            try:
                 return data.decode(self.name)
+            except UnicodeDecodeError:
+                pass
         return escaped(self.text(data), self._least)
 
     def text(self, data: bytes) -> str:
@@ -277,7 +278,8 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
 
 def detect_head(head: bytes, named: str | None = None) -> Encoding:
     """Detect by a file's first four bytes: byte order mark, else `named`, else UTF-8."""
-    return _marked(head) or of_new_file(named)
+    marked = (Encoding(name, bom, unit) for bom, name, unit in _BOMS if head.startswith(bom))
+    return next(marked, None) or of_new_file(named)
 
 
 def of_new_file(named: str | None) -> Encoding:
@@ -343,12 +345,3 @@ def _kept(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_KEPT, _kept)
-
-
-def _marked(data: bytes) -> Encoding | None:
-    if data[:1] not in _BOM_STARTS:
-        return None
-    for bom, name, unit in _BOMS:
-        if data.startswith(bom):
-            return Encoding(name, bom, unit)
-    return None

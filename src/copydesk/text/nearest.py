@@ -478,21 +478,22 @@ def _fewest(mine: str, theirs: str, tab: int, *, escapes: bool) -> tuple[str, ..
     steps = _steps(tab)[0 if escapes else _OF_ESCAPES :]
     if not _same(mine, theirs, steps):
         return None
-    for name in _GENERAL_FIRST:
-        fewer = [step for step in steps if step[0] != name]
+    for dropped in sorted(steps, key=itemgetter(1)):
+        fewer = [step for step in steps if step is not dropped]
         if _same(mine, theirs, fewer):
             steps = fewer
-    return tuple(name for name, _ in steps)
+    return tuple(name for name, _, _ in steps)
 
 
 _OF_ESCAPES = 2
 """The first steps, this many, are about escapes; they are tried only if needed."""
 
-Step = tuple[str, Callable[[str], str]]
+Step = tuple[str, int, Callable[[str], str]]
+"""What makes two texts equal in one respect: its name, when it is left out (general ones first)."""
 
 
 def _same(mine: str, theirs: str, steps: Sequence[Step]) -> bool:
-    for _, step in steps:
+    for _, _, step in steps:
         mine, theirs = step(mine), step(theirs)
     return mine == theirs
 
@@ -502,32 +503,32 @@ def _lines(step: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _steps(tab: int) -> Sequence[Step]:
-    """The normalization steps, each with the name of its cause."""
+    """The table of causes: each with its place in the order of leaving out, and its step."""
 
     def tabs(line: str) -> str:
         blanks = indentation(line)
         return blanks.expandtabs(tab) + line[len(blanks) :]
 
     return (
-        ("newlines", real_newlines),
-        ("escapes", _resolved),
-        ("normalization", lambda text: unicodedata.normalize("NFC", text)),
-        ("invisible", lambda text: text.translate(_TO_NOTHING)),
-        ("no_break_space", lambda text: text.translate(_TO_SPACE)),
-        ("quotes", lambda text: text.translate(_TO_QUOTE)),
-        ("quote_style", lambda text: text.replace("'", '"').replace("`", '"')),
-        ("dashes", lambda text: text.translate(_TO_DASH)),
-        ("look_alikes", lambda text: unicodedata.normalize("NFKD", text)),
-        ("case", str.lower),
-        ("carriage_return", lambda text: text.replace("\r", "")),
-        ("trailing_blanks", _lines(lambda line: line.rstrip(" \t"))),
-        ("tabs", _lines(tabs)),
-        ("indentation", _lines(lambda line: line.lstrip(" \t"))),
-        ("spacing", lambda text: _INNER.sub("", text)),
-        ("blank_lines", lambda text: _EMPTY.sub("\n", text)),
-        ("final_newline", lambda text: text.rstrip("\n")),
-        ("line_breaks", lambda text: text.translate(_NO_WHITE)),
-        ("any", fold),
+        ("newlines", 11, real_newlines),
+        ("escapes", 10, _resolved),
+        ("normalization", 18, lambda text: unicodedata.normalize("NFC", text)),
+        ("invisible", 15, lambda text: text.translate(_TO_NOTHING)),
+        ("no_break_space", 14, lambda text: text.translate(_TO_SPACE)),
+        ("quotes", 16, lambda text: text.translate(_TO_QUOTE)),
+        ("quote_style", 8, lambda text: text.replace("'", '"').replace("`", '"')),
+        ("dashes", 17, lambda text: text.translate(_TO_DASH)),
+        ("look_alikes", 5, lambda text: unicodedata.normalize("NFKD", text)),
+        ("case", 9, str.lower),
+        ("carriage_return", 13, lambda text: text.replace("\r", "")),
+        ("trailing_blanks", 12, _lines(lambda line: line.rstrip(" \t"))),
+        ("tabs", 7, _lines(tabs)),
+        ("indentation", 6, _lines(lambda line: line.lstrip(" \t"))),
+        ("spacing", 4, lambda text: _INNER.sub("", text)),
+        ("blank_lines", 3, lambda text: _EMPTY.sub("\n", text)),
+        ("final_newline", 2, lambda text: text.rstrip("\n")),
+        ("line_breaks", 1, lambda text: text.translate(_NO_WHITE)),
+        ("any", 0, fold),
     )
 
 
@@ -538,12 +539,6 @@ def real_newlines(text: str) -> str:
 
 _INNER = re.compile(r"(?<=[^ \t\n])[ \t]+(?=[^ \t\n])")
 _EMPTY = re.compile(r"\n(?:[ \t]*\n)+")
-_GENERAL_FIRST = (
-    *("any", "line_breaks", "final_newline", "blank_lines", "spacing", "look_alikes"),
-    *("indentation", "tabs", "quote_style", "case", "escapes", "newlines"),
-    *("trailing_blanks", "carriage_return", "no_break_space", "invisible"),
-    *("quotes", "dashes", "normalization"),
-)
 
 
 def _tabs(text: str) -> int:

@@ -601,11 +601,9 @@ def _check_arguments(replacements: Sequence[_Replacement]) -> None:
 
 def _check_known(encoding: Encoding, edits: Sequence[StringEdit]) -> None:
     """Raise EncodingRefused for non-ASCII text if the file's encoding is unknown."""
-    if encoding.known:
-        return
-    for edit in edits:
-        encoding.encode(edit.old)
-        encoding.encode(edit.new)
+    if not encoding.known:
+        for text in (each for edit in edits for each in (edit.old, edit.new)):
+            encoding.encode(text)
 
 
 def _batch(

@@ -249,7 +249,9 @@ class WorkingDocument:
         """Whether the first and the last block of a window are the same in another tree."""
         old, new = window.tree.root.children, tree.root.children
         ends = [0] * (window.low > 0) + [-1] * (window.high < self.document.size)
-        guards = [(old[end], window.tree, lambda block: "") for end in ends]
+        guards: list[tuple[Block, Tree, Names]] = [
+            (old[end], window.tree, lambda block: "") for end in ends
+        ]
         return same_blocks(guards, [new[end] for end in ends], tree, {})
 
     def _of(self, block_id: str) -> ReparseWindow:

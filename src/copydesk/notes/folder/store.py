@@ -230,8 +230,8 @@ class FolderStore:
         crumbs += self._above(document.path)
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
-        at: Node | None = document.block(block_id)
-        while at is not None and at.parent is not None:
+        at = document.block(block_id)
+        while at.parent is not None:
             way.append(at)
             at = heading_of(at) or at.parent
         for node in reversed(way):

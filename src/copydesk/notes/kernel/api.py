@@ -466,7 +466,7 @@ class Kernel:
         """
         wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
-        left = wanted
+        left: list[str] = wanted
         while len(left) > _FEW:
             first, *left = left
             found |= self._standings([first])
@@ -569,7 +569,7 @@ class Kernel:
 
     def breadcrumb(self, block_id: str) -> list[Crumb]:
         """The headings and containers around a block, from the top, and mostly itself."""
-        body = {"id": valid(block_id), "excludeTypes": []}
+        body: dict[str, object] = {"id": valid(block_id), "excludeTypes": []}
         told = self._read("/api/block/getBlockBreadcrumb", body).rows()
         names = (of.texts("id", "type", "name") for of in told)
         crumbs = (Crumb(one, KINDS.get(node, ""), _read(name)) for one, node, name in names)

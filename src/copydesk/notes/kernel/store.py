@@ -380,7 +380,11 @@ class KernelStore:
         inside = {one: standing for one, standing in standings.items() if standing.kind != "d"}
         images = kernel.images(list(inside), inside)
         home, hpath = cache(kernel.home), cache(kernel.hpath)
-        siblings = cache(lambda parent_id: {one.id: one for one in kernel.children(parent_id)})
+
+        @cache
+        def siblings(parent_id: str) -> dict[str, Child]:
+            return {child.id: child for child in kernel.children(parent_id)}
+
         child: Child | None
         found: dict[str, NoteBlock] = {}
         for block_id, standing in standings.items():

@@ -156,7 +156,8 @@ class KernelWriter:
                 return [self._delete(change.id)]
             case Restore(side=str(side)) as change:
                 return [self._bring_back(change, side)]
-        return self._rewrite([one for one in changes if isinstance(one, Update | Restore)])
+            case Update() | Restore():
+                return self._rewrite([one for one in changes if isinstance(one, Update | Restore)])
 
     # New blocks
 
