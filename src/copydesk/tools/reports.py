@@ -1372,7 +1372,7 @@ def lines_of(
         if shown:
             shown.append(f"… ({stop - start - MOST} lines left out)")
         shown += numbered(first + 1, texts) if numbers else texts
-    return _ended(shown)
+    return "".join([f"{line}\n" for line in shown])
 
 
 def lines_before(base: Text, line: int) -> str:
@@ -1390,8 +1390,8 @@ def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tu
     if stop - start <= MOST:
         texts = base.texts(first, min(stop + AROUND, base.line_count))
         if _are_short(texts):
-            at, end = start - first, stop - first
-            return _ended(texts[:at]), _ended(texts[at:end]), _ended(texts[end:])
+            lines, at, end = [f"{text}\n" for text in texts], start - first, stop - first
+            return "".join(lines[:at]), "".join(lines[at:end]), "".join(lines[end:])
     own = lines_of(base, start, stop, other=None if other is None else (other, start))
     return lines_before(base, start), own, lines_of(base, stop, stop + AROUND)
 
@@ -1399,10 +1399,6 @@ def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tu
 def _are_short(texts: Sequence[str]) -> bool:
     """Whether each line is shown whole; mostly they all are."""
     return not texts or max(map(len, texts)) <= _WIDTH
-
-
-def _ended(texts: Sequence[str]) -> str:
-    return "\n".join((*texts, "")) if texts else ""
 
 
 def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> int:
