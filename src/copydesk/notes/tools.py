@@ -243,33 +243,36 @@ class CreateNewDocCall(EditingCall):
         )
 
 
-class BlockDiffCall(EditingCall):
-    """A call with a diff of blocks."""
+class ApplyBlockDiffCall(EditingCall):
+    """Apply all hunks of a diff, or none."""
+
+    diff: str
+    strictMatch: bool = True
+    dropAnchors: bool = False
+    dryRun: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        desk, request = notes_of(context.desk), _block_diff(self)
+        if self.dryRun:
+            return _edited(context, desk.draft(context.member, request), dry=True)
+        return _edited(context, desk.edit(context.member, name, request), dry=False)
+
+
+class PrepareBlockDiffCall(PrepareCall):
+    """Plan a diff."""
 
     diff: str
     strictMatch: bool = True
     dropAnchors: bool = False
 
     def request(self, context: Context) -> BlockDiff:
-        from copydesk.notes.plan import BlockDiff  # rarely needed
-
-        return BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
+        return _block_diff(self)
 
 
-class ApplyBlockDiffCall(BlockDiffCall):
-    """Apply all hunks of a diff, or none."""
+def _block_diff(call: ApplyBlockDiffCall | PrepareBlockDiffCall) -> BlockDiff:
+    from copydesk.notes.plan import BlockDiff  # rarely needed
 
-    dryRun: bool = False
-
-    def run(self, context: Context, name: str) -> Answer:
-        desk, request = notes_of(context.desk), self.request(context)
-        if self.dryRun:
-            return _edited(context, desk.draft(context.member, request), dry=True)
-        return _edited(context, desk.edit(context.member, name, request), dry=False)
-
-
-class PrepareBlockDiffCall(BlockDiffCall, PrepareCall):
-    """Plan a diff."""
+    return BlockDiff(_NOWHERE, call.diff, call.strictMatch, call.dropAnchors)
 
 
 def notes() -> tuple[Tool, ...]:
