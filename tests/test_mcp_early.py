@@ -26,7 +26,7 @@ from support.mcp_transports import HELLO, Process, call, command, request
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 LISTS = ("prompts/list", RESOURCES)
-META = {
+META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -133,7 +133,7 @@ def opened(
 async def test_the_table_has_the_bytes_of_the_library(
     opened: OpenWorkspace, toolsets: tuple[str, ...], lang: str
 ) -> None:
-    options = {"toolsets": toolsets, "lang": lang, "structured": False}
+    options: dict[str, Any] = {"toolsets": toolsets, "lang": lang, "structured": False}
     table = await recorded(build(opened, lambda _: "local", **options), resources=True)
     assert list(table) == [*LEGACY, MODERN]
     for version in table:
@@ -290,18 +290,14 @@ def test_a_table_is_trusted_under_its_stamp_only(
         assert start(root).table() is None
         (root / name).unlink()
         assert start(root).table() == TABLE
-    monkeypatch.setattr("copydesk.app.mcp.early._files_below", lambda package: iter((package,)))
+    monkeypatch.setattr("copydesk.app.mcp.early._files_below", iter)
     assert start(root).table() is None
 
 
-def test_a_table_that_came_with_a_workspace_is_not_trusted(root: Path, tmp_path: Path) -> None:
+def test_a_table_that_came_with_a_workspace_is_not_trusted(root: Path) -> None:
     start(root).keep(TABLE)
-    (kept,) = (root / ".copydesk").glob("start-*.json")
-    content = kept.read_bytes()
-    shutil.rmtree(root / ".copydesk")
-    (tmp_path / "held").mkdir()  # the inode may be given again
-    (root / ".copydesk").mkdir()
-    kept.write_bytes(content)
+    (root / ".copydesk").rename(root / "theirs")  # its inode is not given again
+    shutil.copytree(root / "theirs", root / ".copydesk")
     assert start(root).table() is None
 
 
@@ -367,7 +363,7 @@ def test_resources_are_listed_early_while_nothing_is_pending(root: Path, shared:
 
 @pytest.mark.anyio
 async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -> None:
-    lines = [hello(), READY, request(2, RESOURCES, {}), LIST]
+    lines, told = [hello(), READY, request(2, RESOURCES, {}), LIST], list[Any]()
     with opened_at(tmp_path) as opened, pipes() as (wire, given, taken):
         server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
         early = await recorded(server, resources=True)
@@ -381,10 +377,10 @@ async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -
             async with messages_of(wire, at_end=lambda: None) as (incoming, outgoing):
                 made = server.create_initialization_options()
                 group.start_soon(server.run, incoming, outgoing, made)
-                told = json.loads(await anyio.to_thread.run_sync(line_of, taken))
+                told.append(json.loads(await anyio.to_thread.run_sync(line_of, taken)))
                 given.close()
             group.cancel_scope.cancel()
-    assert told["method"] == "notifications/resources/list_changed"
+    assert told[0]["method"] == "notifications/resources/list_changed"
 
 
 def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None:
@@ -410,8 +406,8 @@ def answers(server: Process, lines: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN])
 def test_the_second_start_answers_as_the_first(tmp_path: Path, version: str) -> None:
     words = command(tmp_path)
-    meta = {"_meta": META} if version == MODERN else {}
-    given = {**json.loads(call(9, "list_dir", {"path": "."}))["params"], **meta}
+    meta: dict[str, Any] = {"_meta": META} if version == MODERN else {}
+    given: dict[str, Any] = {**json.loads(call(9, "list_dir", {"path": "."}))["params"], **meta}
     kept: set[Path] = set()
     with closing(Process(tmp_path, *words)) as one:
         before = answers(one, first_lines(version))

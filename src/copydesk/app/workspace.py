@@ -42,7 +42,7 @@ from copydesk.errors import (
 from copydesk.notes.lazy import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
-from copydesk.store.checks import Commands, Trust
+from copydesk.store.checks import Commands, Rule, Trust
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
@@ -188,7 +188,7 @@ class OpenWorkspace(Closing):
             whole_bytes=config.whole_bytes,
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=lambda *given: foreign.keep(*given),
+            keep=lambda real, theirs, ours, tail: foreign.keep(real, theirs, ours, tail),
             note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root
@@ -236,7 +236,10 @@ class OpenWorkspace(Closing):
             self._begin(recover=recover)
         locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
-        may_run = trust.is_given if config.source in FILES else lambda rule: True
+
+        def may_run(rule: Rule) -> bool:
+            return config.source not in FILES or trust.is_given(rule)
+
         checks = Checks(config.checks, Commands(self.root, may_run))
         approving = Approving(records, records, clock)
         setting = Setting(

@@ -154,7 +154,8 @@ class Start:
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
         try:
             with closing(apsw.Connection(f"file:{quote(path)}?mode={mode}", flags)) as database:
-                return bool(database.execute("SELECT 1 FROM plans LIMIT 1").fetchall())
+                found: Any = database.execute("SELECT count(*) FROM plans").get
+                return bool(found)
         except apsw.Error:
             return True
 
@@ -256,11 +257,11 @@ class _Answers:
         """The protocol version of a request; raises ValueError if its parameters are not usual."""
         meta = _object(params.get("_meta", {}))
         if method == "initialize":
-            version, is_usual = params["protocolVersion"], params.keys() == _HELLO
+            version, is_usual = params["protocolVersion"], set(params) == _HELLO
             is_usual = is_usual and version != MODERN and not self._version
             is_usual = is_usual and _is_usual(params["capabilities"], params["clientInfo"])
         elif _META + "protocolVersion" in meta:
-            version, is_usual = meta[_META + "protocolVersion"], params.keys() == {"_meta"}
+            version, is_usual = meta[_META + "protocolVersion"], set(params) == {"_meta"}
             is_usual = is_usual and version == MODERN and self._version in ("", MODERN)
             info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
             is_usual = is_usual and _is_usual(meta[_META + "clientCapabilities"], info)
@@ -299,7 +300,7 @@ def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(ValueError):  # this is not the main thread
-            signal.signal(number, lambda *_: os._exit(0))  # nothing is open yet
+            signal.signal(number, _end)
     fetching = threading.Thread(target=fetch, daemon=True)
     try:
         with suppress(ValueError, LookupError, RecursionError):
@@ -307,6 +308,10 @@ def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
     finally:
         if fetching.ident is not None:
             fetching.join()  # two threads that import the same modules can block each other
+
+
+def _end(number: int, frame: object) -> None:
+    os._exit(0)  # nothing is open yet
 
 
 def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:

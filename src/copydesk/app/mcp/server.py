@@ -926,7 +926,10 @@ async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
         }
         asked: dict[str, dict[str, Any]] = {"initialize": hello, "ping": {}}
         table[version] = await _answers(server, {**asked, **{one: {} for one in lists}})
-    meta = {t.PROTOCOL_VERSION_META_KEY: MODERN, t.CLIENT_CAPABILITIES_META_KEY: {}}
+    meta: dict[str, object] = {
+        t.PROTOCOL_VERSION_META_KEY: MODERN,
+        t.CLIENT_CAPABILITIES_META_KEY: {},
+    }
     modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
     return {**table, MODERN: await _answers(server, modern)}
 
