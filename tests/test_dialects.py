@@ -68,14 +68,15 @@ def check_well_formed(schema: Schema) -> None:
     assert schema["type"] == "object"
     assert "anyOf" not in schema
     for part, _ in parts(schema):
-        assert "anyOf" in part or part["type"] in SIMPLE_TYPES
+        kinds = part["type"] if isinstance(part.get("type"), list) else [part.get("type")]
+        assert "anyOf" in part or set(kinds) <= set(SIMPLE_TYPES)
         if "enum" in part:
             assert part["type"] == "string"
             assert all(isinstance(value, str) and value for value in part["enum"])
             assert len(set(part["enum"])) == len(part["enum"])
-        if part.get("type") == "array":
+        if "array" in kinds:
             assert "items" in part
-        if part.get("type") == "object":
+        if "object" in kinds:
             assert set(part.get("required", ())) <= set(part["properties"])
 
 
@@ -371,6 +372,7 @@ REQUIRED: dict[str, dict[str, object]] = {
     "get_file_info": {"path": "a.txt"},
     "list_allowed_directories": {},
     "write_file": {"path": "new.txt", "content": "x\n"},
+    "edit_write_file": {"path": "new.txt", "content": "x\n"},
     "edit_file": {"path": "a.txt", "edits": [{"oldText": "three", "newText": "3"}]},
     "apply_patch": {"patch": "*** Begin Patch\n*** Add File: n\n+x\n*** End Patch\n"},
     "apply_diff": {"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -3 +3 @@\n-three\n+3\n"},
@@ -416,6 +418,7 @@ COMMANDS: dict[str, dict[str, object]] = {
 }
 """The text editor's other commands, each with what it needs; 0 and "" are values there."""
 
+COUNTED_FROM_0 = ("context_before", "context_after")
 _SENTINEL_OF = {"string": "", "integer": 0, "array": [], "object": {}}
 
 
@@ -424,13 +427,13 @@ def sentinels(schema: Schema, needed: Mapping[str, object]) -> Iterator[tuple[st
     for name, form in schema["properties"].items():
         if name in needed:
             continue
-        kinds = form["anyOf"]
-        assert kinds[-1] == {"type": "null"}, "an optional argument may be null"
+        kinds = form.get("anyOf") or [{**form, "type": kind} for kind in form["type"]]
+        assert kinds[-1]["type"] == "null", "an optional argument may be null"
         values: list[object] = [None]
         for kind in kinds[:-1]:
             if kind["type"] == "boolean":
                 values.append(_named_default(form))
-            else:
+            elif name not in COUNTED_FROM_0:
                 values.append(_SENTINEL_OF[kind["type"]])
             values += kind.get("enum", ())[:1]  # nothing else but null can be sent for a choice
         yield name, values

@@ -204,7 +204,7 @@ class ReadCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         path, start = context.path(self.path), self.start_line
         try:
-            limits = self.limit, context.shown_tokens
+            limits = self.limit, context.read_tokens
             found = context.desk.read(context.member, path, f"{start}~", *limits)
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"

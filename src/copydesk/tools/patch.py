@@ -14,7 +14,8 @@ from functools import partial
 from typing import Literal
 
 from copydesk import errors
-from copydesk.desk.outcome import Planned
+from copydesk.desk.desk import as_corrected
+from copydesk.desk.outcome import Planned, Transacted, Withheld
 from copydesk.edit.kinds.patch import in_order
 from copydesk.edit.patch_diff import EXECUTABLE, parse_diff
 from copydesk.edit.patch_parse import FilePatch, invalid, parse_apply_patch, parse_blocks
@@ -28,14 +29,13 @@ from copydesk.edit.request import (
     check_count,
     check_text,
 )
-from copydesk.errors import Refusal, RejectedHunk
+from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
-from copydesk.tools.catalog import Context, EditingCall, Tool
+from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Lang, Length
-from copydesk.tools.ws_mod import planned_or_written
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
@@ -51,7 +51,7 @@ class _PatchCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         auto = (self.apply or context.apply) == "auto"
         patches = self.patches()
-        answer = _Patching(context, name).run(patches, self.report, auto=auto)
+        answer = Patching(context, name).run(patches, self.report, auto=auto)
         dropped = sum(patch.dropped for patch in patches)
         return _with_dropped(answer, dropped, context.lang) if dropped else answer
 
@@ -100,7 +100,46 @@ def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
     return patches
 
 
-class _Patching:
+def planned_or_written(
+    context: Context,
+    name: str,
+    plan: Callable[[list[Planned]], Answer | str | None],
+    length: Length | None,
+    *,
+    auto: bool,
+    saying: str = "transaction.planned",
+) -> Answer:
+    """The answer to a call that makes several plans, which are written together if `auto`.
+
+    `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
+    that are neither written nor told are discarded.
+    """
+    planned: list[Planned] = []
+    keep = False
+    try:
+        declined = plan(planned)
+        if isinstance(declined, Answer):
+            return declined
+        if not auto or declined:
+            keep = True
+            return reports.planned_together(name, planned, context.lang, declined, saying)
+        ids = [one.plan.id for one in planned]
+        outcome = context.desk.apply_all(context.member, name, ids)
+        keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
+        if isinstance(outcome, Transacted):
+            fixed = {one.plan.id: one.fixed for one in planned}
+            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            outcome = replace(outcome, applied=told)
+            return reports.transacted(name, outcome, context.lang, length)
+        answer = reports.withheld(name, outcome, context.lang)
+        return answer if keep else replace(answer, next_steps=())
+    finally:
+        for one in () if keep else planned:
+            with suppress(Refusal):
+                context.desk.discard(context.member, one.plan.id)
+
+
+class Patching:
     """The plans of one patch and their application. `name` is the tool's name."""
 
     def __init__(self, context: Context, name: str) -> None:
@@ -264,7 +303,7 @@ def patch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
     tool = partial(Tool, toolset="patch", destroys=True)
     return (
-        tool("apply_patch", call=ApplyPatchCall),
+        tool("apply_patch", call=ApplyPatchCall, also=(SELECTION,)),
         tool("apply_diff", call=ApplyDiffCall),
         tool("apply_blocks", call=ApplyBlocksCall),
     )

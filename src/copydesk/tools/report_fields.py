@@ -579,9 +579,8 @@ _ROWS: dict[str, Row] = {
 
 
 def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
-    """The texts as `  12| text`, from `first_line` (1-based); numbers are at least 4 wide."""
-    width = max(4, len(str(first_line + len(texts) - 1)))
-    return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
+    """The texts as `12<tab>text`, from `first_line` (1-based)."""
+    return [f"{line}\t{text}" for line, text in enumerate(texts, first_line)]
 
 
 def lines_of(

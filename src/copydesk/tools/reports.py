@@ -646,11 +646,14 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
         "shown_lines": {**shown, "count": count},
         "truncated_by_max_lines": outcome.cut_by_lines,
         "truncated_by_char_limit": outcome.cut_by_characters,
+        **({"range_clipped": True} if outcome.clipped else {}),
         "summary": summary,
     }
     steps: list[str] = []
-    if last is not None and last < outcome.last_wanted:
-        on = {"path": path, "range": f"{last + 1}~{outcome.last_wanted}"}
+    start, stop = outcome.wanted
+    if first is not None and count < stop - start:
+        left_out = f"{first + count}~{stop}" if first == start + 1 else f"{start + 1}~{first - 1}"
+        on = {"path": path, "range": left_out}
         call = json.dumps(on, ensure_ascii=False)
         steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
     if outcome.cut_in_line:
@@ -676,6 +679,8 @@ def _read_line(outcome: Reading, lang: Lang) -> str:
     elif count:
         facts["where"] = str(first) if count == 1 else f"{first}-{first + count - 1}"
     parts = [say(saying, lang, facts)]
+    if outcome.clipped:
+        parts.append(say("read.clipped", lang))
     if outcome.version is not None:
         parts.append(f"version {outcome.version}")
     if outcome.newline_style in ("crlf", "mixed"):

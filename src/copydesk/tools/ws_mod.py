@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Literal, TypedDict
 
-from copydesk.desk.desk import as_corrected
 from copydesk.desk.history import Past
+from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
     Created,
     NotUndone,
     Overwritten,
     Planned,
     Rejected,
-    Transacted,
     Undone,
     Withheld,
 )
-from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import resolve_range
+from copydesk.edit.patch_diff import parse_diff
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -46,21 +45,24 @@ from copydesk.errors import (
     ApprovalRequired,
     BinaryFile,
     EditNotFound,
+    FileExists,
     InvalidArgs,
+    NotAFile,
     PartialMatchFail,
-    Refusal,
     SuspiciousText,
 )
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
+from copydesk.search.tools import entries_of
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import report_fields, reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
+from copydesk.tools.patch import Patching, planned_or_written
 from copydesk.tools.report import Answer, Fields, Length, first_rows, fitting, listing, named
 
 UNDO = "undo_file_modification"
@@ -69,20 +71,40 @@ _WHY = 120  # characters of the reason for an edit in a row of a list
 
 
 class UndoCall(EditingCall):
-    """Undo an edit."""
+    """Undo an edit, or make it again; without an id, list the edits."""
 
-    edit_id: Count
+    edit_id: Count = 0
     transaction: bool = False
+    again: bool = False
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
+        if not self.edit_id:
+            return ListEditsCall({}, {}).run(context, name)
+        edit_id = self.edit_id
+        if self.again:
+            undone_by = context.desk.history.undone_by(context.member, edit_id)
+            if not undone_by:
+                return self._made_again(context, name)
+            edit_id = undone_by
         undo = context.desk.undo_together if self.transaction else context.desk.undo
-        outcome = undo(context.member, name, self.edit_id)
+        outcome = undo(context.member, name, edit_id)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
         if isinstance(outcome, Undone):
             return reports.undone(name, outcome, context.lang, self.report)
         return reports.undone_together(name, outcome, context.lang, self.report)
+
+    def _made_again(self, context: Context, name: str) -> Answer:
+        """Plan or write an edit that another program has overwritten, from its diff."""
+        entry = context.desk.history.entry(context.member, self.edit_id)
+        if entry.forgotten:
+            raise EditNotFound(self.edit_id, "forgotten")
+        if entry.kind == "notes":
+            raise InvalidArgs("again", "is for files; notes are edited anew")
+        text = diff_text(entry.diff, encoding_of_diff(entry.diff, None))
+        auto = context.apply == "auto"
+        return Patching(context, name).run(parse_diff(text), self.report, auto=auto)
 
 
 class ListEditsCall(ToolCall):
@@ -103,7 +125,7 @@ class ListEditsCall(ToolCall):
         asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
         given = {key: value for key, value in asked.items() if self.raw.get(key)}
         call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
-        older = say("next.older", lang, {"tool": name, "call": call})
+        older = say("next.older", lang, {"tool": context.tool("list_edits"), "call": call})
         lost = [f"{first}~{last}" if first < last else f"{first}" for first, last in page.lost]
         fields: Fields = {
             "status": "ok",
@@ -115,7 +137,8 @@ class ListEditsCall(ToolCall):
             **({"lost_edits": [*lost]} if lost else {}),
         }
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
-        return listing(fields, shown, remarks=remarks, next_steps=(older,) if go_on else ())
+        steps = (older,) if go_on and not context.selects else ()
+        return listing(fields, shown, remarks=remarks, next_steps=steps)
 
 
 class ListPendingCall(ToolCall):
@@ -314,7 +337,7 @@ def _second(time_ms: int) -> str:
 
 
 HISTORY = (
-    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch")),
+    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", SELECTION)),
     Tool(
         "list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes", "patch")
     ),
@@ -339,18 +362,24 @@ LONGER = "more lines than may be written without being shown first"
 
 
 class ReadFileCall(ToolCall):
-    """Show lines of a file."""
+    """Show lines of a file, or the entries of a directory."""
 
     path: str
     range: str = ""
-    max_lines: Count = MOST_LINES
+    max_lines: Count = 0
     show_linenos: bool = True
 
     def run(self, context: Context, name: str) -> Answer:
-        path = context.path(self.path)
-        limits = self.max_lines, context.shown_tokens
-        outcome = context.desk.read(context.member, path, self.range, *limits)
-        return reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
+        path = context.path(self.path, folder=True)
+        limits = self.max_lines, context.read_tokens
+        try:
+            outcome = context.desk.read(context.member, path, self.range, *limits)
+        except NotAFile as refusal:
+            if refusal.kind != "directory":
+                raise
+            return entries_of(context, name, path, self.range, self.max_lines)
+        answer = reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
+        return replace(answer, budget=0)
 
 
 _DIFFS = ("diff", "patch")  # values of `content_format` that allow a text like a patch
@@ -392,6 +421,28 @@ class OverwriteEntireFileCall(EditingCall):
             lambda: overwrite(context.member, name, path, known, self.content),
             self.report,
         )
+
+
+class WriteFileCall(EditingCall):
+    """Write a whole file, a new one or over another."""
+
+    path: str
+    content: str
+    content_format: str = ""
+    report: Length | None = None
+
+    def run(self, context: Context, name: str) -> Answer:
+        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
+        member, content = context.member, self.content
+
+        def write() -> Created | Overwritten:
+            with suppress(FileExists):
+                return context.desk.create(member, name, path, content, may_be_diff=may_be_diff)
+            return context.desk.overwrite(
+                member, name, path, None, content, may_be_diff=may_be_diff
+            )
+
+        return _rewritten(context, name, write, self.report)
 
 
 def _rewritten(
@@ -650,45 +701,6 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("old", "stands in no file below this directory")
 
 
-def planned_or_written(
-    context: Context,
-    name: str,
-    plan: Callable[[list[Planned]], Answer | str | None],
-    length: Length | None,
-    *,
-    auto: bool,
-    saying: str = "transaction.planned",
-) -> Answer:
-    """The answer to a call that makes several plans, which are written together if `auto`.
-
-    `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
-    that are neither written nor told are discarded.
-    """
-    planned: list[Planned] = []
-    keep = False
-    try:
-        declined = plan(planned)
-        if isinstance(declined, Answer):
-            return declined
-        if not auto or declined:
-            keep = True
-            return reports.planned_together(name, planned, context.lang, declined, saying)
-        ids = [one.plan.id for one in planned]
-        outcome = context.desk.apply_all(context.member, name, ids)
-        keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
-        if isinstance(outcome, Transacted):
-            fixed = {one.plan.id: one.fixed for one in planned}
-            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
-            outcome = replace(outcome, applied=told)
-            return reports.transacted(name, outcome, context.lang, length)
-        answer = reports.withheld(name, outcome, context.lang)
-        return answer if keep else replace(answer, next_steps=())
-    finally:
-        for one in () if keep else planned:
-            with suppress(Refusal):
-                context.desk.discard(context.member, one.plan.id)
-
-
 def occurrence_of(given: int | str | None) -> Occurrence | None:
     """Parse the choice of a candidate: a number from 1, `last`, or None."""
     if given is None or given == "last":
@@ -701,15 +713,20 @@ def occurrence_of(given: int | str | None) -> Occurrence | None:
 
 
 class ApplyCall(EditingCall):
-    """Write a plan."""
+    """Write a plan, or several with commas between, all or none; without an id, list them."""
 
-    hunk_id: str
+    hunk_id: str = ""
     accept: tuple[str, ...] = ()
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
+        if not self.hunk_id:
+            return ListPendingCall({}, {}).run(context, name)
         member = context.member.accepting(self.accept)
-        outcome = context.desk.apply(member, name, self.hunk_id)
+        first, *others = (one.strip() for one in self.hunk_id.split(","))
+        if others:
+            return _together(context, name, member, (first, *others), self.report)
+        outcome = context.desk.apply(member, name, first)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
@@ -726,10 +743,16 @@ class ApplyTogetherCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         member = context.member.accepting(self.accept)
-        outcome = context.desk.apply_all(member, name, self.hunk_ids)
-        if isinstance(outcome, Withheld):
-            return reports.withheld(name, outcome, context.lang)
-        return reports.transacted(name, outcome, context.lang, self.report)
+        return _together(context, name, member, self.hunk_ids, self.report)
+
+
+def _together(
+    context: Context, name: str, member: Member, hunk_ids: Sequence[str], length: Length | None
+) -> Answer:
+    outcome = context.desk.apply_all(member, name, hunk_ids)
+    if isinstance(outcome, Withheld):
+        return reports.withheld(name, outcome, context.lang)
+    return reports.transacted(name, outcome, context.lang, length)
 
 
 class ManualCall(ToolCall):
@@ -751,20 +774,31 @@ class ManualCall(ToolCall):
 
 
 EDITING = (
-    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True),
+    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True, also=(SELECTION,)),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
-    Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, voices=reports.REPLACE_TEXT),
+    Tool(
+        "replace_text",
+        "ws_mod",
+        ReplaceTextCall,
+        destroys=True,
+        also=(SELECTION,),
+        voices=reports.REPLACE_TEXT,
+    ),
     Tool("prepare_file_append", "ws_mod", AppendCall),
     Tool("prepare_file_move", "ws_mod", PrepareMoveCall, also=("batch",)),
     Tool("prepare_file_delete", "ws_mod", PrepareDeleteCall, destroys=True, also=("batch",)),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
-    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),
+    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True, also=(SELECTION,)),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
-    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat")),
+    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat", SELECTION)),
     Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
 )
 
 
-MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True)
+MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(SELECTION,))
+WRITE_FILE = Tool(
+    "edit_write_file", SELECTION, WriteFileCall, destroys=True, listed_as="write_file"
+)
+"""Of the selection alone; the compat toolset has a tool of that name."""

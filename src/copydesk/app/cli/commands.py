@@ -110,7 +110,6 @@ def _call(options: argparse.Namespace) -> int:
             given,
             lang=config.lang,
             progress=counter,
-            text_only=not options.json,
         )
     counter.clear()
     if options.json:

@@ -30,7 +30,7 @@ def run(opened: OpenWorkspace) -> int:
     call = call_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
     if call:
         config = opened.config
-        answer = opened.call(config.member, *call, lang=config.lang, text_only=True)
+        answer = opened.call(config.member, *call, lang=config.lang)
         dump(denied(answer))
     return 0
 

@@ -433,7 +433,7 @@ class _Tools:
                     lang=self.lang,
                     progress=progress,
                     cancelled=state.cancelled.is_set,
-                    text_only=not self.structured,
+                    toolsets=self.toolsets,
                     task=task,
                 )
 
