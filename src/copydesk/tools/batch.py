@@ -141,7 +141,8 @@ def written(
     words = [say(saying, lang, facts), *([say("batch.diff_cut", lang)] if was_cut else [])]
     words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
     line = ""
-    if getattr(call, "report", None) == "brief":
+    length = getattr(call, "report", "full") or ("full" if dry else "brief")
+    if length == "brief":
         as_what = "" if dry else f" · edit {done.edit_id} · version {done.version}"
         line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{as_what}"
     else:

@@ -301,7 +301,7 @@ class Catalog:
         """The tool's answer, even for a refusal or a logged crash; KeyError for an unknown tool."""
         tool = self.named(name)
         began = time.perf_counter()
-        given = arguments
+        call, given = None, arguments
         checked: Mapping[RelPath, Findings] = {}
         try:
             call = read(tool.call, arguments)
@@ -316,6 +316,8 @@ class Catalog:
             crash = Crashed(secrets.token_hex(4))
             _log.exception("call %s of %s", crash.log_id, tool.name)
             answer = _refused(context, tool, arguments, given, crash)
+        if answer.is_error and answer.is_report and getattr(call, "report", None) != "full":
+            answer = _in_short(answer)
         answer = answers.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if answer.envelope is not None:
@@ -346,6 +348,26 @@ def _refused(
             views = view_of(refusal, context.path(path))
             answer = replace(answer, views=views) if views else answer
     return answer
+
+
+_REPEATED = frozenset(
+    (
+        *("mode", "path", "hunk_id", "edit_id", "action", "context_match", "reason", "version"),
+        *("current_version", "total_lines", "changed", "expected_old", "found", "planned_lines"),
+        *("later_edit_ids", "undone_by", "file_changed_since_preview", "failed_index"),
+        *("planned_file_digest_sha256", "current_file_digest_sha256"),
+    )
+)
+"""Facts of a refusal that its lines as they are now, its summary or the call say as well."""
+
+
+def _in_short(answer: Answer) -> Answer:
+    """A refusal that shows the current lines, without what they, or its summary, say as well."""
+    facts = answer.facts
+    if "current" not in facts and not facts.get("apply_evidence"):
+        return answer
+    kept = {"found"} if "found" in str(facts["summary"]) else set[str]()
+    return replace(answer, unsaid=_REPEATED - kept)
 
 
 def _renamed(answer: Answer) -> Answer:

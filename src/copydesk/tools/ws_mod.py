@@ -476,17 +476,25 @@ class PrepareCall(EditingCall):
         return Terms(version, old, self.existing_hunk_id, auto)
 
     def run(self, context: Context, name: str) -> Answer:
-        request, terms = self.request(context), self.terms(context)
+        request, terms, lang = self.request(context), self.terms(context), context.lang
         outcome = context.desk.prepare(context.member, name, request, terms)
         if isinstance(outcome, Planned):
-            return reports.planned(name, outcome, context.lang, self.report)
-        answer = reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
+            return reports.planned(name, outcome, lang, self.report)
+        answer = reports.applied(context.tool(APPLY), outcome, lang, self.report)
         rows = report_fields.replaced_ends(outcome.draft)
         if not rows or terms.expected_old is not None or any(terms.expected_olds):
             return answer
-        said = [say("remark.replaced", context.lang, row) for row in rows]
+        said = [
+            say("remark.replaced_line" if _is_one_line(row) else "remark.replaced", lang, row)
+            for row in rows
+        ]
         made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
         return replace(answer, made=made, remarks=remarks)
+
+
+def _is_one_line(row: Fields) -> bool:
+    first, _, last = str(row["lines"]).partition("~")
+    return first == last
 
 
 class PrepareEditCall(PrepareCall):

@@ -13,7 +13,7 @@ from copydesk.edit.kinds.anchors import (
     seek,
     sought_by,
 )
-from copydesk.edit.kinds.base import Fixed, Place, check_text
+from copydesk.edit.kinds.base import Fixed, Place, Span, Terms, check_text
 from copydesk.edit.kinds.content import Replacing
 from copydesk.errors import AnchorNotFound, Refusal
 from copydesk.text.lines import Sought
@@ -43,6 +43,11 @@ class BlockReplace(Replacing):
             anchor: Anchor = getattr(self, name)
             if anchor.argument != name:
                 object.__setattr__(self, name, replace(anchor, argument=name))
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        """Nothing if the anchors are unique; with a version, the lines must be known by it."""
+        is_certain = place.candidates == 1 and terms.version is None
+        return () if is_certain else Replacing.unguarded(self, place, terms)
 
     def check(self) -> None:
         check_text("content", self.content)
