@@ -62,9 +62,14 @@ class Seen:
 
 
 class Agent(ABC):
-    """One agent in one folder. Subclasses are the sets of tools."""
+    """One agent in one folder. Subclasses are the sets of tools.
+
+    `offered` is the list of tools with its instructions, `offered_tokens` what it takes, of models.
+    """
 
     name: str
+    offered = ""
+    offered_tokens = 0
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -304,6 +309,7 @@ class Copydesk(Agent):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._client = started(root)
+        self.offered = self._client.offered()
 
     def begin(self) -> None:
         """The server goes on."""
@@ -491,6 +497,7 @@ class Edit(Agent):
     """
 
     name = "Edit, reads first"
+    offered_tokens = 1_771  # Read, Edit, Write, Grep and Glob, as Claude Code lists them
     must_read = True
     snippet = False
 
@@ -650,6 +657,7 @@ class ApplyPatch(Agent):
     """apply_patch as Codex has it, with `rg` and `sed -n` in a shell; patches are plain text."""
 
     name = "apply_patch"
+    offered_tokens = 364  # its grammar, and the least that a shell can have
 
     def read(self, path: str, first: int, last: int) -> None:
         """`sed -n`: no numbers, since no tool takes any."""

@@ -437,10 +437,7 @@ class Setup:
             "mcp",
             "--root",
             str(self.root),
-            *(
-                ("--toolsets", SELECTION)
-                * (old is None and self._config.toolsets == Config.toolsets)
-            ),
+            *(("--toolsets", SELECTION) * (old is None and is_free)),
             *(("--member", self._member) * bool(self._member)),
         ]
         command, first = machine.command, machine.first

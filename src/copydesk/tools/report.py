@@ -364,10 +364,10 @@ class Answer:
 
     If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
     otherwise it is the facts as YAML, without those `unsaid`. Then come `next_steps`, the diff if
-    `shows_diff`, and `body` in a fence of `language`. `display` is the note on a diff that cannot be applied. `notices`
-    report other events: decisions, losses, writes of other programs. If there is a text `said`,
-    it replaces all these but the notices. With an `envelope` the facts are within it, and with an
-    `original` the text is that of another program.
+    `shows_diff`, and `body` in a fence of `language`. `display` is the note on a diff that cannot
+    be applied. `notices` report other events: decisions, losses, writes of other programs. If there
+    is a text `said`, it replaces all these but the notices. With an `envelope` the facts are within
+    it, and with an `original` the text is that of another program.
 
     The text takes about `budget` tokens; 0 is unlimited. `rest` says how to see what is left out,
     from a line `N~` on. `views` are the file versions whose lines it shows.
