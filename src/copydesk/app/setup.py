@@ -432,7 +432,7 @@ class Setup:
         A new one has the toolset for agents, unless the configuration names toolsets.
         """
         machine = self._machine
-        is_free = self._config.toolsets == Config.toolsets
+        is_free = self._config.toolsets == Config().toolsets
         words = [
             "mcp",
             "--root",

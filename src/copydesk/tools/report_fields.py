@@ -319,7 +319,7 @@ def replaced_ends(draft: Draft) -> list[Fields]:
         {
             "lines": f"{start + 1}~{stop}",
             "first": cut(draft.base.text(start).strip(), _REPLACED),
-            "last": cut(draft.base.text(stop - 1).strip(), _REPLACED),
+            "last": cut(draft.base.text(stop - 1).strip(), _REPLACED) if start + 1 < stop else None,
         }
         for (start, stop), _ in draft.request.by_number(draft.place)[:MOST_REGIONS]
         if start < stop

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, ClassVar, Literal, TypedDict
 
 from copydesk.desk.history import Past
@@ -382,81 +381,68 @@ class ReadFileCall(ToolCall):
         return replace(answer, budget=0)
 
 
-_DIFFS = ("diff", "patch")  # values of `content_format` that allow a text like a patch
+class _WholeFileCall(EditingCall):
+    """Write a file as a whole; it is planned instead if its text may not be meant."""
+
+    content_format: str = ""
+    report: Length | None = None
+
+    @abstractmethod
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        """Write the file at once."""
+
+    def run(self, context: Context, name: str) -> Answer:
+        try:
+            return reports.rewritten(name, self.write(context, name), context.lang, self.report)
+        except SuspiciousText as doubted:
+            shown = context.desk.show(context.member, doubted.hunk_id or "")
+            planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
+        answer = reports.planned(name, planned, context.lang, self.report)
+        made = {**answer.facts, "changed": False}
+        return replace(answer, made=made, next_steps=answer.next_steps[:1])
+
+    @property
+    def may_be_diff(self) -> bool:
+        """Whether the text may look like a patch."""
+        return self.content_format in ("diff", "patch")
 
 
-class CreateNewFileCall(EditingCall):
+class CreateNewFileCall(_WholeFileCall):
     """Create a file."""
 
     path: str
     content: str = ""
-    content_format: str = ""
-    report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Answer:
-        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        create = partial(context.desk.create, may_be_diff=may_be_diff)
-        return _rewritten(
-            context, name, lambda: create(context.member, name, path, self.content), self.report
-        )
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        job = context.member, name, context.path(self.path), self.content
+        return context.desk.create(*job, may_be_diff=self.may_be_diff)
 
 
-class OverwriteEntireFileCall(EditingCall):
+class OverwriteEntireFileCall(_WholeFileCall):
     """Replace the whole content of a file that the caller knows."""
 
     path: str
     known_old_total_lines: Count
     known_old_total_bytes: Count
     content: str
-    content_format: str = ""
-    report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Answer:
-        known = (self.known_old_total_lines, self.known_old_total_bytes)
-        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        overwrite = partial(context.desk.overwrite, may_be_diff=may_be_diff)
-        return _rewritten(
-            context,
-            name,
-            lambda: overwrite(context.member, name, path, known, self.content),
-            self.report,
-        )
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        known = self.known_old_total_lines, self.known_old_total_bytes
+        job = context.member, name, context.path(self.path), known, self.content
+        return context.desk.overwrite(*job, may_be_diff=self.may_be_diff)
 
 
-class WriteFileCall(EditingCall):
-    """Write a whole file, a new one or over another."""
+class WriteFileCall(_WholeFileCall):
+    """Write a new file, or over another."""
 
     path: str
     content: str
-    content_format: str = ""
-    report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Answer:
-        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        member, content = context.member, self.content
-
-        def write() -> Created | Overwritten:
-            with suppress(FileExists):
-                return context.desk.create(member, name, path, content, may_be_diff=may_be_diff)
-            return context.desk.overwrite(
-                member, name, path, None, content, may_be_diff=may_be_diff
-            )
-
-        return _rewritten(context, name, write, self.report)
-
-
-def _rewritten(
-    context: Context, name: str, write: Callable[[], Created | Overwritten], length: Length | None
-) -> Answer:
-    """The answer of a whole file that was written, or planned because its text may not be meant."""
-    try:
-        return reports.rewritten(name, write(), context.lang, length)
-    except SuspiciousText as doubted:
-        shown = context.desk.show(context.member, doubted.hunk_id or "")
-        planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
-        answer = reports.planned(name, planned, context.lang, length)
-        made = {**answer.facts, "changed": False}
-        return replace(answer, made=made, next_steps=answer.next_steps[:1])
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        job, may_be_diff = (context.member, name, context.path(self.path)), self.may_be_diff
+        with suppress(FileExists):
+            return context.desk.create(*job, self.content, may_be_diff=may_be_diff)
+        return context.desk.overwrite(*job, None, self.content, may_be_diff=may_be_diff)
 
 
 class PrepareCall(EditingCall):
@@ -485,16 +471,11 @@ class PrepareCall(EditingCall):
         if not rows or terms.expected_old is not None or any(terms.expected_olds):
             return answer
         said = [
-            say("remark.replaced_line" if _is_one_line(row) else "remark.replaced", lang, row)
+            say("remark.replaced_line" if row["last"] is None else "remark.replaced", lang, row)
             for row in rows
         ]
         made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
         return replace(answer, made=made, remarks=remarks)
-
-
-def _is_one_line(row: Fields) -> bool:
-    first, _, last = str(row["lines"]).partition("~")
-    return first == last
 
 
 class PrepareEditCall(PrepareCall):
