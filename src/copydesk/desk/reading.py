@@ -6,6 +6,8 @@ end, one that is counted from the end of the file at its start.
 
 from __future__ import annotations
 
+from math import inf
+
 from copydesk.desk.outcome import Reading
 from copydesk.edit.kinds.lines import first_line_of, resolve_range, tail_count
 from copydesk.errors import (
@@ -21,7 +23,7 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 3  # tokens of a line number, its separator and the line end
+_NUMBER = 1.5  # tokens of a line number, its separator and the line end
 
 
 def read_lines(
@@ -127,23 +129,23 @@ def _shown(
     `tail`: the last of the lines instead of the first.
     """
     lines: list[str] = []
-    left, room = MOST_CHARACTERS, most_tokens
+    left, room = MOST_CHARACTERS, inf if most_tokens is None else most_tokens
     count = min(stop - start, most_lines or stop - start)
     order = range(stop - 1, stop - 1 - count, -1) if tail else range(start, start + count)
     cut = within = False
     for line in order:
         text = base.text(line)
         kept = text[: max(left, 0)]
-        while room is not None and kept and counted(kept) + _NUMBER > room:
+        while kept and counted(kept) + _NUMBER > room:
             kept = kept[: len(kept) // 2]
-        cut = len(kept) < len(text) or (room is not None and room < _NUMBER)
+        cut = len(kept) < len(text) or room < _NUMBER
         if cut:
             within = not lines
             lines += [kept] * within
             break
         lines.append(text)
         left -= len(text) + 1
-        room = None if room is None else room - counted(text) - _NUMBER
+        room -= counted(text) + _NUMBER
     if tail:
         return tuple(reversed(lines)), stop - len(lines), cut, within
     return tuple(lines), start, cut, within
