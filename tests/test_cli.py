@@ -151,7 +151,7 @@ def test_the_text_of_a_search_and_its_data(shell: Shell) -> None:
     words = ["call", "ripgrep_search", "--pattern", "two", "--rg-args=-B1"]
     text, data = shell(*words).out, shell(*words, "--json").data
     version = data["versions"]["a.txt"]
-    assert text == (f"1 match in a.txt · version {version}\n```\na.txt-1- one\na.txt:2: two\n```\n")
+    assert text == (f"1 match in a.txt · version {version}\n```\n1- one\n2: two\n```\n")
     assert data["lines"] == [
         {"path": "a.txt", "line": 1, "is_match": False, "text": "one"},
         {"path": "a.txt", "line": 2, "is_match": True, "text": "two"},

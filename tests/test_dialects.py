@@ -24,7 +24,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.reference import DIALECTS, all_tools, definitions
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.arguments import listed, with_null
-from copydesk.tools.catalog import Tool
+from copydesk.tools.catalog import SELF_EVIDENT, Tool
 from copydesk.tools.report import Lang
 from support.cost import spread
 from test_tool_descriptions import PLAIN
@@ -96,14 +96,15 @@ def test_the_catalog_is_the_one_that_is_served(tmp_path: Path) -> None:
 def test_what_all_dialects_have(lang: str, dialect: str) -> None:
     for tool in TOOLS:
         found = one(tool, dialect, lang)
-        assert found["name"] == tool.name
+        assert found["name"] == tool.called
         assert PORTABLE_NAME.fullmatch(found["name"])
         assert 0 < len(found["description"]) <= 1_024, tool.name
         forms = ("inputSchema", "parameters", "input_schema", "parametersJsonSchema")
         (form,) = set(found) & set(forms)
         check_well_formed(found[form])
         for name, part in found[form]["properties"].items():
-            assert part.get("description") or name in PLAIN, f"{tool.name}.{name}"
+            known = name in PLAIN or (dialect == "mcp" and name in SELF_EVIDENT)
+            assert part.get("description") or known, f"{tool.name}.{name}"
         assert json.loads(json.dumps(found)) == found
 
 

@@ -1,4 +1,4 @@
-"""The tools to list and search: `list_dir` and the ripgrep searches.
+"""The tools to search: those of ripgrep.
 
 Their text has one row per line, file or entry, as grep and ls print them, and as many rows as fit;
 their data has all of them.
@@ -6,14 +6,11 @@ their data has all of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Literal
 
-from copydesk.edit.kinds.lines import resolve_range
-from copydesk.search.listings import DirEntry
 from copydesk.search.options import Query, parse_rg_args
 from copydesk.search.ripgrep import (
     FoundFiles,
@@ -26,7 +23,6 @@ from copydesk.search.ripgrep import (
     search_raw,
     search_snippets,
 )
-from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Amount, Count
 from copydesk.tools.catalog import SELECTION, Context, Tool, ToolCall
 from copydesk.tools.messages import say
@@ -43,51 +39,8 @@ from copydesk.tools.report import (
 )
 
 FILES, COUNTS, RESULTS = 50, 200, 50
-ENTRIES = 1_000  # the most entries of a directory that a text lists
 _ROWS = 200  # the most rows of `ripgrep_search`
 _WARNINGS = 5  # the most incompletely searched files that a text names
-
-
-class ListDirCall(ToolCall):
-    """List the entries of a directory."""
-
-    path: str
-
-    def run(self, context: Context, name: str) -> Answer:
-        return entries_of(context, name, context.path(self.path, folder=True))
-
-
-def entries_of(
-    context: Context, name: str, path: RelPath, range_text: str = "", most: int = 0
-) -> Answer:
-    """The entries of a directory, or those of a range (from 1), ENTRIES at most."""
-    lang = context.lang
-    entries = context.looking.list_dir(context.member, path)
-    count = len(entries)
-    start, stop = resolve_range(range_text or "~", count)
-    asked = entries[start : min(stop, start + (most or ENTRIES))]
-    texts = [_entry_row(entry) for entry in asked]
-    shown = first_rows(texts, context.rows_tokens)
-    if len(shown) < stop - start:  # more of them fit without their sizes
-        shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
-    end = start + len(shown)
-    call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
-    rest = {"count": stop - end, "tool": context.tool("read_file"), "call": call}
-    steps = (say("next.list_rest", lang, rest),) if end < stop else ()
-    rows: list[Value] = [
-        known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
-        for e in entries[start:stop]
-    ]
-    fields: Fields = {
-        "status": "ok",
-        "mode": name,
-        "path": str(path),
-        "count": count,
-        "entries": rows,
-        "summary": say("list", lang, {"count": count, "path": path}),
-    }
-    line = say("list.line", lang, {"path": named(str(path)), "count": count})
-    return listing(fields, shown, line, next_steps=steps)
 
 
 class _Where(ToolCall):
@@ -190,7 +143,6 @@ class RipgrepSearchCall(ToolCall):
 
 
 SEARCHING = (
-    Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True),
     Tool("ripgrep_files", "ws_mod", RipgrepFilesCall, reads=True, idempotent=True),
     Tool("ripgrep_count", "ws_mod", RipgrepCountCall, reads=True, idempotent=True),
     Tool("ripgrep_snippets", "ws_mod", RipgrepSnippetsCall, reads=True, idempotent=True),
@@ -402,13 +354,3 @@ def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
         yield say(f"search.{warned.kind}", lang, facts)
     if len(found.warnings) > _WARNINGS:
         yield say("search.more_warnings", lang, {"count": len(found.warnings) - _WARNINGS})
-
-
-def _entry_row(entry: DirEntry) -> str:
-    """One entry as `ls -F` prints it, with the size of a file after a tab."""
-    name = named(entry.name)
-    if entry.kind == "symlink":
-        return name if entry.link_target is None else f"{name} -> {named(entry.link_target)}"
-    if entry.kind == "dir":
-        return f"{name}/"
-    return f"{name}\t{entry.kind if entry.size_bytes is None else entry.size_bytes}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from inspect import get_annotations
 from math import isfinite
 from types import UnionType
@@ -300,13 +301,7 @@ class _Signature:
         }
 
 
-_SIGNATURES: dict[type[Arguments], _Signature] = {}
-
-
-def _signature_of(kind: type[Arguments]) -> _Signature:
-    if kind not in _SIGNATURES:
-        _SIGNATURES[kind] = _Signature(kind)
-    return _SIGNATURES[kind]
+_signature_of = cache(_Signature)
 
 
 def _form_of(name: str, hint: Any) -> _Form:

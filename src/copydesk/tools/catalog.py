@@ -58,7 +58,7 @@ OTHER_NAMES = {
 }
 """What the tools of ws_mod that the selection lacks are called for their callers."""
 
-_PLAIN = frozenset(
+SELF_EVIDENT = frozenset(
     (
         *("path", "to", "why", "member", "literal", "hunk_id", "hunk_ids", "edit_id"),
         *("before_edit_id", "start_anchor", "end_anchor", "transaction", "existing_hunk_id"),
@@ -255,7 +255,7 @@ class Tool:
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
         """The schema as clients get it, without texts that say no more than a name does."""
         schema = with_null(self.described_schema(lang))
-        for name in _PLAIN & schema["properties"].keys():
+        for name in SELF_EVIDENT & schema["properties"].keys():
             schema["properties"][name].pop("description", None)
         return listed(schema)
 

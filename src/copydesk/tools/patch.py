@@ -6,12 +6,11 @@ remains.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from copydesk import errors
 from copydesk.desk.desk import as_corrected
@@ -35,32 +34,36 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Lang, Length
+from copydesk.tools.report import Answer, Length
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
 
 class _PatchCall(EditingCall):
+    """A patch in one of the languages; `_argument` has its text, which `_parse` reads."""
+
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
 
-    @abstractmethod
-    def patches(self) -> tuple[FilePatch, ...]:
-        """The parsed patch, file by file."""
+    _argument: ClassVar[str]
+    _parse: ClassVar[Parse]
+
+    def given(self) -> str:
+        """The text of the patch."""
+        return str(getattr(self, self._argument))
 
     def run(self, context: Context, name: str) -> Answer:
+        text, lang = self.given(), context.lang
+        check_text(self._argument, text)
+        patches = type(self)._parse(text)
+        check_count(self._argument, sum(len(patch.hunks) for patch in patches))
         auto = (self.apply or context.apply) == "auto"
-        patches = self.patches()
         answer = Patching(context, name).run(patches, self.report, auto=auto)
         dropped = sum(patch.dropped for patch in patches)
-        return _with_dropped(answer, dropped, context.lang) if dropped else answer
-
-
-def _with_dropped(answer: Answer, count: int, lang: Lang) -> Answer:
-    """The answer of a patch of which so many hunks have no lines."""
-    said = say("patch.dropped", lang, {"count": count})
-    notices = (*answer.notices, said)
-    return replace(answer, made={**answer.facts, "dropped_hunks": count}, notices=notices)
+        if not dropped:
+            return answer
+        notices = (*answer.notices, say("patch.dropped", lang, {"count": dropped}))
+        return replace(answer, made={**answer.facts, "dropped_hunks": dropped}, notices=notices)
 
 
 class ApplyPatchCall(_PatchCall):
@@ -69,10 +72,12 @@ class ApplyPatchCall(_PatchCall):
     patch: str = ""
     input: str = ""
 
-    def patches(self) -> tuple[FilePatch, ...]:
+    _argument, _parse = "patch", staticmethod(parse_apply_patch)
+
+    def given(self) -> str:
         if bool(self.patch) == bool(self.input):
             raise errors.InvalidArgs("patch", "is required, or input, and not both")
-        return _parsed("patch", self.patch or self.input, parse_apply_patch)
+        return self.patch or self.input
 
 
 class ApplyDiffCall(_PatchCall):
@@ -80,8 +85,7 @@ class ApplyDiffCall(_PatchCall):
 
     diff: str
 
-    def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("diff", self.diff, parse_diff)
+    _argument, _parse = "diff", staticmethod(parse_diff)
 
 
 class ApplyBlocksCall(_PatchCall):
@@ -89,15 +93,7 @@ class ApplyBlocksCall(_PatchCall):
 
     text: str
 
-    def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("text", self.text, parse_blocks)
-
-
-def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
-    check_text(argument, text)
-    patches = parse(text)
-    check_count(argument, sum(len(patch.hunks) for patch in patches))
-    return patches
+    _argument, _parse = "text", staticmethod(parse_blocks)
 
 
 def planned_or_written(

@@ -50,9 +50,9 @@ from copydesk.errors import (
     PartialMatchFail,
     SuspiciousText,
 )
+from copydesk.search.listings import DirEntry
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
-from copydesk.search.tools import entries_of
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
@@ -62,10 +62,21 @@ from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCa
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.patch import Patching, planned_or_written
-from copydesk.tools.report import Answer, Fields, Length, first_rows, fitting, listing, named
+from copydesk.tools.report import (
+    Answer,
+    Fields,
+    Length,
+    Value,
+    first_rows,
+    fitting,
+    known,
+    listing,
+    named,
+)
 
 UNDO = "undo_file_modification"
 RESULTS = 50
+ENTRIES = 1_000  # the most entries of a directory that a text lists
 _WHY = 120  # characters of the reason for an edit in a row of a list
 
 
@@ -335,6 +346,58 @@ def _second(time_ms: int) -> str:
     return f"{when(time_ms)[:19]}Z"
 
 
+class ListDirCall(ToolCall):
+    """List the entries of a directory."""
+
+    path: str
+
+    def run(self, context: Context, name: str) -> Answer:
+        return entries_of(context, name, context.path(self.path, folder=True))
+
+
+def entries_of(
+    context: Context, name: str, path: RelPath, range_text: str = "", most: int = 0
+) -> Answer:
+    """The entries of a directory, or those of a range (from 1), ENTRIES at most."""
+    lang = context.lang
+    entries = context.looking.list_dir(context.member, path)
+    count = len(entries)
+    start, stop = resolve_range(range_text or "~", count)
+    asked = entries[start : min(stop, start + (most or ENTRIES))]
+    texts = [_entry_row(entry) for entry in asked]
+    shown = first_rows(texts, context.rows_tokens)
+    if len(shown) < stop - start:  # more of them fit without their sizes
+        shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
+    end = start + len(shown)
+    call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
+    rest = {"count": stop - end, "tool": context.tool("read_file"), "call": call}
+    steps = (say("next.list_rest", lang, rest),) if end < stop else ()
+    rows: list[Value] = [
+        known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
+        for e in entries[start:stop]
+    ]
+    fields: Fields = {
+        "status": "ok",
+        "mode": name,
+        "path": str(path),
+        "count": count,
+        "entries": rows,
+        "summary": say("list", lang, {"count": count, "path": path}),
+    }
+    line = say("list.line", lang, {"path": named(str(path)), "count": count})
+    return listing(fields, shown, line, next_steps=steps)
+
+
+def _entry_row(entry: DirEntry) -> str:
+    """One entry as `ls -F` prints it, with the size of a file after a tab."""
+    name = named(entry.name)
+    if entry.kind == "symlink":
+        return name if entry.link_target is None else f"{name} -> {named(entry.link_target)}"
+    if entry.kind == "dir":
+        return f"{name}/"
+    return f"{name}\t{entry.kind if entry.size_bytes is None else entry.size_bytes}"
+
+
 HISTORY = (
     Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", SELECTION)),
     Tool(
@@ -350,6 +413,7 @@ HISTORY = (
         also=("batch", "notes", "patch"),
     ),
     Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
+    Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True),
 )
 """The rows of the catalog that the mirror toolset has too."""
 
