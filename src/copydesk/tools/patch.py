@@ -40,23 +40,22 @@ Parse = Callable[[str], tuple[FilePatch, ...]]
 
 
 class _PatchCall(EditingCall):
-    """A patch in one of the languages; `_argument` has its text, which `_parse` reads."""
+    """A patch in one of the languages: the argument that has its text, and what reads it."""
 
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
 
-    _argument: ClassVar[str]
-    _parse: ClassVar[Parse]
+    _form: ClassVar[tuple[str, Parse]]
 
     def given(self) -> str:
         """The text of the patch."""
-        return str(getattr(self, self._argument))
+        return str(getattr(self, self._form[0]))
 
     def run(self, context: Context, name: str) -> Answer:
-        text, lang = self.given(), context.lang
-        check_text(self._argument, text)
-        patches = type(self)._parse(text)
-        check_count(self._argument, sum(len(patch.hunks) for patch in patches))
+        text, lang, (argument, parse) = self.given(), context.lang, self._form
+        check_text(argument, text)
+        patches = parse(text)
+        check_count(argument, sum(len(patch.hunks) for patch in patches))
         auto = (self.apply or context.apply) == "auto"
         answer = Patching(context, name).run(patches, self.report, auto=auto)
         dropped = sum(patch.dropped for patch in patches)
@@ -72,7 +71,7 @@ class ApplyPatchCall(_PatchCall):
     patch: str = ""
     input: str = ""
 
-    _argument, _parse = "patch", staticmethod(parse_apply_patch)
+    _form = "patch", parse_apply_patch
 
     def given(self) -> str:
         if bool(self.patch) == bool(self.input):
@@ -85,7 +84,7 @@ class ApplyDiffCall(_PatchCall):
 
     diff: str
 
-    _argument, _parse = "diff", staticmethod(parse_diff)
+    _form = "diff", parse_diff
 
 
 class ApplyBlocksCall(_PatchCall):
@@ -93,7 +92,7 @@ class ApplyBlocksCall(_PatchCall):
 
     text: str
 
-    _argument, _parse = "text", staticmethod(parse_blocks)
+    _form = "text", parse_blocks
 
 
 def planned_or_written(
