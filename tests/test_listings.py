@@ -270,8 +270,10 @@ def test_no_answer_is_over_its_budget(
     if tool == "ripgrep_snippets":
         shown = sum(":" in row.split(" ")[0] for row in rows(text))
         assert str(10_000 - shown) in step
-        versions = re.findall(r"(folder/\S+) [0-9a-f]{12}", head)
-        assert versions == sorted({re.split("[:-]", row)[0] for row in rows(text) if row != "--"})
+        headings = [row for row in rows(text) if re.search(r" · version [0-9a-f]{12}$", row)]
+        assert headings == sorted(set(headings)), "each file once"
+        assert rows(text)[0] == headings[0]
+        assert len(headings) == -(-shown // 40)
 
 
 @needs_rg
