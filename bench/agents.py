@@ -24,10 +24,10 @@ Change = Callable[[str], str]
 """An agent's intended edit, as a function of the file's text with LF."""
 
 CONFIGURATION = "copydesk.toml"
-TOOLSETS = "ws_mod,patch"
+TOOLSETS = "edit"
 """The toolsets of the server."""
 
-WRITE = "create_new_file"
+WRITE = "write_file"
 """Its tool that writes a whole file."""
 PLAN = r"\b(?:hunk_id|planned)\W+([0-9a-f]{8})\b"
 CONTEXT = 3
@@ -62,9 +62,14 @@ class Seen:
 
 
 class Agent(ABC):
-    """One agent in one folder. Subclasses are the sets of tools."""
+    """One agent in one folder. Subclasses are the sets of tools.
+
+    `offered` is the list of tools with its instructions, `offered_tokens` what it takes, of models.
+    """
 
     name: str
+    offered = ""
+    offered_tokens = 0
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -112,6 +117,11 @@ class Agent(ABC):
     @abstractmethod
     def append(self, path: str, text: str) -> None:
         """Put lines at the end of a file that nobody looked at yet."""
+
+    def move_end(self, source: str, change: Change, target: str, text: str) -> None:
+        """Take lines out of a file, and put them at the end of another that nobody looked at."""
+        assert self.change(source, change)
+        self.append(target, text)
 
     @abstractmethod
     def write(self, path: str, text: str) -> None:
@@ -289,8 +299,9 @@ def started(root: Path) -> Client:
 class Copydesk(Agent):
     """The real server, as `started`.
 
-    The policy: a search answers with lines and versions, so it is enough to edit; lines are named
-    by number and version, an insertion by the line before it, a name by itself.
+    The policy: a search answers with lines and versions, so it is enough to edit. A change is sent
+    in the form that takes the fewest characters: a text that is there once and its new form, lines
+    by number and version, or a patch, which is the form for several files.
     """
 
     name = "copydesk"
@@ -298,6 +309,7 @@ class Copydesk(Agent):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._client = started(root)
+        self.offered = self._client.offered()
 
     def begin(self) -> None:
         """The server goes on."""
@@ -331,7 +343,7 @@ class Copydesk(Agent):
         refusal = self.calls[-1].answer
         first, stop = self.around(path, self.hunks(path, change)[0])
         now = lines_of((self.root / path).read_bytes())[first:stop]
-        version = re.search(r"current_version\W+([0-9a-f]{12})", refusal)
+        version = re.search(r"version\W+([0-9a-f]{12})", refusal)
         if version is None or not all(line.strip() in refusal for line in now):
             super().look_again(path, change)
             return
@@ -361,9 +373,24 @@ class Copydesk(Agent):
             self._learned(answer, path)
             self.changed(path, made)
 
+    def change_each(self, changes: Mapping[str, Change]) -> None:
+        """The same: one call for all."""
+        self.change_all(changes, {})
+
+    def move_end(self, source: str, change: Change, target: str, text: str) -> None:
+        """Both files in one patch; what it only adds goes to the end."""
+        hunks = self.hunks(source, change)
+        self.knows(target, ())
+        count = len(self.seen[target].lines)
+        added = Lines(count, count, tuple(text.splitlines(keepends=True)))
+        self.call("apply_patch", patch=self.patch({source: hunks, target: [added]}, {}))
+
     def append(self, path: str, text: str) -> None:
-        """`prepare_file_append`, which needs no look."""
-        self.call("prepare_file_append", path=path, content=text)
+        """A patch that only adds, which needs no look."""
+        self.knows(path, ())
+        count = len(self.seen[path].lines)
+        added = Lines(count, count, tuple(text.splitlines(keepends=True)))
+        self.call("apply_patch", patch=self.patch({path: [added]}, {}))
 
     def write(self, path: str, text: str) -> None:
         """A whole file."""
@@ -396,22 +423,18 @@ class Copydesk(Agent):
             self._versions[path] = found[1]
 
     def _edit(self, path: str, hunks: Sequence[Lines]) -> tuple[str, dict[str, Any]]:
-        lines = self.seen[path].lines
-        (hunk, *more) = hunks
-        text = "".join(hunk.new)
-        if not more and hunk.first == hunk.stop:
-            if hunk.first == len(lines):
-                return "prepare_file_append", {"path": path, "content": text}
-            for at, where in ((hunk.first - 1, "after"), (hunk.first, "before")):
-                anchor = lines[at].strip()
-                if len(anchor) > 3 and sum(anchor in line for line in lines) == 1:
-                    given = {"path": path, "anchor": anchor, "content": text}
-                    return f"prepare_file_insert_{where}", given
-        places = [self._place(path, one) for one in hunks]
+        """The call with the fewest characters."""
         known = {"path": path, "version": self._versions[path]}
-        if more:
-            return "prepare_file_range_edit", {**known, "edits": places}
-        return "prepare_file_range_edit", {**known, **places[0]}
+        places = [self._place(path, one) for one in hunks]
+        edits = places[0] if len(places) == 1 else {"edits": places}
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("prepare_file_range_edit", {**known, **edits}),
+            ("apply_patch", {"patch": self.patch({path: hunks}, {})}),
+        ]
+        if len(hunks) == 1:
+            old, new = self._strings(path, hunks[0])
+            calls.append(("replace_text", {"path": path, "old": old, "new": new}))
+        return min(calls, key=lambda call: len(json.dumps(call, ensure_ascii=False)))
 
     def _place(self, path: str, hunk: Lines) -> dict[str, str]:
         """The lines by number; an insertion has the line before it too."""
@@ -421,6 +444,43 @@ class Copydesk(Agent):
         first, last = hunk.first + 1, hunk.stop
         where = f"{first}" if first == last else f"{first}~{last}"
         return {"range": where, "content": "".join(hunk.new)}
+
+    def _strings(self, path: str, hunk: Lines) -> tuple[str, str]:
+        """The words that change, with as many around them, of lines shown, as make them unique."""
+        lines, shown = self.seen[path].lines, self.seen[path].shown
+        first, stop = hunk.first, hunk.stop
+        while first - 1 in shown:
+            first -= 1
+        while stop in shown:
+            stop += 1
+        before, after = "".join(lines[first : hunk.first]), "".join(lines[hunk.stop : stop])
+        old = _WORD.findall("".join(lines[hunk.first : hunk.stop]))
+        new = _WORD.findall("".join(hunk.new))
+        head = _alike(old, new)
+        tail = _alike(old[head:][::-1], new[head:][::-1])
+        left = [*_WORD.findall(before), *old[:head]]
+        right = [*old[len(old) - tail :], *_WORD.findall(after)]
+        middle = "".join(old[head : len(old) - tail]), "".join(new[head : len(new) - tail])
+        text = "".join(lines)
+        around = ["", ""]
+        while not middle[0].strip() + around[0].strip() + around[1].strip() or (
+            text.count(around[0] + middle[0] + around[1]) != 1
+        ):
+            from_left = right and len(around[0]) > len(around[1])
+            if left and not from_left:
+                around[0] = left.pop() + around[0]
+            else:
+                around[1] += right.pop(0)
+        return around[0] + middle[0] + around[1], around[0] + middle[1] + around[1]
+
+
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of the first words are the same."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _one(pattern: str, text: str) -> str:
@@ -437,6 +497,7 @@ class Edit(Agent):
     """
 
     name = "Edit, reads first"
+    offered_tokens = 1_771  # Read, Edit, Write, Grep and Glob, as Claude Code lists them
     must_read = True
     snippet = False
 
@@ -596,6 +657,7 @@ class ApplyPatch(Agent):
     """apply_patch as Codex has it, with `rg` and `sed -n` in a shell; patches are plain text."""
 
     name = "apply_patch"
+    offered_tokens = 364  # its grammar, and the least that a shell can have
 
     def read(self, path: str, first: int, last: int) -> None:
         """`sed -n`: no numbers, since no tool takes any."""

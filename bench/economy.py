@@ -36,6 +36,16 @@ class Outcome:
     tokens: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Of each call: its arguments, its answer."""
 
+    offered: str = ""
+    """The list of tools and the instructions, of a server; it is no call."""
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be counted, two for each call."""
+        if self.offered:
+            return [self.offered, ""]
+        return [text for call in self.calls for text in (call.arguments, call.answer)]
+
     @property
     def total(self) -> int:
         """All tokens."""
@@ -49,6 +59,9 @@ class Outcome:
 
 Outcomes = dict[str, dict[str, Outcome]]
 """By agent, then by task."""
+
+OFFERED = "list and instructions"
+"""The row of what each request pays for; no task, and no call."""
 
 
 def played(task: Task, agent: Agent) -> Outcome:
@@ -81,13 +94,16 @@ def outcomes(made: Sequence[Task], home: Path, found: Installed) -> Outcomes:
         agent = kind(root)
         try:
             every[kind.name] = {task.name: played(task, agent) for task in made}
+            offered = Outcome([], [], [(agent.offered_tokens, 0)], agent.offered)
+            every[kind.name] |= {OFFERED: offered}
         finally:
             agent.close()
     listed = [outcome for by_task in every.values() for outcome in by_task.values()]
-    texts = [text for one in listed for call in one.calls for text in (call.arguments, call.answer)]
+    texts = [text for one in listed for text in one.texts]
     counts = iter(count_tokens(found, texts, "cl100k_base"))
     for outcome in listed:
-        outcome.tokens = [(next(counts), next(counts)) for _ in outcome.calls]
+        if outcome.texts:
+            outcome.tokens = [(next(counts), next(counts)) for _ in outcome.texts[::2]]
     return every
 
 
@@ -118,7 +134,10 @@ def tokens_of(by_task: Mapping[str, Outcome]) -> int:
 
 
 def bars(every: Outcomes, most_calls: int | None) -> list[Bar]:
-    """Every file right, at most so many calls, and no more tokens than either form of Edit."""
+    """Every file right, at most so many calls, and no more tokens than either form of Edit.
+
+    Played like Edit, copydesk may take a twentieth more. All sums have the lists of tools.
+    """
     own = every[Copydesk.name]
     made = tokens_of(own)
     wrong = sorted(name for name, outcome in own.items() if outcome.wrong)
@@ -130,6 +149,9 @@ def bars(every: Outcomes, most_calls: int | None) -> list[Bar]:
         theirs = tokens_of(every[kind.name])
         shown = f"{made:,} against {theirs:,}"
         told.append(Bar(f"no more tokens than {words}", shown, made <= theirs))
+    like = tokens_of(every[PlayedLikeEdit.name])
+    shown = f"{like:,} against {theirs:,}"
+    told.append(Bar("played like Edit, at most 1.05 times that", shown, like <= 1.05 * theirs))
     return told
 
 
@@ -153,6 +175,9 @@ def measured(home: Path, found: Installed) -> tuple[Section, dict[str, Outcomes]
         "form answers with the lines around. `apply_patch` is that of Codex, with `rg` and `sed` "
         "in a shell. None of them undoes, keeps several files all or none (but for apply_patch "
         "before it writes), or sees another writer's change by itself.",
+        "Each sum has the list of tools with the server's instructions, once: of copydesk the "
+        "toolset `edit`, of Edit the five tools that Claude Code lists, of apply_patch its grammar "
+        "and a bare shell. `copydesk, played like Edit` follows `bench/habits.py`.",
     ]
     all_of: dict[str, Outcomes] = {}
     if "tokens" not in found.python:
@@ -188,7 +213,7 @@ def main() -> int:
     for every in all_of.values() if options.answers else ():
         for name, outcome in every[Copydesk.name].items():
             print(f"\n## {name}: {outcome.shown}")
-            for call, (given, answered) in zip(outcome.calls, outcome.tokens, strict=True):
+            for call, (given, answered) in zip(outcome.calls, outcome.tokens, strict=False):
                 print(f"\n{call.tool} {call.arguments}   [{given}]\n{call.answer}   [{answered}]")
     return int(section.failed)
 

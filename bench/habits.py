@@ -24,6 +24,7 @@ class PlayedLikeEdit(EditUnread):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._client = started(root)
+        self.offered, self.offered_tokens = self._client.offered(), 0
 
     def close(self) -> None:
         """End the server."""

@@ -146,8 +146,7 @@ def moved(name: str, source: str, text: str, function: str, target: str, other: 
 
     def play(agent: Agent) -> None:
         agent.find(rf"^def {function}\(", source, 3, count + 2)
-        assert agent.change(source, swap(text[start:stop], ""))
-        agent.append(target, f"\n\n{body}")
+        agent.move_end(source, swap(text[start:stop], ""), target, f"\n\n{body}")
 
     after = {source: text.replace(text[start:stop], ""), target: f"{other}\n\n{body}"}
     return Task(name, {source: text, target: other}, play, after)

@@ -155,7 +155,7 @@ def other_than_expected(caller: Caller) -> tuple[dict[str, Any], Call]:
 def line_of(current: str, text: str) -> str:
     """The number of the line that has the text, as it is shown."""
     (line,) = [line for line in current.splitlines() if text in line]
-    return line.partition("|")[0].strip()
+    return line.partition("\t")[0]
 
 
 def read_before(caller: Caller) -> tuple[dict[str, Any], Call]:

@@ -343,7 +343,9 @@ def test_a_report_of_a_write_shows_its_lines_in_the_new_version(
     assert shown(desk, done["version"]) == run(38, 44), "a fuzz shows its diff"
     undone = told(desk, "undo_file_modification", edit_id=done["edit_id"], report="full")
     assert shown(desk, undone["version"]) == run(38, 44)
-    edit = told(desk, "Edit", by="bob", path="a.txt", old_string="line 50", new_string="x")
+    edit = told(
+        desk, "Edit", by="bob", path="a.txt", old_string="line 50", new_string="x", report="full"
+    )
     assert shown(desk, edit["data"]["version"], by="bob") == run(48, 54)
 
 
@@ -679,3 +681,13 @@ def test_of_a_transaction_each_member_knows_the_lines_that_it_wrote(desk: OpenWo
         "ann": {5},
         "bob": {9},
     }
+
+
+def test_a_block_between_unique_anchors_is_certain(desk: OpenWorkspace) -> None:
+    """What is replaced is named by its two ends; no version is needed, and none has been read."""
+    block: Facts = {"path": "a.txt", "content": "x\n", "match": "equals", "apply": "auto"}
+    between = {"start_anchor": "line 10", "end_anchor": "line 12"}
+    assert written(told(desk, "prepare_file_block_replace", **block, **between))
+    several = {"start_anchor": "line", "end_anchor": "line 40", "occurrence": 1, "strict": False}
+    loose = {**block, "match": "contains", **several}
+    assert not written(told(desk, "prepare_file_block_replace", **loose))

@@ -15,6 +15,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
+from copydesk.tools import catalog
 from support.batch_calls import call, pairs, put, refused
 from support.cost import bounded, spread, tokens
 from support.desks import Setup
@@ -657,8 +658,14 @@ WIDE = "x" * 100_000
     ],
 )
 def test_what_is_cut_is_shown_as_it_is_and_said(
-    desk: OpenWorkspace, text: str, more: dict[str, int], content: str, next_line: int | None
+    desk: OpenWorkspace,
+    text: str,
+    more: dict[str, int],
+    content: str,
+    next_line: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(catalog, "READ_SHARE", 100)
     put(desk, "a.txt", text)
     for lang in ("en", "zh"):
         found: Mapping[str, Any] = desk.call(

@@ -17,7 +17,8 @@ from bench.agents import (
     Lines,
     hunks_of,
 )
-from bench.economy import Outcome, bars, played, table
+from bench.economy import PLAYERS, Outcome, bars, played, table
+from bench.habits import PlayedLikeEdit
 from bench.tasks import Task, both, other_tasks, swap, tasks
 
 TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n"
@@ -52,8 +53,10 @@ def test_a_model_does_every_task(tmp_path: Path, kind: type[Agent], name: str) -
 
 
 @pytest.mark.slow
-def test_copydesk_does_every_task(tmp_path: Path) -> None:
-    agent = Copydesk(tmp_path)
+@pytest.mark.parametrize("kind", [Copydesk, PlayedLikeEdit])
+def test_copydesk_does_every_task(tmp_path: Path, kind: type[Copydesk | PlayedLikeEdit]) -> None:
+    agent = kind(tmp_path)
+    assert "prepare_file_range_edit" in agent.offered
     try:
         wrong = {name: played(task, agent).wrong for name, task in EVERY.items()}
     finally:
@@ -74,8 +77,8 @@ def test_a_wrong_file_is_seen(tmp_path: Path) -> None:
     assert outcome.wrong == ["f", "g"]
     assert outcome.shown == "wrong"
     right = Outcome([], [])
-    every = {kind.name: {"t": outcome if kind is Copydesk else right} for kind in AGENTS}
-    assert [bar.met for bar in bars(every, 32)] == [False, True, True, True]
+    every = {kind.name: {"t": outcome if kind is Copydesk else right} for kind in PLAYERS}
+    assert [bar.met for bar in bars(every, 32)] == [False, True, True, True, True]
     assert table("", every).extra[Copydesk.name] == {"t": "wrong", "all": "1 · 0"}
 
 

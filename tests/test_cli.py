@@ -144,14 +144,14 @@ def test_ways_to_give_arguments(
     }[where]
     ran = shell(*said, stdin=stdin)
     assert ran.status == 0
-    assert ran.data["content"] == "   1| one\n   2| two\n"
+    assert ran.data["content"] == "1\tone\n2\ttwo\n"
 
 
 def test_the_text_of_a_search_and_its_data(shell: Shell) -> None:
     words = ["call", "ripgrep_search", "--pattern", "two", "--rg-args=-B1"]
     text, data = shell(*words).out, shell(*words, "--json").data
     version = data["versions"]["a.txt"]
-    assert text == (f"1 match in a.txt · version {version}\n```\na.txt-1- one\na.txt:2: two\n```\n")
+    assert text == (f"1 match in a.txt · version {version}\n```\n1- one\n2: two\n```\n")
     assert data["lines"] == [
         {"path": "a.txt", "line": 1, "is_match": False, "text": "one"},
         {"path": "a.txt", "line": 2, "is_match": True, "text": "two"},
@@ -665,4 +665,4 @@ def test_output_is_utf_8_in_any_locale(shell: Shell, tmp_path: Path) -> None:
         capture_output=True,
         check=True,
     )
-    assert "   1| é" in ran.stdout.decode("utf-8")
+    assert "1\té" in ran.stdout.decode("utf-8")

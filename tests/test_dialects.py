@@ -24,7 +24,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.reference import DIALECTS, all_tools, definitions
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.arguments import listed, with_null
-from copydesk.tools.catalog import Tool
+from copydesk.tools.catalog import SELF_EVIDENT, Tool
 from copydesk.tools.report import Lang
 from support.cost import spread
 from test_tool_descriptions import PLAIN
@@ -68,14 +68,15 @@ def check_well_formed(schema: Schema) -> None:
     assert schema["type"] == "object"
     assert "anyOf" not in schema
     for part, _ in parts(schema):
-        assert "anyOf" in part or part["type"] in SIMPLE_TYPES
+        kinds = part["type"] if isinstance(part.get("type"), list) else [part.get("type")]
+        assert "anyOf" in part or set(kinds) <= set(SIMPLE_TYPES)
         if "enum" in part:
             assert part["type"] == "string"
             assert all(isinstance(value, str) and value for value in part["enum"])
             assert len(set(part["enum"])) == len(part["enum"])
-        if part.get("type") == "array":
+        if "array" in kinds:
             assert "items" in part
-        if part.get("type") == "object":
+        if "object" in kinds:
             assert set(part.get("required", ())) <= set(part["properties"])
 
 
@@ -95,14 +96,15 @@ def test_the_catalog_is_the_one_that_is_served(tmp_path: Path) -> None:
 def test_what_all_dialects_have(lang: str, dialect: str) -> None:
     for tool in TOOLS:
         found = one(tool, dialect, lang)
-        assert found["name"] == tool.name
+        assert found["name"] == tool.called
         assert PORTABLE_NAME.fullmatch(found["name"])
         assert 0 < len(found["description"]) <= 1_024, tool.name
         forms = ("inputSchema", "parameters", "input_schema", "parametersJsonSchema")
         (form,) = set(found) & set(forms)
         check_well_formed(found[form])
         for name, part in found[form]["properties"].items():
-            assert part.get("description") or name in PLAIN, f"{tool.name}.{name}"
+            known = name in PLAIN or (dialect == "mcp" and name in SELF_EVIDENT)
+            assert part.get("description") or known, f"{tool.name}.{name}"
         assert json.loads(json.dumps(found)) == found
 
 
@@ -371,6 +373,7 @@ REQUIRED: dict[str, dict[str, object]] = {
     "get_file_info": {"path": "a.txt"},
     "list_allowed_directories": {},
     "write_file": {"path": "new.txt", "content": "x\n"},
+    "edit_write_file": {"path": "new.txt", "content": "x\n"},
     "edit_file": {"path": "a.txt", "edits": [{"oldText": "three", "newText": "3"}]},
     "apply_patch": {"patch": "*** Begin Patch\n*** Add File: n\n+x\n*** End Patch\n"},
     "apply_diff": {"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -3 +3 @@\n-three\n+3\n"},
@@ -416,6 +419,7 @@ COMMANDS: dict[str, dict[str, object]] = {
 }
 """The text editor's other commands, each with what it needs; 0 and "" are values there."""
 
+COUNTED_FROM_0 = ("context_before", "context_after")
 _SENTINEL_OF = {"string": "", "integer": 0, "array": [], "object": {}}
 
 
@@ -424,13 +428,13 @@ def sentinels(schema: Schema, needed: Mapping[str, object]) -> Iterator[tuple[st
     for name, form in schema["properties"].items():
         if name in needed:
             continue
-        kinds = form["anyOf"]
-        assert kinds[-1] == {"type": "null"}, "an optional argument may be null"
+        kinds = form.get("anyOf") or [{**form, "type": kind} for kind in form["type"]]
+        assert kinds[-1]["type"] == "null", "an optional argument may be null"
         values: list[object] = [None]
         for kind in kinds[:-1]:
             if kind["type"] == "boolean":
                 values.append(_named_default(form))
-            else:
+            elif name not in COUNTED_FROM_0:
                 values.append(_SENTINEL_OF[kind["type"]])
             values += kind.get("enum", ())[:1]  # nothing else but null can be sent for a choice
         yield name, values

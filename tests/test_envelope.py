@@ -50,7 +50,8 @@ DESK = Setup(files={"a.txt": "a\nb\n"})
 
 
 def test_an_answer_is_put_into_words_once(desk: OpenWorkspace) -> None:
-    for arguments in ({"path": "a.txt", "old_string": "a", "new_string": "b"}, {"path": 1}):
+    edit = {"path": "a.txt", "old_string": "a", "new_string": "b", "report": "full"}
+    for arguments in (edit, {"path": 1}):
         answer = desk.call("local", "Edit", arguments)
         assert envelope_of(answer)["status"] in ("success", "error")
         assert answer.text is answer.text
@@ -95,11 +96,11 @@ def test_any_arguments(desk: OpenWorkspace, name: str, arguments: object) -> Non
     [
         ("Read", {}),
         ("Read", {"limit": 1}),
-        ("Edit", {"old_string": "a", "new_string": "c"}),
+        ("Edit", {"old_string": "a", "new_string": "c", "report": "full"}),
         ("Edit", {"old_string": "z", "new_string": "c"}),
         ("Write", {"content": "x"}),
         ("BatchEdit", {"edits": [{"old_string": "a", "new_string": "c"}], "dry_run": True}),
-        ("MultiEdit", {"edits": [{"old_string": "a", "new_string": "c"}]}),
+        ("MultiEdit", {"edits": [{"old_string": "a", "new_string": "c"}], "report": "full"}),
     ],
 )
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -119,7 +120,8 @@ def test_the_arguments_as_given(
 
 def test_long_texts_as_given(desk: OpenWorkspace) -> None:
     long = "one line of many\n" * 1_000
-    for more in ({"content": long}, {"content": long, "overwrite": None}):
+    full = {"content": long, "report": "full"}
+    for more in (full, {**full, "overwrite": None}):
         for _ in ("written", "refused"):
             answer = desk.call("local", "Write", {"path": "long.txt", **more})
             arguments = {"path": "long.txt", **more}

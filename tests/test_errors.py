@@ -131,7 +131,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (RANGE, {"path": "a.py", "range": "-2~"}, "INVALID_RANGE", {"total_lines": 6}),
     (RANGE, {"path": "a.py", "range": "7"}, "RANGE_OUT_OF_BOUNDS", {"total_lines": 6}),
     (RANGE, {"path": "a.py", "range": "8~"}, "RANGE_OUT_OF_BOUNDS", {"total_lines": 6}),
-    ("read_file", {"path": "a.py", "range": "5~9"}, "RANGE_OUT_OF_BOUNDS", {"total_lines": 6}),
+    ("read_file", {"path": "a.py", "range": "7~9"}, "RANGE_OUT_OF_BOUNDS", {"total_lines": 6}),
     (APPLY, {"hunk_id": "ABCDEF01"}, "INVALID_HUNK_ID", {"hunk_id": "ABCDEF01"}),
     (RANGE, {"path": "a.py", "range": "1", "existing_hunk_id": "no"}, "INVALID_HUNK_ID", {}),
     ("read_file", {"path": "b.py"}, "FILE_NOT_FOUND", {"similar": ["a.py"]}),
@@ -154,7 +154,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("create_new_file", {"path": "pipe"}, "NOT_A_FILE", {}),
     (APPEND, {"path": "a.py/x", "content": "x"}, "NOT_A_FILE", {"kind": "below a file"}),
     (APPEND, {"path": "dangling", "content": "x"}, "NOT_A_FILE", {"kind": "symlink"}),
-    ("read_file", {"path": "folder"}, "NOT_A_FILE", {}),
+    (RANGE, {"path": "folder", "range": "1"}, "NOT_A_FILE", {}),
     ("read_file", {"path": "pipe"}, "NOT_A_FILE", {}),
     ("read_file", {"path": "bin"}, "BINARY_FILE", {"nul_at_byte": 4}),
     (

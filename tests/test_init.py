@@ -708,3 +708,25 @@ def test_clients_get_no_more_rights_than_the_caller_has(person: Person) -> None:
     assert policy["what"] == "policy"
     local = load(str(person.root)).of_member("local")
     assert (local.approval, local.lists) == ("human", {"no_write_dirs": ("x",)})
+
+
+def test_a_new_entry_has_the_toolset_for_agents(person: Person) -> None:
+    (made,) = person.init("--client", "cursor")
+    args = entry_of("cursor", Path(made["path"]))["args"]
+    assert args[3:5] == ["--toolsets", "edit"]
+
+
+def test_toolsets_of_the_configuration_stay(person: Person) -> None:
+    (person.root / "copydesk.toml").write_text('toolsets = ["batch"]\n')
+    (made,) = person.init("--client", "cursor")
+    assert "--toolsets" not in entry_of("cursor", Path(made["path"]))["args"]
+
+
+def test_an_entry_keeps_the_toolsets_that_it_has(person: Person) -> None:
+    path = person.file("cursor")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    args = ["mcp", "--root", str(person.root), "--toolsets", "ws_mod"]
+    path.write_text(json.dumps({"mcpServers": {"copydesk": {"command": "copydesk", "args": args}}}))
+    (made,) = person.init("--client", "cursor")
+    assert entry_of("cursor", Path(made["path"]))["args"].count("--toolsets") == 1
+    assert "edit" not in entry_of("cursor", Path(made["path"]))["args"]

@@ -263,7 +263,7 @@ def test_a_changed_large_file_is_rejected_and_an_append_is_not(
     assert refused.refusal.code == "CONTENT_CHANGED"
     assert "too large to be compared" in str(refused.refusal)
     report = reports.rejected(TOOL, refused, "en")
-    assert " 500| 000500 of many lines" in str(report.fields["apply_evidence"])
+    assert "500\\t000500 of many lines" in str(report.fields["apply_evidence"])
     done = applied(desk, end)
     assert isinstance(done, Applied)
     assert done.context == "fuzz"

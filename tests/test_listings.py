@@ -62,18 +62,18 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
     lay(desk, {"src/a.py": ALPHA, "src/b.py": BETA})
     found = call(desk, "ripgrep_snippets", pattern="alpha")
     assert found.text == (
-        "3 matches in 2 files"
-        f" · versions: src/a.py {version(ALPHA)}, src/b.py {version(BETA)}\n"
+        "3 matches in 2 files\n"
         "```\n"
-        "src/a.py-2-\n"
-        "src/a.py:3: def alpha():\n"
-        "src/a.py-4-     return os.name\n"
+        f"src/a.py · version {version(ALPHA)}\n"
+        "2-\n"
+        "3: def alpha():\n"
+        "4-     return os.name\n"
         "--\n"
-        "src/a.py-6-\n"
-        "src/a.py:7: print(alpha())\n"
-        "--\n"
-        "src/b.py:1: from a import alpha\n"
-        "src/b.py-2- x = 1\n"
+        "6-\n"
+        "7: print(alpha())\n"
+        f"src/b.py · version {version(BETA)}\n"
+        "1: from a import alpha\n"
+        "2- x = 1\n"
         "```\n"
     )
     assert found.data["versions"] == {"src/a.py": version(ALPHA), "src/b.py": version(BETA)}
@@ -83,7 +83,7 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
         "line": 3,
         "column": 5,
         "match": "alpha",
-        "snippet": ["   2| ", "   3| def alpha():", "   4|     return os.name"],
+        "snippet": ["2\t", "3\tdef alpha():", "4\t    return os.name"],
     }
 
 
@@ -112,39 +112,39 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
             "ripgrep_snippets",
             {"pattern": "alpha", "max_results": 1},
             f"the first 1 match, in src/a.py; there are more · version {version(ALPHA)}\n"
-            "To see the rest: narrow the pattern, the path or globs, or raise the limit.\n```\n"
-            "src/a.py-2-\n"
-            "src/a.py:3: def alpha():\n"
-            "src/a.py-4-     return os.name\n```\n",
+            "To see the rest: narrow the pattern, the path or globs, "
+            "or give a larger max_results.\n```\n"
+            "2-\n"
+            "3: def alpha():\n"
+            "4-     return os.name\n```\n",
         ),
         ("ripgrep_snippets", {"pattern": "none like it"}, "no matches\n"),
         (
             "ripgrep_fixed",
             {"literal": "x = 1", "context_before": 0, "context_after": 0},
-            f"1 match in src/b.py · version {version(BETA)}\n```\n"
-            "src/b.py-1- from a import alpha\nsrc/b.py:2: x = 1\n```\n",
+            f"1 match in src/b.py · version {version(BETA)}\n```\n2: x = 1\n```\n",
         ),
         (
             "ripgrep_search",
             {"pattern": "alpha"},
-            "3 matches in 2 files"
-            f" · versions: src/a.py {version(ALPHA)}, src/b.py {version(BETA)}\n```\n"
-            "src/a.py:3: def alpha():\n"
-            "src/a.py:7: print(alpha())\n"
-            "src/b.py:1: from a import alpha\n```\n",
+            "3 matches in 2 files\n```\n"
+            f"src/a.py · version {version(ALPHA)}\n"
+            "3: def alpha():\n"
+            "7: print(alpha())\n"
+            f"src/b.py · version {version(BETA)}\n"
+            "1: from a import alpha\n```\n",
         ),
         (
             "ripgrep_search",
             {"pattern": "os", "rg_args": ["-o", "-C1"]},
-            f"2 matches in src/a.py · version {version(ALPHA)}\n```\n"
-            "src/a.py:1: os\n--\nsrc/a.py:4: os\n```\n",
+            f"2 matches in src/a.py · version {version(ALPHA)}\n```\n1: os\n--\n4: os\n```\n",
         ),
         ("ripgrep_files", {"pattern": "alpha"}, "2 files found.\n```\nsrc/a.py\nsrc/b.py\n```\n"),
         (
             "ripgrep_files",
             {"pattern": "alpha", "max_files": 1},
             "Showing the first 1 file; there are more.\n"
-            "To see the rest: narrow the pattern, the path or globs, or raise the limit.\n"
+            "To see the rest: narrow the pattern, the path or globs, or give a larger max_files.\n"
             "```\nsrc/a.py\n```\n",
         ),
         ("ripgrep_files", {"pattern": "none like it"}, "0 files found.\n"),
@@ -175,36 +175,36 @@ def test_the_rows_are_those_of_ripgrep(texts: list[list[str]], around: int, end:
         for number, lines in enumerate(texts):
             text = "\n".join(lines) + "\n" * end
             (Path(folder) / f"{number}.txt").write_text(text)
-        command = [RG.path, "--no-config", "-nH", "--no-heading", "--sort=path", f"-C{around}"]
+        command = [RG.path, "--no-config", "-nH", "--heading", "--sort=path", f"-C{around}"]
         ran = subprocess.run(
             [*command, "needle", "."], cwd=folder, capture_output=True, timeout=60, check=False
         )
-        theirs = [line.removeprefix("./") for line in ran.stdout.decode().splitlines()]
+        theirs = [line.removeprefix("./") for line in ran.stdout.decode().splitlines() if line]
         with open_workspace(folder, shared=False) as desk:
-            arguments = {"context_before": around, "context_after": around} if around else {}
+            arguments = {"context_before": around, "context_after": around}
             found = call(desk, "ripgrep_snippets", pattern="needle", **arguments)
             raw = call(desk, "ripgrep_search", pattern="needle", rg_args=[f"-C{around}"])
-    ours = [re.sub(r"^(\d+\.txt([:-])\d+\2) ", r"\1", row) for row in rows(raw.text)]
-    assert ours == theirs
-    if around:
-        assert found.text == raw.text
+    ours = [re.sub(r"^(\d+[:-]) ", r"\1", row).split(" · version")[0] for row in rows(raw.text)]
+    headed = [row for row in theirs if row.endswith(".txt")]
+    assert ours == (theirs[1:] if len(headed) == 1 else theirs)
+    assert found.text == raw.text
 
 
 @needs_rg
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
-        (b"one\r\nneedle\r\n", ["f-1- one", "f:2: needle"]),
-        (b"\xef\xbb\xbfneedle", ["f:1: needle"]),
-        ("﻿é\nneedle".encode("utf-16-be"), ["f-1- é", "f:2: needle"]),
-        (b"\xe9\nneedle\\xe9\n", ["f-1- \\xe9", "f:2: needle\\\\xe9"]),
-        (b"needle" + b"x" * 600, ["f:1: needle" + "x" * 494 + "… [cut]"]),
-        (b"x" * 600 + b"needle", ["f:1: [column 501] …" + "x" * 100 + "needle"]),
+        (b"one\r\nneedle\r\n", ["1- one", "2: needle"]),
+        (b"\xef\xbb\xbfneedle", ["1: needle"]),
+        ("﻿é\nneedle".encode("utf-16-be"), ["1- é", "2: needle"]),
+        (b"\xe9\nneedle\\xe9\n", ["1- \\xe9", "2: needle\\\\xe9"]),
+        (b"needle" + b"x" * 600, ["1: needle" + "x" * 494 + "… [cut]"]),
+        (b"x" * 600 + b"needle", ["1: [column 501] …" + "x" * 100 + "needle"]),
         (
             b"x" * 600 + b"needle" + b"y" * 600,
-            ["f:1: [column 501] …" + "x" * 100 + "needle" + "y" * 394 + "… [cut]"],
+            ["1: [column 501] …" + "x" * 100 + "needle" + "y" * 394 + "… [cut]"],
         ),
-        (b"```\nneedle\n", ["f-1- ```", "f:2: needle"]),
+        (b"```\nneedle\n", ["1- ```", "2: needle"]),
     ],
 )
 def test_lines_of_any_file(desk: OpenWorkspace, data: bytes, shown: list[str]) -> None:
@@ -224,9 +224,9 @@ def test_a_name_takes_one_row(desk: OpenWorkspace) -> None:
     ]
     assert rows(call(desk, "list_dir", path=".").text) == ['"a\\tb"\t7', '"new\\nline"\t7']
     assert rows(call(desk, "ripgrep_count", pattern="needle").text)[0] == '"a\\tb": 1 (1)'
-    assert (
-        rows(call(desk, "ripgrep_snippets", pattern="needle").text)[2] == '"new\\nline":1: needle'
-    )
+    digest = version(b"needle\n")
+    found = rows(call(desk, "ripgrep_snippets", pattern="needle").text)
+    assert found[2:] == [f'"new\\nline" · version {digest}', "1: needle"]
 
 
 @needs_rg
@@ -270,8 +270,10 @@ def test_no_answer_is_over_its_budget(
     if tool == "ripgrep_snippets":
         shown = sum(":" in row.split(" ")[0] for row in rows(text))
         assert str(10_000 - shown) in step
-        versions = re.findall(r"(folder/\S+) [0-9a-f]{12}", head)
-        assert versions == sorted({re.split("[:-]", row)[0] for row in rows(text) if row != "--"})
+        headings = [row for row in rows(text) if re.search(r" · version [0-9a-f]{12}$", row)]
+        assert headings == sorted(set(headings)), "each file once"
+        assert rows(text)[0] == headings[0]
+        assert len(headings) == -(-shown // 40)
 
 
 @needs_rg
@@ -295,7 +297,7 @@ def test_a_line_of_megabytes_is_shown_around_its_match(desk: OpenWorkspace) -> N
     lay(desk, {"bundle.js": data})
     text = call(desk, "ripgrep_snippets", pattern="needle").text
     assert text.startswith(f"1 match in bundle.js · version {version(data)}\n")
-    assert "bundle.js:1: [column 10485661] …" in text
+    assert "1: [column 10485661] …" in text
     assert "needle" in text
     assert len(text) < 700
 
@@ -315,7 +317,9 @@ def test_a_long_directory_is_cut(desk: OpenWorkspace, lang: Lang) -> None:
     assert "5000" in head
     assert str(5_000 - len(shown)) in step
     asked = json.loads(step[step.index("(") + 1 : step.rindex(")")])
-    assert call(desk, "ripgrep_files", **asked).data["status"] == "ok"
+    rest = call(desk, "read_file", lang, **asked).text
+    assert rows(rest)[0].split("\t")[0] == entries[len(shown)]["name"]
+    assert str(5_000 - len(shown) - len(rows(rest))) in rest.splitlines()[1]
     lay(desk, {f"long/{'a_longer_name_' * 6}{number}": "x" for number in range(500)})
     long = call(desk, "list_dir", lang, path="long").text
     assert tokens(long) <= 4_000
@@ -328,7 +332,10 @@ def test_a_thousand_entries_are_listed_at_most(tmp_path: Path) -> None:
         lay(desk, {f"dir/{number:04}": "x" for number in range(1_001)})
         text = call(desk, "list_dir", path="dir").text
     assert rows(text) == [f"{number:04}" for number in range(1_000)]
-    assert text.startswith("dir: 1001 entries\nNot listed: 1 entry. To find")
+    assert text.startswith("dir: 1001 entries\nNot listed: 1 entry. To read on: read_file")
+    with open_workspace(str(tmp_path), shared=False) as desk:
+        last = call(desk, "read_file", path="dir", range="1001~").text
+    assert rows(last) == ["1000\t1"]
 
 
 def test_a_directory_as_ls_prints_it(desk: OpenWorkspace) -> None:
@@ -387,11 +394,11 @@ def test_a_reading_in_a_configured_encoding(tmp_path: Path) -> None:
         text = call(desk, "read_file", path="legacy/a.txt").text
         assert text == (
             f"legacy/a.txt:1 of 1 line, 5 bytes · version {version(data)} · encoding gb18030\n"
-            "```text\n   1| 中文\n```\n"
+            "```text\n1\t中文\n```\n"
         )
         if RG is not None:
             found = call(desk, "ripgrep_search", pattern=".", rg_args=["--no-unicode"])
-            assert "legacy/a.txt:1: 中文" in found.text
+            assert "1: 中文" in found.text
 
 
 def test_a_reading_is_one_line_and_its_lines(desk: OpenWorkspace) -> None:
@@ -399,7 +406,7 @@ def test_a_reading_is_one_line_and_its_lines(desk: OpenWorkspace) -> None:
     lay(desk, {"src/a.py": data})
     assert call(desk, "read_file", path="src/a.py", range="2~3").text == (
         f"src/a.py:2-3 of 8 lines, 56 bytes · version {version(data)}\n"
-        "```text\n   2| line 2\n   3| line 3\n```\n"
+        "```text\n2\tline 2\n3\tline 3\n```\n"
     )
     cut = call(desk, "read_file", path="src/a.py", max_lines=2, show_linenos=False)
     assert cut.text == (

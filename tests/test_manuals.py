@@ -365,7 +365,7 @@ def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: 
             "**Parameters**: none.",
             " `path`: Directory; . is the root.",
         ),
-        ("zh", "**调用签名**：", "**参数**：无。", " `path`：目录；. 为根。"),
+        ("zh", "**调用签名**：", "**参数**：无。", " `path`：目录；. 为根"),
     ],
 )
 def test_a_chapter_has_the_arguments_that_it_does_not_name(

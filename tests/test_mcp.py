@@ -75,7 +75,8 @@ def test_every_tool_has_a_row(opened: OpenWorkspace) -> None:
 @pytest.mark.parametrize("mode", first(*MODES))
 async def test_each_tool_answers(opened: OpenWorkspace, tmp_path: Path, mode: str) -> None:
     async with Client(server_of(opened), mode=mode) as client:
-        assert await call_each(client, tmp_path) == list(opened.catalog.tools)
+        every = opened.catalog.tools.values()
+        assert await call_each(client, tmp_path) == [t.name for t in every if not t.listed_as]
 
 
 @pytest.mark.slow
@@ -135,7 +136,7 @@ async def test_the_default_list_is_small(opened: OpenWorkspace, lang: str) -> No
     async with Client(server_of(opened, toolsets=("ws_mod",), lang=lang)) as client:
         listed = await client.list_tools()
     data = listed.model_dump(by_alias=True, mode="json", exclude_none=True)
-    check_list_is_cheap(data, data["tools"])
+    check_list_is_cheap(data["tools"], "", 3_000)
 
 
 @pytest.mark.parametrize("mode", MODES)

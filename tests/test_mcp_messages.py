@@ -19,6 +19,7 @@ from copydesk.app.mcp.messages import (
     tool_result,
 )
 from copydesk.tools.report import Answer
+from support.cost import tokens
 from support.mcp_calls import text_of
 
 # What goes out
@@ -49,10 +50,21 @@ def test_no_lone_surrogate_goes_out() -> None:
 
 
 def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
-    report = Answer({"status": "ok", "big": "x" * (MOST_RESULT_BYTES + 1)})
+    report = Answer({"status": "ok", "big": "x" * (MOST_RESULT_BYTES + 1)}, budget=0)
     result = tool_result(report, "en", structured=True)
     assert result.structured_content is None
     assert len(text_of(result)) < MOST_RESULT_BYTES + 200
+
+
+def test_data_for_programs_has_the_budget_of_the_text() -> None:
+    rows = [{"name": f"file_{number}", "size_bytes": number} for number in range(5_000)]
+    data = {"status": "ok", "entries": rows, "text": "word and word\n" * 40_000, "summary": "all"}
+    twin = tool_result(Answer(data), "en", structured=True).structured_content
+    assert tokens(json.dumps(twin)) <= 4_000
+    assert twin["entries"] == rows[: len(twin["entries"])]
+    assert len(twin["entries"]) + twin["entries_left_out"] == 5_000
+    assert twin["summary"] == "all"
+    assert "characters)" in twin["text"][-30:]
 
 
 # What comes in

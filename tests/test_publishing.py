@@ -190,7 +190,7 @@ def test_the_agent_reads_what_came_of_it(
     with open_workspace(str(tmp_path), shared=False) as opened:
         found = call_for(str(tmp_path), tool, {"file_path": "a.txt", **given})
         assert found is not None
-        said: Any = denied(opened.call("local", *found, text_only=True))
+        said: Any = denied(opened.call("local", *found))
     reason = said["hookSpecificOutput"]["permissionDecisionReason"]
     assert told in reason
     assert "{" not in reason

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from sysconfig import get_path
 
 import pytest
 
+from copydesk.app import manuals
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.text import sizes
-from support.cost import spread
+from copydesk.tools.report import Answer
+from support.cost import spread, tokens
 from support.desks import Setup
 
 TEXTS = {
@@ -77,3 +80,73 @@ def test_reading_on_reaches_every_line(desk: OpenWorkspace, tmp_path: Path) -> N
         assert isinstance(shown, dict)
         range_text = f"{int(str(shown['end'])) + 1}~"
     assert seen.encode() == text
+
+
+def read(desk: OpenWorkspace, **given: object) -> Answer:
+    return desk.call("local", "read_file", {"path": "f.txt", **given})
+
+
+def test_a_file_of_a_thousand_lines_is_read_in_one_call(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    source = Path(get_path("stdlib")) / "argparse.py"
+    lines = source.read_text("utf-8").splitlines()[:1_100]
+    (tmp_path / "f.txt").write_text("".join(f"{line}\n" for line in lines))
+    answer = read(desk)
+    assert answer.next_steps == ()
+    as_cat = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(lines, 1))
+    assert tokens(answer.text) <= 1.05 * tokens(as_cat)
+
+
+SOURCES = sorted((Path(__file__).parent.parent / "src" / "copydesk" / "desk").glob("*.py"))
+TEXTS_IN = {
+    "code": SOURCES,
+    "English": sorted((Path(__file__).parent.parent / "docs").glob("*.md")),
+    "Chinese": sorted(Path(str(manuals.__file__)).parent.glob("*/zh/*.md")),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS_IN)
+def test_tokens_are_counted_within_a_tenth(kind: str) -> None:
+    text = "".join(path.read_text("utf-8") for path in TEXTS_IN[kind])[:200_000]
+    assert 0.9 < sizes.counted(text) / tokens(text) < 1.1
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_range_from_the_end_is_cut_at_its_start(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    (tmp_path / "f.txt").write_text("".join(f"line {i}\n" for i in range(1, 9_001)))
+    if large:
+        monkeypatch.setattr(sizes, "LARGE", 0)
+    answer = read(desk, range="-600~", max_lines=50)
+    assert str(answer.data["content"]).endswith("line 9000\n")
+    assert str(answer.data["content"]).count("\n") == 50
+    assert answer.data["truncated_by_max_lines"] is True
+    if not large:
+        assert '"range": "8401~8950"' in answer.next_steps[0]
+    longer = read(desk, range="-8000~")
+    assert str(longer.data["content"]).endswith("line 9000\n")
+    assert longer.data["truncated_by_char_limit"] is True
+
+
+def test_a_range_that_passes_the_end_is_clipped_and_says_so(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    (tmp_path / "f.txt").write_text("one\ntwo\nthree\n")
+    answer = read(desk, range="2-99")
+    assert answer.text.startswith(
+        "f.txt:2-3 of 3 lines, 14 bytes · the range ends there · version "
+    )
+    assert answer.data["range_clipped"] is True
+    assert "2\ttwo\n3\tthree\n" in answer.text
+    assert "range_clipped" not in read(desk, range="2~3").data
+    assert read(desk, range="4~9").data["error"] == "RANGE_OUT_OF_BOUNDS"
+
+
+def test_a_huge_line_stays_within_the_budget(desk: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text("word " * 2_000_000)
+    answer = read(desk)
+    assert tokens(answer.text) <= 13_200
+    assert tokens(str(answer.data["content"])) <= 13_200
+    assert answer.data["truncated_by_char_limit"] is True

@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
-from copydesk.app import reference
+from copydesk.app import manuals, reference
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Lang
-from support.cost import check_list_is_cheap, tokens
+from support.cost import LIST_TOKENS, check_list_is_cheap, compact, tokens
 from support.desks import Setup
 
 LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(200))
@@ -45,10 +45,22 @@ def test_one_line_edit_is_one_short_call(desk: OpenWorkspace, guard: str) -> Non
     assert tokens(both) < 800, "text and structured content together"
 
 
-def test_the_tool_list_is_small(desk: OpenWorkspace) -> None:
+@pytest.mark.parametrize("toolset", LIST_TOKENS)
+def test_the_tool_list_is_small(desk: OpenWorkspace, toolset: str) -> None:
     for lang in get_args(Lang):
-        listed = reference.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)
-        check_list_is_cheap(listed, listed)
+        listed = reference.definitions(desk.catalog.of([toolset]), "mcp", lang)
+        instructions = manuals.instructions([toolset], lang)
+        check_list_is_cheap(listed, "", 3_000)
+        check_list_is_cheap(listed, instructions, LIST_TOKENS[toolset])
+        if toolset == "edit":
+            assert len(listed) == 9
+            assert len(compact(listed).decode()) + len(instructions) <= 8_500
+
+
+def test_a_list_that_is_dear_names_its_longest_texts(desk: OpenWorkspace) -> None:
+    listed = reference.definitions(desk.catalog.of(["edit"]), "mcp", "en")
+    with pytest.raises(pytest.fail.Exception, match="longest texts"):
+        check_list_is_cheap(listed, "", 500)
 
 
 def test_a_refusal_is_short(desk: OpenWorkspace) -> None:

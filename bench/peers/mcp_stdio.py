@@ -32,7 +32,7 @@ class Client:
             env=dict(os.environ),
         )
         self._id = 0
-        self._ask(
+        self.greeting = self._ask(
             "initialize",
             {
                 "protocolVersion": "2025-06-18",
@@ -49,6 +49,12 @@ class Client:
         if result.get("isError"):
             raise Refused(text)
         return text
+
+    def offered(self) -> str:
+        """What each request pays for: the list of tools, and the instructions."""
+        tools = self._ask("tools/list", {})["tools"]
+        listed = json.dumps(tools, ensure_ascii=False, separators=(",", ":"))
+        return f"{listed}\n{self.greeting.get('instructions', '')}"
 
     def close(self) -> None:
         """End the server."""

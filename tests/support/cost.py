@@ -18,8 +18,8 @@ from hypothesis import settings
 from copydesk.desk.backends.sqlite import Database
 
 MOST_SECONDS = 60.0
-LIST_BYTES = 16_000
-"""Below this is the list of the default tools, which every client pays for with every request."""
+LIST_TOKENS = {"edit": 1_500, "ws_mod": 3_200}
+"""The most that a toolset's list and instructions take, which are paid for with every request."""
 
 
 def examples(count: int) -> int:
@@ -108,21 +108,21 @@ def compact(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def check_list_is_cheap(listed: object, tools: Collection[Mapping[str, Any]]) -> None:
-    """A list of these tools is below `LIST_BYTES`; if not, what to shorten is told."""
-    size = len(compact(listed))
-    if size < LIST_BYTES:
+def check_list_is_cheap(tools: Collection[Mapping[str, Any]], others: str, most: int) -> None:
+    """A list of these tools and `others` take at most `most` tokens; if not, what to shorten."""
+    size = tokens(compact(tools).decode()) + tokens(others)
+    if size <= most:
         return
     texts: list[tuple[int, str]] = []
     for tool in tools:
         arguments = tool["inputSchema"]["properties"]
         described = {tool["name"]: tool} | {f"{tool['name']}.{n}": a for n, a in arguments.items()}
         said = {name: one["description"] for name, one in described.items() if "description" in one}
-        texts += [(len(text.encode()), f"{name}: {text}") for name, text in said.items()]
-    largest = sorted(((len(compact(tool)), tool["name"]) for tool in tools), reverse=True)[:5]
+        texts += [(tokens(text), f"{name}: {text}") for name, text in said.items()]
+    largest = [(tokens(compact(tool).decode()), tool["name"]) for tool in tools]
     pytest.fail(
-        f"the list has {size} bytes, {size - LIST_BYTES + 1} too many; its largest tools (bytes):\n"
-        + "\n".join(f"{count:6} {name}" for count, name in largest)
+        f"the list has {size} tokens, {size - most} too many; its largest tools (tokens):\n"
+        + "\n".join(f"{count:6} {name}" for count, name in sorted(largest, reverse=True)[:5])
         + "\nand its longest texts, to be shortened in tools/messages/:\n"
         + "\n".join(f"{count:6} {text}" for count, text in sorted(texts, reverse=True)[:12]),
         pytrace=False,

@@ -85,6 +85,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "get_file_info": {"path": FILE},
     "list_allowed_directories": {},
     "write_file": {"path": FILE, "content": "text\n"},
+    "edit_write_file": {"path": FILE, "content": "text\n"},
     "edit_file": {"path": FILE, "edits": [{"oldText": "old line", "newText": "new line"}]},
     "apply_patch": {
         "patch": f"*** Begin Patch\n*** Update File: {FILE}\n@@\n-old line\n+new\n*** End Patch",

@@ -34,7 +34,7 @@ from copydesk.tools.report import ANSWER_TOKENS
 FILES = ("copydesk.toml", "pyproject.toml")
 """The files that may hold settings; the first one that has any is used."""
 
-TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
+TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch", "edit")
 
 PERSON, AGENT = "local", "agent"
 """The default members: at a terminal, and for an agent's client."""

@@ -25,7 +25,7 @@ from copydesk.tools.compat import compat
 from copydesk.tools.messages import say
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import EDITING, HISTORY, MANUAL
+from copydesk.tools.ws_mod import EDITING, HISTORY, MANUAL, WRITE_FILE
 
 _HEAD = """\
 # Tools
@@ -61,7 +61,7 @@ def team_mgmt() -> tuple[Tool, ...]:
 
 def all_tools() -> tuple[Tool, ...]:
     """All tools, in the order of the catalog."""
-    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat(), *patch())
+    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat(), *patch(), WRITE_FILE)
 
 
 def page() -> str:
@@ -143,9 +143,9 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
     """
     convert = DIALECTS[dialect]
     found: list[Definition] = [
-        {**convert(tool, lang), "name": name} if name != tool.name else convert(tool, lang)
+        {**convert(tool, lang), "name": name}
         for name, tool in by_name(tools).items()
-        if name == tool.name or tool.output is not None
+        if name == tool.called or tool.output is not None
     ]
     told: dict[str, str] = {}
     for one in found if dialect == "mcp" else ():

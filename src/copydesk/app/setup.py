@@ -32,6 +32,7 @@ from copydesk.text.diff import common_ends
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
+from copydesk.tools.catalog import SELECTION
 
 SERVER: Final = "copydesk"
 """The name of the server in the clients' configuration."""
@@ -426,12 +427,17 @@ class Setup:
     def _entry(
         self, client: Client, old: Mapping[str, Value] | None, *, portable: bool
     ) -> dict[str, Value]:
-        """What to set in the entry; the options that the user added to the old one stay."""
+        """What to set in the entry; the options that the user added to the old one stay.
+
+        A new one has the toolset for agents, unless the configuration names toolsets.
+        """
         machine = self._machine
+        is_free = self._config.toolsets == Config().toolsets
         words = [
             "mcp",
             "--root",
             str(self.root),
+            *(("--toolsets", SELECTION) * (old is None and is_free)),
             *(("--member", self._member) * bool(self._member)),
         ]
         command, first = machine.command, machine.first

@@ -328,13 +328,13 @@ class OpenWorkspace(Closing):
         lang: Lang = "en",
         progress: Callable[[int], None] = lambda seen: None,
         cancelled: Callable[[], bool] = lambda: False,
-        text_only: bool = False,
+        toolsets: Sequence[str] = (),
         task: str = "",
     ) -> Answer:
         """Call a tool; raises KeyError for an unknown tool, and nothing else.
 
-        `task` is the label of the member's task, "" for the configured one. `text_only`: the caller
-        uses only the text of the answer, so no more is read than it shows.
+        `task` is the label of the member's task, "" for the configured one. `toolsets` are those of
+        the caller, whose tools next steps name.
         """
         tool = self.catalog.named(name)
         try:
@@ -363,7 +363,7 @@ class OpenWorkspace(Closing):
             self.in_shell,
             settings.apply or config.apply,
             config.answer_tokens,
-            text_only,
+            tuple(toolsets),
         )
         if (forgets := self._backend.bases.forgets()) != self._forgets:
             self._forgets = forgets

@@ -36,7 +36,7 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.desk.reading import MOST_LINES, read_large, read_lines
+from copydesk.desk.reading import read_large, read_lines
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
@@ -55,6 +55,7 @@ from copydesk.errors import (
     HunkNotFound,
     InvalidArgs,
     Refusal,
+    StaleRead,
     StatsMismatch,
     SuspiciousText,
     Unsettled,
@@ -168,7 +169,7 @@ class FileDesk:
         member: Member,
         path: RelPath,
         range_text: str = "",
-        most_lines: int = MOST_LINES,
+        most_lines: int = 0,
         most_tokens: int | None = None,
     ) -> Reading:
         """Read some lines of a file; store the text as a base, and record the shown lines."""
@@ -345,15 +346,16 @@ class FileDesk:
         member: Member,
         tool: str,
         path: RelPath,
-        known: tuple[int, int],
+        known: tuple[int, int] | None,
         content: str,
         *,
         may_be_diff: bool,
     ) -> Overwritten:
-        """Replace the whole file, if it has `known` lines and bytes.
+        """Replace the whole file, if it has `known` lines and bytes, else as the member knows it.
 
         Raises SuspiciousDiff, SuspiciousText, FileNotFound, StatsMismatch, EncodingRefused, and
-        IncompleteRead if the member was shown only a part of it.
+        IncompleteRead if the member was shown only a part of it; without `known` also StaleRead if
+        it was shown another text.
         """
         if not may_be_diff:
             check_no_patch(content)
@@ -361,9 +363,13 @@ class FileDesk:
         real, doubted = self._drafting.real(path), list[FileEdit]()
 
         def revise(now: Source) -> FileEdit:
-            if (now.line_count, now.size) != known:
+            if known is not None and (now.line_count, now.size) != known:
                 raise StatsMismatch(*known, now.line_count, now.size, now.version)
             check_shown(self._set.bases, member, real)
+            seen = self._set.bases.shown(member.name, real) if known is None else None
+            if seen is not None and seen.version != now.version:
+                reason = "the file changed since it was read"
+                raise StaleRead(seen.version, now.version, now.line_count, reason)
             base = now.whole()
             text = whole_text(base, content + "\n" * added).replace("\r\n", "\n")
             newline = base.dominant_newline

@@ -117,6 +117,10 @@ class History:
         member.permission.check("read", entry.path)
         return replace(entry, **_seen(member, entry))
 
+    def undone_by(self, member: Member, edit_id: int) -> int:
+        """The edit that undid this one and is in effect, or 0; raises as `entry`."""
+        return taken_back_by(self._set.journal, self.entry(member, edit_id).edit_id)
+
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for a missing edit, with the reason."""
         reason = self._set.journal.why_missing(edit_id)

@@ -263,10 +263,10 @@ class Overwritten:
 class Reading:
     """Some lines of a file; `first_line` is 1-based.
 
-    `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex. `last_wanted` is the last
-    line requested, 1-based, whether it is shown or not. `cut_in_line`: the only line shown is just
-    its start. `total_lines`, `version`, `newline_style` and `ends_with_newline` are None if only
-    the end of a large file was read.
+    `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex. `wanted` are the lines
+    [start, stop) requested, 0-based, shown or not; `clipped`: the range went past the end.
+    `cut_in_line`: the only line shown is just its start. `total_lines`, `version`, `newline_style`
+    and `ends_with_newline` are None if only the end of a large file was read.
     """
 
     path: RelPath
@@ -281,7 +281,8 @@ class Reading:
     cut_by_lines: bool
     cut_by_characters: bool
     cut_in_line: bool
-    last_wanted: int
+    wanted: tuple[int, int]
+    clipped: bool
     mtime_ms: int
     digest: str | None
 

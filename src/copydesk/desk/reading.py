@@ -1,9 +1,12 @@
 """Read the lines of files.
 
-Invariant: no more is shown than requested, and an answer says what was cut.
+Invariant: no more is shown than requested, and an answer says what was cut. A range is cut at its
+end, one that is counted from the end of the file at its start.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 from copydesk.desk.outcome import Reading
 from copydesk.edit.kinds.lines import first_line_of, resolve_range, tail_count
@@ -15,13 +18,12 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.sizes import tokens
-from copydesk.text.snapshot import VERSION_LENGTH, Facts, Snapshot, newline_style
+from copydesk.text.sizes import counted
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 
-MOST_LINES = 500
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 5  # tokens of a line number and its separator
+_NUMBER = 1.5  # tokens of a line number, its separator and the line end
 
 
 def read_lines(
@@ -32,12 +34,16 @@ def read_lines(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """The lines of `range_text` ("": the file) that may be shown; `most_tokens` with numbers."""
-    start, stop = _wanted(range_text, base.line_count)
-    lines, cut, within = _shown(base, start, min(stop, start + most_lines), most_tokens)
+    """The lines of `range_text` ("": the file) that may be shown, `most_lines` of them (0: all).
+
+    `most_tokens` are those of the lines with their numbers.
+    """
+    start, stop, clipped = _wanted(range_text, base.line_count)
+    limits = most_lines, most_tokens
+    lines, at, cut, within = _shown(base, start, stop, *limits, tail=range_text.startswith("-"))
     return Reading(
         path=path,
-        first_line=start + 1,
+        first_line=at + 1,
         lines=lines,
         size_bytes=base.size,
         encoding=base.encoding.label,
@@ -48,7 +54,8 @@ def read_lines(
         cut_by_lines=not cut and stop - start > len(lines),
         cut_by_characters=cut,
         cut_in_line=within,
-        last_wanted=stop,
+        wanted=(start, stop),
+        clipped=clipped,
         mtime_ms=mtime_ms,
         digest=base.digest,
     )
@@ -65,9 +72,14 @@ def read_large(
 ) -> Reading:
     """Like `read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
     last = tail_count(range_text)
-    wanted = first_line_of(range_text) if last is None else last
+    first = first_line_of(range_text)
+    if last is not None:
+        first = min(last, most_lines or MOST_CHARACTERS)
     window_bytes = 4 * MOST_CHARACTERS + 4
-    found = files.window(path, wanted, window_bytes, named, last=last is not None)
+    found = files.window(path, first, window_bytes, named, last=last is not None)
+    while last is not None and found.more and first > 1:  # its end is what was asked for
+        first //= 2
+        found = files.window(path, first, window_bytes, named, last=True)
     if (found.stamp.dev, found.stamp.ino) != (stamp.dev, stamp.ino):
         raise Failed("read", "EBUSY: the file changes while it is read")
     facts, encoding = found.facts, found.encoding
@@ -77,14 +89,18 @@ def read_large(
     if parted and have > 1:
         have, parted = have - 1, False
     if facts is None:
-        start, stop = 0, last or 0
-        stop = min(stop, have) if not found.more else stop
+        start, stop, clipped = 0, have, False
     else:
-        start, stop = _wanted(range_text, facts.line_count)
-    most = min(stop - start, most_lines)
-    lines, cut, within = _shown(window, 0, min(most, have), most_tokens)
+        start, stop, clipped = _wanted(range_text, facts.line_count)
+    most = min(stop - start, have)
+    limits = most_lines, most_tokens
+    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None)
     within = within or (parted and bool(lines))
-    short = found.more and not cut and len(lines) < most
+    asked = stop - start if last is None else first
+    most = min(asked, most_lines) if most_lines else asked
+    cut = cut or within or (found.more and len(lines) < most)
+    is_less = stop - start > len(lines) or (last is not None and len(lines) == first < last)
+    closed = window.ends_with_newline if facts is None else facts.ends_with_newline
     return Reading(
         path=path,
         first_line=None if facts is None else start + 1,
@@ -94,54 +110,61 @@ def read_large(
         total_lines=None if facts is None else facts.line_count,
         version=None if digest is None else digest[:VERSION_LENGTH],
         newline_style=None if facts is None else newline_style(*facts.newline_counts),
-        ends_with_newline=_closed(window, facts, more=found.more),
-        cut_by_lines=not (cut or short) and stop - start > len(lines),
-        cut_by_characters=cut or short or within,
+        ends_with_newline=None if facts is None and found.more else closed,
+        cut_by_lines=not cut and is_less,
+        cut_by_characters=cut,
         cut_in_line=within,
-        last_wanted=stop,
+        wanted=(start, stop),
+        clipped=clipped,
         mtime_ms=found.stamp.mtime_ns // 1_000_000,
         digest=digest,
     )
 
 
-def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None:
-    if facts is not None:
-        return facts.ends_with_newline
-    return None if more else window.ends_with_newline
-
-
 def _shown(
-    base: Snapshot, start: int, stop: int, most_tokens: int | None
-) -> tuple[tuple[str, ...], bool, bool]:
-    """Lines [start, stop) within limits, whether these cut them, and whether within a line."""
+    base: Snapshot, start: int, stop: int, most_lines: int, most_tokens: int | None, *, tail: bool
+) -> tuple[tuple[str, ...], int, bool, bool]:
+    """Lines of [start, stop) within limits, where they start, whether a limit cut them, or a line.
+
+    `tail`: the last of the lines instead of the first.
+    """
     lines: list[str] = []
-    left, room = MOST_CHARACTERS, most_tokens
-    for first in range(start, stop, _AT_ONCE):
-        texts = base.texts(first, min(first + _AT_ONCE, stop))
-        size = sum(map(len, texts)) + len(texts)
-        if room is None and size <= left:
-            lines += texts
-            left -= size
-            continue
-        for text in texts:
-            kept = text[:left]
-            while room is not None and tokens(kept) > room:
-                kept = kept[: len(kept) // 2]
-            if len(kept) < len(text):
-                return (tuple(lines), True, False) if lines else ((kept,), True, True)
-            lines.append(text)
-            left -= len(text) + 1
-            room = None if room is None else max(room - tokens(text) - _NUMBER, 0)
-    return tuple(lines), False, False
+    left, room = MOST_CHARACTERS, inf if most_tokens is None else most_tokens
+    count = min(stop - start, most_lines or stop - start)
+    order = range(stop - 1, stop - 1 - count, -1) if tail else range(start, start + count)
+    cut = within = False
+    for line in order:
+        text = base.text(line)
+        kept = text[: max(left, 0)]
+        while kept and counted(kept) + _NUMBER > room:
+            kept = kept[: len(kept) // 2]
+        cut = len(kept) < len(text) or room < _NUMBER
+        if cut:
+            within = not lines
+            lines += [kept] * within
+            break
+        lines.append(text)
+        left -= len(text) + 1
+        room -= counted(text) + _NUMBER
+    if tail:
+        return tuple(reversed(lines)), stop - len(lines), cut, within
+    return tuple(lines), start, cut, within
 
 
-def _wanted(text: str, total: int) -> tuple[int, int]:
+def _wanted(text: str, total: int) -> tuple[int, int, bool]:
+    """The lines [start, stop) that a range names, and whether it goes past the end."""
     if not text:
-        return 0, total
+        return 0, total, False
     last = tail_count(text)
     if last is not None:
-        return max(total - last, 0), total
-    start, stop = resolve_range(text, total)
+        return max(total - last, 0), total, False
+    try:
+        start, stop = resolve_range(text, total)
+    except RangeOutOfBounds:
+        start = first_line_of(text)
+        if start >= total:
+            raise
+        return start, total, True
     if start == stop and total:
         raise RangeOutOfBounds(text, total)
-    return start, stop
+    return start, stop, False

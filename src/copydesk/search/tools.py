@@ -1,4 +1,4 @@
-"""The tools to list and search: `list_dir` and the ripgrep searches.
+"""The tools to search: those of ripgrep.
 
 Their text has one row per line, file or entry, as grep and ls print them, and as many rows as fit;
 their data has all of them.
@@ -6,13 +6,11 @@ their data has all of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Literal
 
-from copydesk.search.listings import DirEntry
 from copydesk.search.options import Query, parse_rg_args
 from copydesk.search.ripgrep import (
     FoundFiles,
@@ -25,8 +23,8 @@ from copydesk.search.ripgrep import (
     search_raw,
     search_snippets,
 )
-from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Context, Tool, ToolCall
+from copydesk.tools.arguments import Amount, Count
+from copydesk.tools.catalog import SELECTION, Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import (
     Answer,
@@ -41,41 +39,8 @@ from copydesk.tools.report import (
 )
 
 FILES, COUNTS, RESULTS = 50, 200, 50
-ENTRIES = 1_000  # the most entries of a directory that a text lists
 _ROWS = 200  # the most rows of `ripgrep_search`
 _WARNINGS = 5  # the most incompletely searched files that a text names
-
-
-class ListDirCall(ToolCall):
-    """List the entries of a directory."""
-
-    path: str
-
-    def run(self, context: Context, name: str) -> Answer:
-        path, lang = context.path(self.path, folder=True), context.lang
-        entries = context.looking.list_dir(context.member, path)
-        count, texts = len(entries), [_entry_row(entry) for entry in entries[:ENTRIES]]
-        shown = first_rows(texts, context.rows_tokens)
-        if len(shown) < count:  # more of them fit without their sizes
-            shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
-        asked = {"pattern": "^", "path": str(path), "globs": ["a*"]}
-        call, tool = json.dumps(asked, ensure_ascii=False), context.tool("ripgrep_files")
-        rest = {"count": count - len(shown), "tool": tool, "call": call}
-        steps = (say("next.list_rest", lang, rest),) if len(shown) < count else ()
-        rows: list[Value] = [
-            known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
-            for e in entries
-        ]
-        fields: Fields = {
-            "status": "ok",
-            "mode": name,
-            "path": str(path),
-            "count": count,
-            "entries": rows,
-            "summary": say("list", lang, {"count": count, "path": path}),
-        }
-        line = say("list.line", lang, {"path": named(str(path)), "count": count})
-        return listing(fields, shown, line, next_steps=steps)
 
 
 class _Where(ToolCall):
@@ -99,8 +64,8 @@ class _MostFiles(ToolCall):
 
 class _LinesAround(ToolCall):
     max_results: Count = RESULTS
-    context_before: Count = 1
-    context_after: Count = 1
+    context_before: Amount = 1
+    context_after: Amount = 1
 
 
 class _PatternCall(_Where, _Regex, _Links):
@@ -151,16 +116,20 @@ class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
                 return _search(context, name, query, count_matches, self.max_files or COUNTS)
 
 
+_MODES = {"text": (), "files": ("-l",), "count": ("-c",)}
+
+
 class RipgrepSearchCall(ToolCall):
     """Search with ripgrep's own options."""
 
     pattern: str
     path: str = ""
+    mode: Literal["text", "files", "count"] = "text"
     rg_args: tuple[str, ...] = ()
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path or ".", folder=True)
-        args = parse_rg_args(self.rg_args, context.glob)
+        args = parse_rg_args((*self.rg_args, *_MODES[self.mode]), context.glob)
         search = context.search(path, args.globs, fold=args.folds)
         found = search_raw(search, self.pattern, path, args, _ROWS)
         if isinstance(found, FoundFiles | MatchCounts):
@@ -176,12 +145,18 @@ class RipgrepSearchCall(ToolCall):
 
 
 SEARCHING = (
-    Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True),
     Tool("ripgrep_files", "ws_mod", RipgrepFilesCall, reads=True, idempotent=True),
     Tool("ripgrep_count", "ws_mod", RipgrepCountCall, reads=True, idempotent=True),
     Tool("ripgrep_snippets", "ws_mod", RipgrepSnippetsCall, reads=True, idempotent=True),
     Tool("ripgrep_fixed", "ws_mod", RipgrepFixedCall, reads=True, idempotent=True),
-    Tool("ripgrep_search", "ws_mod", RipgrepSearchCall, reads=True, idempotent=True),
+    Tool(
+        "ripgrep_search",
+        "ws_mod",
+        RipgrepSearchCall,
+        reads=True,
+        idempotent=True,
+        also=(SELECTION,),
+    ),
 )
 """The rows of the catalog that the mirror toolset has too."""
 
@@ -246,7 +221,7 @@ def _search_lines(context: Context, name: str, query: Query, around: _LinesAroun
             line=one.line,
             column=one.column,
             match=one.match,
-            snippet=[f"{line.line:>4}| {line.text}" for line in lines],
+            snippet=[f"{line.line}\t{line.text}" for line in lines],
             line_cut_from_column=one.from_column if one.cut else None,
         )
         for one, lines in zip(found.results, near, strict=True)
@@ -299,7 +274,10 @@ def _listed(
     """The answer: `line`, then `rows`; `left_out` of `what` did not fit."""
     facts, lang = {"count": left_out, "what": say(f"what.{what}", context.lang)}, context.lang
     is_cut = left_out or found.truncated or found.timed_out
-    step = say("next.left_out", lang, facts) if left_out else say("next.narrow", lang)
+    limits = {"files": "max_files", "matches": "max_results"}
+    takes_limit = not str(fields["mode"]).endswith("ripgrep_search")
+    narrow = say("next.narrow", lang, {"argument": limits[what]} if takes_limit else {})
+    step = say("next.left_out", lang, facts) if left_out else narrow
     return listing(fields, rows, line, tuple(remarks(found, lang)), (step,) if is_cut else ())
 
 
@@ -312,32 +290,33 @@ def _lines(
     where: str,
     separated: bool,
 ) -> Answer:
-    """Lines as grep prints them, each once, as many as fit.
+    """Lines as `rg --heading` prints them, each once, as many as fit.
 
-    `matches` are those of the lines that match. If the search path is a file itself, its lines have
-    no path. `separated`: put `--` between lines that are not adjacent. The first line has the
-    versions of the files.
+    `matches` are those of the lines that match. Lines of several files stand below the path of
+    each and its version, those of one file alone. `separated`: put `--` between lines that are not
+    adjacent.
     """
     lang, room = context.lang, context.rows_tokens
     versions = _versions(found)
+    files = tuple(dict.fromkeys(line.path for line in matches))
     rows: list[str] = []
     shown: list[FoundLine] = []
     path, number, taken = "", 0, 0  # the last line shown, and the tokens of all
     for line in lines:
-        row = _line_row(line, alone=line.path == where)
-        is_apart = separated and shown and (path, number + 1) != (line.path, line.line)
-        taken += row_tokens(row) + 3 * bool(is_apart)
-        if path != line.path:
-            taken += row_tokens(_version(line.path, versions))
+        added = [_line_row(line)]
+        if path != line.path and len(files) > 1:
+            added.insert(0, _version(line.path, versions))
+        elif separated and shown and (path, number + 1) != (line.path, line.line):
+            added.insert(0, "--")
+        taken += sum(map(row_tokens, added))
         if room is not None and taken > room and shown:
             break
-        rows += ["--", row] if is_apart else [row]
+        rows += added
         shown.append(line)
         path, number = line.path, line.line
     context.looking.note_shown(context.member, found, shown)
     places = {(line.path, line.line) for line in shown}
     left_out = sum((line.path, line.line) not in places for line in matches)
-    files = tuple(dict.fromkeys(line.path for line in matches))
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
     saying = "search.lines.cut" if found.truncated and not found.timed_out else "search.lines"
     if files == (where,):  # the caller named it
@@ -345,25 +324,22 @@ def _lines(
     facts = {"count": len(matches), "where": said}
     head = say(saying if matches else "search.lines.none", lang, facts)
     head = so_far(found, head, len(matches), lang)
-    told = [path for path in dict.fromkeys(line.path for line in shown) if path in versions]
-    if told and len(files) == 1:
-        head += f" · version {versions[told[0]]}"
-    elif told:
-        head += f" · versions: {', '.join(_version(path, versions) for path in told)}"
+    if len(files) == 1 and files[0] in versions:
+        head += f" · version {versions[files[0]]}"
     return _listed(context, fields, found, head, rows, left_out, "matches")
 
 
-def _line_row(line: FoundLine, *, alone: bool) -> str:
-    """The line as grep prints it, without the path if `alone`; omissions are marked."""
+def _line_row(line: FoundLine) -> str:
+    """The line as grep prints it, without the path; omissions are marked."""
     mark = ":" if line.is_match else "-"
     before = f"[column {line.from_column}] …" if line.from_column > 1 else ""
     text = f"{before}{line.text}{'… [cut]' if line.is_cut_at_end else ''}"
-    path = "" if alone else f"{named(line.path)}{mark}"
-    return f"{path}{line.line}{mark}{' ' * bool(text)}{text}"
+    return f"{line.line}{mark}{' ' * bool(text)}{text}"
 
 
 def _version(path: str, versions: Mapping[str, str]) -> str:
-    return f"{named(path)} {versions[path]}" if path in versions else ""
+    """The line above those of a file: its path, and its version if that is known."""
+    return f"{named(path)} · version {versions[path]}" if path in versions else named(path)
 
 
 def so_far(found: SearchResult, said: str, count: int, lang: Lang) -> str:
@@ -380,15 +356,3 @@ def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
         yield say(f"search.{warned.kind}", lang, facts)
     if len(found.warnings) > _WARNINGS:
         yield say("search.more_warnings", lang, {"count": len(found.warnings) - _WARNINGS})
-
-
-def _entry_row(entry: DirEntry) -> str:
-    """One entry as `ls -F` prints it, with the size of a file after a tab."""
-    name, target, size = named(entry.name), entry.link_target, entry.size_bytes
-    match entry.kind:
-        case "symlink":
-            return name if target is None else f"{name} -> {named(target)}"
-        case "dir":
-            return f"{name}/"
-        case _:
-            return f"{name}\t{entry.kind if size is None else size}"

@@ -137,7 +137,10 @@ Why = Annotated[
 """The reason for an edit, in one line."""
 
 Count = Annotated[int, _COUNT]
-"""A whole number, 0 or more."""
+"""A whole number, 0 or more; 0 means "not given"."""
+
+Amount = Annotated[int, _Form(_COUNT.schema, _read_count)]
+"""A whole number, 0 or more, of which 0 is one."""
 
 
 def _word(words: tuple[str, ...]) -> _Form:
@@ -366,16 +369,20 @@ _UNLISTED = ("additionalProperties", "minimum", "minItems")
 def listed(schema: Schema) -> Property:
     """The schema with null as MCP clients get it, kept short because every request pays for it.
 
-    It leaves out the default of a choice (its first word) and of a number (where 0 is as good), the
-    words of a choice that its description lists, and keywords that calls are checked by anyway.
+    Null is one of the types of an optional argument. Left out are the words of a choice that its
+    description lists, and keywords that calls are checked by anyway.
     """
     found = within(schema, listed)
-    kinds: list[dict[str, Any]] = found.get("anyOf", [])
-    if any("enum" in kind or kind["type"] == "integer" for kind in kinds):
-        found.pop("default", None)
+    kinds: list[Property] = found.pop("anyOf", [])
     for kind in kinds:
         if "enum" in kind and all(word in found.get("description", "") for word in kind["enum"]):
             del kind["enum"]
+    if any("enum" in kind for kind in kinds):  # null is none of its words
+        found["anyOf"] = kinds
+    elif kinds:
+        types = [kind["type"] for kind in kinds]
+        found = {key: part for kind in kinds for key, part in kind.items()} | found
+        found["type"] = types
     if not found.get("required", True):
         del found["required"]
     return {key: part for key, part in found.items() if key not in _UNLISTED}

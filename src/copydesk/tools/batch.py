@@ -145,7 +145,8 @@ def written(
         *(say("batch.warning", lang, {"warning": warning}) for warning in warnings),
     )
     line = ""
-    if getattr(call, "report", None) == "brief":
+    length = getattr(call, "report", "full") or ("full" if dry else "brief")
+    if length == "brief":
         as_what = "" if dry else f" · edit {done.edit_id} · version {done.version}"
         line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{as_what}"
     else:
@@ -206,7 +207,7 @@ class ReadCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         path, start = context.path(self.path), self.start_line
         try:
-            limits = self.limit, context.shown_tokens
+            limits = self.limit, context.read_tokens
             found = context.desk.read(context.member, path, f"{start}~", *limits)
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             count = f"{refusal.total_lines} line{'s' * (refusal.total_lines != 1)}"

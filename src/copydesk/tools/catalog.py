@@ -7,6 +7,7 @@ happens in it.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Findings, telling
@@ -40,6 +41,33 @@ from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang, LongTexts
 
 MINDS = ".minds"  # the folder of the mirror toolset
+READ_SHARE = 3  # so many times the budget of other answers is that of a file's lines
+SELECTION = "edit"  # the toolset that has some tools of ws_mod, and names of its own for others
+OTHER_NAMES = {
+    **dict.fromkeys(("ripgrep_files", "ripgrep_count", "ripgrep_snippets"), "ripgrep_search"),
+    **dict.fromkeys(("create_new_file", "overwrite_entire_file"), "write_file"),
+    **dict.fromkeys(
+        ("prepare_file_append", "prepare_file_block_replace"), "prepare_file_range_edit"
+    ),
+    **dict.fromkeys(("prepare_file_delete", "prepare_file_move"), "apply_patch"),
+    "list_dir": "read_file",
+    "list_pending": "apply_file_modification",
+    "apply_file_modifications": "apply_file_modification",
+    "list_edits": "undo_file_modification",
+}
+"""What the tools of ws_mod that the selection lacks are called for their callers."""
+
+SELF_EVIDENT = frozenset(
+    (
+        *("path", "to", "why", "member", "literal", "hunk_id", "hunk_ids", "edit_id"),
+        *("before_edit_id", "start_anchor", "end_anchor", "transaction", "existing_hunk_id"),
+        *("known_old_total_lines", "known_old_total_bytes", "accept", "patch"),
+    )
+)
+"""Arguments whose texts only the reference and the manuals have."""
+
+_SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
+_OTHERS = re.compile(rf"\b(?:{'|'.join(OTHER_NAMES)})\b")
 
 _log = logging.getLogger("copydesk")
 
@@ -51,8 +79,8 @@ class Context:
     `member` has the permission of the tool's own toolset. `progress` gets the number of files that
     a long search has seen; `cancelled` says whether to stop. `kept` are the long results of the
     session. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
-    commands instead of tools. `apply` is the default of that argument. A text answer takes `budget`
-    tokens, 0 is unlimited; `text_only`: nobody gets the data. `manual` returns a part of a manual.
+    commands instead of tools. `apply` is the default of that argument. An answer takes `budget`
+    tokens, 0 is unlimited. `manual` returns a part of a manual. `toolsets` are those of the caller.
     """
 
     desk: FileDesk
@@ -68,12 +96,12 @@ class Context:
     in_shell: bool = False
     apply: Literal["never", "auto"] = "never"
     budget: int = ANSWER_TOKENS
-    text_only: bool = False
+    toolsets: tuple[str, ...] = ()
 
     @property
-    def shown_tokens(self) -> int | None:
-        """The tokens for a file's text in an answer without data; None: unlimited."""
-        return max(self.budget - reports.HEAD_TOKENS, 1) if self.text_only and self.budget else None
+    def read_tokens(self) -> int | None:
+        """The tokens for the lines of a file, which have a budget of their own; None: unlimited."""
+        return READ_SHARE * self.budget if self.budget else None
 
     @property
     def rows_tokens(self) -> int | None:
@@ -130,6 +158,11 @@ class Context:
         below = inner == MINDS or inner.startswith(f"{MINDS}/")
         return f"{sign}/{inner}" if below else f"{sign}/{MINDS}/{inner}"
 
+    @property
+    def selects(self) -> bool:
+        """Whether the caller has only the selection of ws_mod's tools."""
+        return SELECTION in self.toolsets and "ws_mod" not in self.toolsets
+
     def tool(self, name: str) -> str:
         """The name that a tool of ws_mod has in the member's toolset."""
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
@@ -165,7 +198,8 @@ class EditingCall(ToolCall):
 class Tool:
     """One tool. `reads`: it changes nothing; `destroys`: it may replace existing content.
 
-    `also`: other toolsets that need it. `in_full`: its path may be absolute. A refusal becomes a
+    `also`: other toolsets that need it. `listed_as`: its name for callers, if another toolset has a
+    tool of that name. `in_full`: its path may be absolute. A refusal becomes a
     report in the wording of `voices`, unless `refuse` makes another answer. `output`: the schema of
     its structured content, if it replaces another program's tool. `aliases`: older names of the
     tool, unless another tool has them.
@@ -183,6 +217,12 @@ class Tool:
     refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] | None = None
     output: Schema | None = None
     aliases: tuple[str, ...] = ()
+    listed_as: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name for callers."""
+        return self.listed_as or self.name
 
     @property
     def schema(self) -> Schema:
@@ -212,14 +252,17 @@ class Tool:
         return described(self.schema, {**texts(lang).arguments, **special})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
-        """The schema as clients get it."""
-        return listed(with_null(self.described_schema(lang)))
+        """The schema as clients get it, without texts that say no more than a name does."""
+        schema = with_null(self.described_schema(lang))
+        for name in SELF_EVIDENT & schema["properties"].keys():
+            schema["properties"][name].pop("description", None)
+        return listed(schema)
 
     def refused(self, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
         """The answer for a refused call; `path` as the caller gave it."""
         if self.refuse is not None:
-            return self.refuse(self.name, arguments, path, refusal, lang)
-        return reports.refused(self.name, path, refusal, lang, self.voices)
+            return self.refuse(self.called, arguments, path, refusal, lang)
+        return reports.refused(self.called, path, refusal, lang, self.voices)
 
     def _texts(self, lang: Lang) -> ToolTexts:
         """The texts of the tool; its name replaces missing ones."""
@@ -228,10 +271,11 @@ class Tool:
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """The tools by their names and their older names."""
-    found = {tool.name: tool for tool in tools}
-    for tool in tuple(found.values()):
-        for alias in tool.aliases:
+    """The tools by their names for callers, and their older names; an own name goes first."""
+    every = tuple(tools)
+    found = {tool.name: tool for tool in every if not tool.listed_as}
+    for tool in every:
+        for alias in (tool.called, *tool.aliases):
             found.setdefault(alias, tool)
     return found
 
@@ -255,11 +299,8 @@ class Catalog:
     def call(self, context: Context, name: str, arguments: object) -> Answer:
         """The tool's answer, even for a refusal or a logged crash; KeyError for an unknown tool."""
         tool = self.named(name)
-        name = tool.name
         began = time.perf_counter()
-        answer: Answer | None = None
-        refusal: Refusal = Crashed("")
-        given = arguments
+        call, given = None, arguments
         checked: Mapping[RelPath, Findings] = {}
         try:
             call = read(tool.call, arguments)
@@ -267,36 +308,79 @@ class Catalog:
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
             with telling() as checked:
-                answer = call.run(context, name)
-        except Refusal as found:
-            refusal = found
+                answer = call.run(context, tool.called)
+        except Refusal as refusal:
+            answer = _refused(context, tool, arguments, given, refusal)
         except Exception:  # the one broad catch: a bug must not end the server
-            refusal = Crashed(secrets.token_hex(4))
-            _log.exception("call %s of %s", refusal.log_id, name)
-        if answer is None:
-            path = None
-            if isinstance(given, Mapping):
-                asked = cast("Mapping[str, object]", given).get("path")
-                if isinstance(asked, str):
-                    path = asked.encode("utf-8", "backslashreplace").decode()
-            if path is not None and tool.in_full:
-                path = context.relative(path)
-            answer = tool.refused(arguments, path, refusal, context.lang)
-            if answer.is_report and path:
-                with suppress(Refusal):  # an invalid path
-                    views = view_of(refusal, context.path(path))
-                    answer = replace(answer, views=views) if views else answer
+            crash = Crashed(secrets.token_hex(4))
+            _log.exception("call %s of %s", crash.log_id, tool.name)
+            answer = _refused(context, tool, arguments, given, crash)
+        if answer.is_error and answer.is_report and getattr(call, "report", None) != "full":
+            answer = _in_short(answer)
         answer = reports.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if answer.envelope is not None:
             answer = answer.timed(round(1000 * (time.perf_counter() - began)))
-        if (answer.budget, answer.lang) != (context.budget, context.lang):
-            answer = replace(answer, budget=context.budget, lang=context.lang)
+        if context.selects and answer.is_report:
+            answer = _renamed(answer)
+        budget = answer.budget and context.budget  # 0: it is cut already
+        if (answer.budget, answer.lang) != (budget, context.lang):
+            answer = replace(answer, budget=budget, lang=context.lang)
         if not context.cancelled():
             for view in answer.views:
                 lines = partial(answer.lines_shown, view)
                 context.desk.note_shown(context.member, view.path, lines, view.real)
         return answer
+
+
+def _refused(
+    context: Context, tool: Tool, arguments: object, given: object, refusal: Refusal
+) -> Answer:
+    """The answer for a refused call; `given` are its arguments, as far as they could be read."""
+    asked = given.get("path") if isinstance(given, Mapping) else None
+    path = asked.encode("utf-8", "backslashreplace").decode() if isinstance(asked, str) else None
+    if path is not None and tool.in_full:
+        path = context.relative(path)
+    answer = tool.refused(arguments, path, refusal, context.lang)
+    if answer.is_report and path:
+        with suppress(Refusal):  # an invalid path
+            views = view_of(refusal, context.path(path))
+            answer = replace(answer, views=views) if views else answer
+    return answer
+
+
+_REPEATED = frozenset(
+    (
+        *("mode", "path", "hunk_id", "edit_id", "action", "context_match", "reason", "version"),
+        *("current_version", "total_lines", "changed", "expected_old", "found", "planned_lines"),
+        *("later_edit_ids", "undone_by", "file_changed_since_preview", "failed_index"),
+        *("planned_file_digest_sha256", "current_file_digest_sha256"),
+    )
+)
+"""Facts of a refusal that its lines as they are now, its summary or the call say as well."""
+
+
+def _in_short(answer: Answer) -> Answer:
+    """A refusal that shows the current lines, without what they, or its summary, say as well."""
+    facts = answer.facts
+    if "current" not in facts and not facts.get("apply_evidence"):
+        return answer
+    kept = {"found"} if "found" in str(facts["summary"]) else set[str]()
+    return replace(answer, unsaid=_REPEATED - kept)
+
+
+def _renamed(answer: Answer) -> Answer:
+    """The answer with the names of tools that a caller of the selection has."""
+
+    def own(text: str) -> str:
+        said = _OTHERS.sub(lambda name: OTHER_NAMES[name[0]], text)
+        return _SEVERAL.sub(lambda ids: f'"hunk_id": "{ids[1].replace(chr(34), "")}"', said)
+
+    made = answer.made
+    if not callable(made) and "summary" in made:
+        made = {**made, "summary": own(str(made["summary"]))}
+    steps = tuple(map(own, answer.next_steps))
+    return replace(answer, made=made, next_steps=steps, rest="")
 
 
 def _told(context: Context, answer: Answer) -> Answer:
@@ -312,7 +396,7 @@ def _told(context: Context, answer: Answer) -> Answer:
             return answer
         told = reports.with_news(answer, news, context.lang, context.apply_call)
         if told.body is not None:
-            told = replace(told, budget=context.budget, lang=context.lang)
+            told = replace(told, budget=told.budget and context.budget, lang=context.lang)
             if not told.is_whole:  # its lines count as shown: drop none for the news
                 return answer
         context.desk.review.tell([decision for decision, _ in news])

@@ -6,15 +6,15 @@ remains.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from copydesk import errors
-from copydesk.desk.outcome import Planned
+from copydesk.desk.desk import as_corrected
+from copydesk.desk.outcome import Planned, Transacted, Withheld
 from copydesk.edit.kinds.patch import in_order
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
@@ -34,34 +34,40 @@ from copydesk.edit.request import (
     check_count,
     check_text,
 )
-from copydesk.errors import Refusal, RejectedHunk
+from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
-from copydesk.tools.catalog import Context, EditingCall, Tool
+from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Length
-from copydesk.tools.ws_mod import planned_or_written
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
 
 class _PatchCall(EditingCall):
+    """A patch in one of the languages: the argument that has its text, and what reads it."""
+
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
 
-    @abstractmethod
-    def patches(self) -> tuple[FilePatch, ...]:
-        """The parsed patch, file by file."""
+    _form: ClassVar[tuple[str, Parse]]
+
+    def given(self) -> str:
+        """The text of the patch."""
+        return str(getattr(self, self._form[0]))
 
     def run(self, context: Context, name: str) -> Answer:
+        text, lang, (argument, parse) = self.given(), context.lang, self._form
+        check_text(argument, text)
+        patches = parse(text)
+        check_count(argument, sum(len(patch.hunks) for patch in patches))
         auto = (self.apply or context.apply) == "auto"
-        patches = self.patches()
-        answer = _Patching(context, name).run(patches, self.report, auto=auto)
+        answer = Patching(context, name).run(patches, self.report, auto=auto)
         dropped = sum(patch.dropped for patch in patches)  # hunks without lines
         if not dropped:
             return answer
-        said = say("patch.dropped", context.lang, {"count": dropped})
+        said = say("patch.dropped", lang, {"count": dropped})
         return reports.with_notices(answer, "dropped_hunks", dropped, [said])
 
 
@@ -71,10 +77,12 @@ class ApplyPatchCall(_PatchCall):
     patch: str = ""
     input: str = ""
 
-    def patches(self) -> tuple[FilePatch, ...]:
+    _form = "patch", parse_apply_patch
+
+    def given(self) -> str:
         if bool(self.patch) == bool(self.input):
             raise errors.InvalidArgs("patch", "is required, or input, and not both")
-        return _parsed("patch", self.patch or self.input, parse_apply_patch)
+        return self.patch or self.input
 
 
 class ApplyDiffCall(_PatchCall):
@@ -82,8 +90,7 @@ class ApplyDiffCall(_PatchCall):
 
     diff: str
 
-    def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("diff", self.diff, parse_diff)
+    _form = "diff", parse_diff
 
 
 class ApplyBlocksCall(_PatchCall):
@@ -91,18 +98,49 @@ class ApplyBlocksCall(_PatchCall):
 
     text: str
 
-    def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("text", self.text, parse_blocks)
+    _form = "text", parse_blocks
 
 
-def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
-    check_text(argument, text)
-    patches = parse(text)
-    check_count(argument, sum(len(patch.hunks) for patch in patches))
-    return patches
+def planned_or_written(
+    context: Context,
+    name: str,
+    plan: Callable[[list[Planned]], Answer | str | None],
+    length: Length | None,
+    *,
+    auto: bool,
+    saying: str = "transaction.planned",
+) -> Answer:
+    """The answer to a call that makes several plans, which are written together if `auto`.
+
+    `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
+    that are neither written nor told are discarded.
+    """
+    planned: list[Planned] = []
+    keep = False
+    try:
+        declined = plan(planned)
+        if isinstance(declined, Answer):
+            return declined
+        if not auto or declined:
+            keep = True
+            return reports.planned_together(name, planned, context.lang, declined, saying)
+        ids = [one.plan.id for one in planned]
+        outcome = context.desk.apply_all(context.member, name, ids)
+        keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
+        if isinstance(outcome, Transacted):
+            fixed = {one.plan.id: one.fixed for one in planned}
+            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            outcome = replace(outcome, applied=told)
+            return reports.transacted(name, outcome, context.lang, length)
+        answer = reports.withheld(name, outcome, context.lang)
+        return answer if keep else replace(answer, next_steps=())
+    finally:
+        for one in () if keep else planned:
+            with suppress(Refusal):
+                context.desk.discard(context.member, one.plan.id)
 
 
-class _Patching:
+class Patching:
     """The plans of one patch and their application. `name` is the tool's name."""
 
     def __init__(self, context: Context, name: str) -> None:
@@ -258,7 +296,7 @@ def patch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
     tool = partial(Tool, toolset="patch", destroys=True)
     return (
-        tool("apply_patch", call=ApplyPatchCall),
+        tool("apply_patch", call=ApplyPatchCall, also=(SELECTION,)),
         tool("apply_diff", call=ApplyDiffCall),
         tool("apply_blocks", call=ApplyBlocksCall),
     )

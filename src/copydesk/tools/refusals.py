@@ -59,7 +59,7 @@ def refusal_words(
     reason = f"reason.{facts.get('reason')}"
     if has(reason):
         return say(name, lang, {**facts, "reason": say(reason, lang)}, mirror=mirror)
-    for key in ("reason", "operation", "rule", "kind", "wanted"):
+    for key in ("reason", "operation", "rule", "kind", "wanted", "verdict"):
         if isinstance(fact := facts.get(key), str):
             facts[key] = say_reason(fact, lang)
     several: list[str] = []

@@ -175,9 +175,8 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
-    """The texts as `  12| text`, from `first_line` (1-based); numbers are at least 4 wide."""
-    width = max(4, len(str(first_line + len(texts) - 1)))
-    return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
+    """The texts as `12<tab>text`, from `first_line` (1-based)."""
+    return [f"{line}\t{text}" for line, text in enumerate(texts, first_line)]
 
 
 def emit(data: Mapping[str, Value]) -> str:
@@ -347,11 +346,11 @@ class Answer:
     line needs them for programs only. `content` are more of them, which the body shows.
 
     If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
-    otherwise it is the facts as YAML. Then come `next_steps`, the diff if `shows_diff`, and `body`
-    in a fence of `language`. `display` is the note on a diff that cannot be applied. `notices`
-    report other events: decisions, losses, writes of other programs. If there is a text `said`,
-    it replaces all these but the notices. With an `envelope` the facts are within it, and with an
-    `original` the text is that of another program.
+    otherwise it is the facts as YAML, without those `unsaid`. Then come `next_steps`, the diff if
+    `shows_diff`, and `body` in a fence of `language`. `display` is the note on a diff that cannot
+    be applied. `notices` report other events: decisions, losses, writes of other programs. If there
+    is a text `said`, it replaces all these but the notices. With an `envelope` the facts are within
+    it, and with an `original` the text is that of another program.
 
     The text takes about `budget` tokens; 0 is unlimited. `rest` says how to see what is left out,
     from a line `N~` on. `views` are the file versions whose lines it shows.
@@ -369,6 +368,7 @@ class Answer:
     shows_diff: bool = True
     rest: str = ""
     display: str = ""
+    unsaid: frozenset[str] = frozenset()
     budget: int = ANSWER_TOKENS
     lang: Lang = "en"
     views: tuple[View, ...] = ()
@@ -456,7 +456,7 @@ class Answer:
         if self.display and self.shows_diff:
             steps += (self.display,)
         head = self.line and _joined((self.line, *self.remarks))
-        head = head or fenced(emit(self.facts), "yaml")
+        head = head or fenced(emit(self._said), "yaml")
         said, diff, body = _joined(steps), self.diff if self.shows_diff else "", self.body
         head_cut = body_cut = 0
         if not self._is_short(head, said, self.rest, diff, body or ""):
@@ -474,6 +474,10 @@ class Answer:
         text = ("" if self.line else "\n").join(filter(None, parts))
         return _Rendered(text, diff, not head_cut, not (head_cut or body_cut))
 
+    @property
+    def _said(self) -> Fields:
+        return {name: fact for name, fact in self.facts.items() if name not in self.unsaid}
+
     def _is_short(self, *texts: str) -> bool:
         """Whether the texts fit in any case, without counting their tokens; mostly they do."""
         most = self.budget - _LEAST_ROOM
@@ -485,7 +489,7 @@ class Answer:
         if self.line:
             return fit_text(head, room, words)
         summary = str(self.facts.get("summary", ""))
-        kept, cut = fit_text(emit(self.facts), room - tokens(summary), words)
+        kept, cut = fit_text(emit(self._said), room - tokens(summary), words)
         return fenced(kept, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
 
 
@@ -571,6 +575,29 @@ def _shortened(data: Fields, most: int) -> Fields:
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > most:
             shown |= {key: value[:most], f"{key}_left_out": len(value) - most}
     return shown
+
+
+_CHARACTERS = 64  # of a text for each item of a list, when both are shortened
+
+
+def within_budget(data: Mapping[str, Value], budget: int) -> Mapping[str, Value]:
+    """Data for a program, with its long lists and texts cut to about `budget` tokens; 0: whole."""
+    most, found = 4 * _MOST_ITEMS, data
+    while budget and most and not fits(json.dumps(found, ensure_ascii=False), budget):
+        found = cast("Fields", _cut_within(data, most))
+        most //= 2
+    return found
+
+
+def _cut_within(value: Value, most: int) -> Value:
+    if isinstance(value, str):
+        return cut_text(value, most * _CHARACTERS)
+    if isinstance(value, Mapping):
+        inner = {key: _cut_within(part, most) for key, part in value.items()}
+        return _shortened(inner, most)
+    if isinstance(value, Sequence):
+        return [_cut_within(item, most) for item in value]
+    return value
 
 
 @lru_cache(maxsize=2)

@@ -678,11 +678,14 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
         "shown_lines": {**shown, "count": count},
         "truncated_by_max_lines": outcome.cut_by_lines,
         "truncated_by_char_limit": outcome.cut_by_characters,
+        **({"range_clipped": True} if outcome.clipped else {}),
         "summary": summary,
     }
     steps: list[str] = []
-    if last is not None and last < outcome.last_wanted:
-        on = {"path": path, "range": f"{last + 1}~{outcome.last_wanted}"}
+    start, stop = outcome.wanted
+    if first is not None and count < stop - start:
+        left_out = f"{first + count}~{stop}" if first == start + 1 else f"{start + 1}~{first - 1}"
+        on = {"path": path, "range": left_out}
         call = json.dumps(on, ensure_ascii=False)
         steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
     if outcome.cut_in_line:
@@ -713,6 +716,7 @@ def _read_line(outcome: Reading, lang: Lang) -> str:
     lacks_newline = outcome.ends_with_newline is False and outcome.size_bytes and total != 0
     parts = {
         say(saying, lang, facts): True,
+        say("read.clipped", lang): outcome.clipped,
         f"version {outcome.version}": outcome.version is not None,
         f"{style}": style in ("crlf", "mixed"),
         f"encoding {outcome.encoding}": outcome.encoding != "utf-8",
@@ -1089,7 +1093,7 @@ def replaced_ends(draft: Draft) -> list[Fields]:
         {
             "lines": f"{start + 1}~{stop}",
             "first": cut(draft.base.text(start).strip(), _REPLACED),
-            "last": cut(draft.base.text(stop - 1).strip(), _REPLACED),
+            "last": cut(draft.base.text(stop - 1).strip(), _REPLACED) if start + 1 < stop else None,
         }
         for (start, stop), _ in draft.request.by_number(draft.place)[:MOST_REGIONS]
         if start < stop

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, ClassVar, Literal, TypedDict
 
-from copydesk.desk.desk import as_corrected
 from copydesk.desk.history import Past
+from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
     Created,
     NotUndone,
     Overwritten,
     Planned,
     Rejected,
-    Transacted,
     Undone,
     Withheld,
 )
-from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import resolve_range
+from copydesk.edit.patch_parse import parse_diff
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -46,11 +44,13 @@ from copydesk.errors import (
     ApprovalRequired,
     BinaryFile,
     EditNotFound,
+    FileExists,
     InvalidArgs,
+    NotAFile,
     PartialMatchFail,
-    Refusal,
     SuspiciousText,
 )
+from copydesk.search.listings import DirEntry
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
@@ -58,31 +58,63 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Fields, Length, first_rows, fitting, listing, named
+from copydesk.tools.patch import Patching, planned_or_written
+from copydesk.tools.report import (
+    Answer,
+    Fields,
+    Length,
+    Value,
+    first_rows,
+    fitting,
+    known,
+    listing,
+    named,
+)
 
 UNDO = "undo_file_modification"
 RESULTS = 50
+ENTRIES = 1_000  # the most entries of a directory that a text lists
 _WHY = 120  # characters of the reason for an edit in a row of a list
 
 
 class UndoCall(EditingCall):
-    """Undo an edit."""
+    """Undo an edit, or make it again; without an id, list the edits."""
 
-    edit_id: Count
+    edit_id: Count = 0
     transaction: bool = False
+    again: bool = False
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
+        if not self.edit_id:
+            return ListEditsCall({}, {}).run(context, name)
+        edit_id = self.edit_id
+        if self.again:
+            undone_by = context.desk.history.undone_by(context.member, edit_id)
+            if not undone_by:
+                return self._made_again(context, name)
+            edit_id = undone_by
         undo = context.desk.undo_together if self.transaction else context.desk.undo
-        outcome = undo(context.member, name, self.edit_id)
+        outcome = undo(context.member, name, edit_id)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
         if isinstance(outcome, Undone):
             return reports.undone(name, outcome, context.lang, self.report)
         return reports.undone_together(name, outcome, context.lang, self.report)
+
+    def _made_again(self, context: Context, name: str) -> Answer:
+        """Plan or write an edit that another program has overwritten, from its diff."""
+        entry = context.desk.history.entry(context.member, self.edit_id)
+        if entry.forgotten:
+            raise EditNotFound(self.edit_id, "forgotten")
+        if entry.kind == "notes":
+            raise InvalidArgs("again", "is for files; notes are edited anew")
+        text = diff_text(entry.diff, encoding_of_diff(entry.diff, None))
+        auto = context.apply == "auto"
+        return Patching(context, name).run(parse_diff(text), self.report, auto=auto)
 
 
 class ListEditsCall(ToolCall):
@@ -103,7 +135,7 @@ class ListEditsCall(ToolCall):
         asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
         given = {key: value for key, value in asked.items() if self.raw.get(key)}
         call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
-        older = say("next.older", lang, {"tool": name, "call": call})
+        older = say("next.older", lang, {"tool": context.tool("list_edits"), "call": call})
         lost = [f"{first}~{last}" if first < last else f"{first}" for first, last in page.lost]
         fields: Fields = {
             "status": "ok",
@@ -115,7 +147,8 @@ class ListEditsCall(ToolCall):
             **({"lost_edits": [*lost]} if lost else {}),
         }
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
-        return listing(fields, shown, remarks=remarks, next_steps=(older,) if go_on else ())
+        steps = (older,) if go_on and not context.selects else ()
+        return listing(fields, shown, remarks=remarks, next_steps=steps)
 
 
 class ListPendingCall(ToolCall):
@@ -313,8 +346,60 @@ def _second(time_ms: int) -> str:
     return f"{when(time_ms)[:19]}Z"
 
 
+class ListDirCall(ToolCall):
+    """List the entries of a directory."""
+
+    path: str
+
+    def run(self, context: Context, name: str) -> Answer:
+        return entries_of(context, name, context.path(self.path, folder=True))
+
+
+def entries_of(
+    context: Context, name: str, path: RelPath, range_text: str = "", most: int = 0
+) -> Answer:
+    """The entries of a directory, or those of a range (from 1), ENTRIES at most."""
+    lang = context.lang
+    entries = context.looking.list_dir(context.member, path)
+    count = len(entries)
+    start, stop = resolve_range(range_text or "~", count)
+    asked = entries[start : min(stop, start + (most or ENTRIES))]
+    texts = [_entry_row(entry) for entry in asked]
+    shown = first_rows(texts, context.rows_tokens)
+    if len(shown) < stop - start:  # more of them fit without their sizes
+        shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
+    end = start + len(shown)
+    call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
+    rest = {"count": stop - end, "tool": context.tool("read_file"), "call": call}
+    steps = (say("next.list_rest", lang, rest),) if end < stop else ()
+    rows: list[Value] = [
+        known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
+        for e in entries[start:stop]
+    ]
+    fields: Fields = {
+        "status": "ok",
+        "mode": name,
+        "path": str(path),
+        "count": count,
+        "entries": rows,
+        "summary": say("list", lang, {"count": count, "path": path}),
+    }
+    line = say("list.line", lang, {"path": named(str(path)), "count": count})
+    return listing(fields, shown, line, next_steps=steps)
+
+
+def _entry_row(entry: DirEntry) -> str:
+    """One entry as `ls -F` prints it, with the size of a file after a tab."""
+    name = named(entry.name)
+    if entry.kind == "symlink":
+        return name if entry.link_target is None else f"{name} -> {named(entry.link_target)}"
+    if entry.kind == "dir":
+        return f"{name}/"
+    return f"{name}\t{entry.kind if entry.size_bytes is None else entry.size_bytes}"
+
+
 HISTORY = (
-    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch")),
+    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", SELECTION)),
     Tool(
         "list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes", "patch")
     ),
@@ -328,6 +413,7 @@ HISTORY = (
         also=("batch", "notes", "patch"),
     ),
     Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
+    Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True),
 )
 """The rows of the catalog that the mirror toolset has too."""
 
@@ -339,73 +425,88 @@ LONGER = "more lines than may be written without being shown first"
 
 
 class ReadFileCall(ToolCall):
-    """Show lines of a file."""
+    """Show lines of a file, or the entries of a directory."""
 
     path: str
     range: str = ""
-    max_lines: Count = MOST_LINES
+    max_lines: Count = 0
     show_linenos: bool = True
 
     def run(self, context: Context, name: str) -> Answer:
-        path = context.path(self.path)
-        limits = self.max_lines, context.shown_tokens
-        outcome = context.desk.read(context.member, path, self.range, *limits)
-        return reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
+        path = context.path(self.path, folder=True)
+        limits = self.max_lines, context.read_tokens
+        try:
+            outcome = context.desk.read(context.member, path, self.range, *limits)
+        except NotAFile as refusal:
+            if refusal.kind != "directory":
+                raise
+            return entries_of(context, name, path, self.range, self.max_lines)
+        answer = reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
+        return replace(answer, budget=0)
 
 
-_DIFFS = ("diff", "patch")  # values of `content_format` that allow a text like a patch
+class _WholeFileCall(EditingCall):
+    """Write a file as a whole; it is planned instead if its text may not be meant."""
+
+    content_format: str = ""
+    report: Length | None = None
+
+    @abstractmethod
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        """Write the file at once."""
+
+    def run(self, context: Context, name: str) -> Answer:
+        try:
+            return reports.rewritten(name, self.write(context, name), context.lang, self.report)
+        except SuspiciousText as doubted:
+            shown = context.desk.show(context.member, doubted.hunk_id or "")
+            planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
+        answer = reports.planned(name, planned, context.lang, self.report)
+        made = {**answer.facts, "changed": False}
+        return replace(answer, made=made, next_steps=answer.next_steps[:1])
+
+    @property
+    def may_be_diff(self) -> bool:
+        """Whether the text may look like a patch."""
+        return self.content_format in ("diff", "patch")
 
 
-class CreateNewFileCall(EditingCall):
+class CreateNewFileCall(_WholeFileCall):
     """Create a file."""
 
     path: str
     content: str = ""
-    content_format: str = ""
-    report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Answer:
-        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        create = partial(context.desk.create, may_be_diff=may_be_diff)
-        return _rewritten(
-            context, name, lambda: create(context.member, name, path, self.content), self.report
-        )
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        job = context.member, name, context.path(self.path), self.content
+        return context.desk.create(*job, may_be_diff=self.may_be_diff)
 
 
-class OverwriteEntireFileCall(EditingCall):
+class OverwriteEntireFileCall(_WholeFileCall):
     """Replace the whole content of a file that the caller knows."""
 
     path: str
     known_old_total_lines: Count
     known_old_total_bytes: Count
     content: str
-    content_format: str = ""
-    report: Length | None = None
 
-    def run(self, context: Context, name: str) -> Answer:
-        known = (self.known_old_total_lines, self.known_old_total_bytes)
-        path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
-        overwrite = partial(context.desk.overwrite, may_be_diff=may_be_diff)
-        return _rewritten(
-            context,
-            name,
-            lambda: overwrite(context.member, name, path, known, self.content),
-            self.report,
-        )
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        known = self.known_old_total_lines, self.known_old_total_bytes
+        job = context.member, name, context.path(self.path), known, self.content
+        return context.desk.overwrite(*job, may_be_diff=self.may_be_diff)
 
 
-def _rewritten(
-    context: Context, name: str, write: Callable[[], Created | Overwritten], length: Length | None
-) -> Answer:
-    """The answer of a whole file that was written, or planned because its text may not be meant."""
-    try:
-        return reports.rewritten(name, write(), context.lang, length)
-    except SuspiciousText as doubted:
-        shown = context.desk.show(context.member, doubted.hunk_id or "")
-        planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
-        answer = reports.planned(name, planned, context.lang, length)
-        made = {**answer.facts, "changed": False}
-        return replace(answer, made=made, next_steps=answer.next_steps[:1])
+class WriteFileCall(_WholeFileCall):
+    """Write a new file, or over another."""
+
+    path: str
+    content: str
+
+    def write(self, context: Context, name: str) -> Created | Overwritten:
+        job, may_be_diff = (context.member, name, context.path(self.path)), self.may_be_diff
+        with suppress(FileExists):
+            return context.desk.create(*job, self.content, may_be_diff=may_be_diff)
+        return context.desk.overwrite(*job, None, self.content, may_be_diff=may_be_diff)
 
 
 class PrepareCall(EditingCall):
@@ -425,15 +526,18 @@ class PrepareCall(EditingCall):
         return Terms(version, old, self.existing_hunk_id, auto)
 
     def run(self, context: Context, name: str) -> Answer:
-        request, terms = self.request(context), self.terms(context)
+        request, terms, lang = self.request(context), self.terms(context), context.lang
         outcome = context.desk.prepare(context.member, name, request, terms)
         if isinstance(outcome, Planned):
-            return reports.planned(name, outcome, context.lang, self.report)
-        answer = reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
+            return reports.planned(name, outcome, lang, self.report)
+        answer = reports.applied(context.tool(APPLY), outcome, lang, self.report)
         rows = reports.replaced_ends(outcome.draft)
         if not rows or terms.expected_old is not None or any(terms.expected_olds):
             return answer
-        said = [say("remark.replaced", context.lang, row) for row in rows]
+        said = [
+            say("remark.replaced_line" if row["last"] is None else "remark.replaced", lang, row)
+            for row in rows
+        ]
         made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
         return replace(answer, made=made, remarks=remarks)
 
@@ -650,45 +754,6 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("old", "stands in no file below this directory")
 
 
-def planned_or_written(
-    context: Context,
-    name: str,
-    plan: Callable[[list[Planned]], Answer | str | None],
-    length: Length | None,
-    *,
-    auto: bool,
-    saying: str = "transaction.planned",
-) -> Answer:
-    """The answer to a call that makes several plans, which are written together if `auto`.
-
-    `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
-    that are neither written nor told are discarded.
-    """
-    planned: list[Planned] = []
-    keep = False
-    try:
-        declined = plan(planned)
-        if isinstance(declined, Answer):
-            return declined
-        if not auto or declined:
-            keep = True
-            return reports.planned_together(name, planned, context.lang, declined, saying)
-        ids = [one.plan.id for one in planned]
-        outcome = context.desk.apply_all(context.member, name, ids)
-        keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
-        if isinstance(outcome, Transacted):
-            fixed = {one.plan.id: one.fixed for one in planned}
-            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
-            outcome = replace(outcome, applied=told)
-            return reports.transacted(name, outcome, context.lang, length)
-        answer = reports.withheld(name, outcome, context.lang)
-        return answer if keep else replace(answer, next_steps=())
-    finally:
-        for one in () if keep else planned:
-            with suppress(Refusal):
-                context.desk.discard(context.member, one.plan.id)
-
-
 def occurrence_of(given: int | str | None) -> Occurrence | None:
     """Parse the choice of a candidate: a number from 1, `last`, or None."""
     if given is None or given == "last":
@@ -701,15 +766,20 @@ def occurrence_of(given: int | str | None) -> Occurrence | None:
 
 
 class ApplyCall(EditingCall):
-    """Write a plan."""
+    """Write a plan, or several with commas between, all or none; without an id, list them."""
 
-    hunk_id: str
+    hunk_id: str = ""
     accept: tuple[str, ...] = ()
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
+        if not self.hunk_id:
+            return ListPendingCall({}, {}).run(context, name)
         member = context.member.accepting(self.accept)
-        outcome = context.desk.apply(member, name, self.hunk_id)
+        first, *others = (one.strip() for one in self.hunk_id.split(","))
+        if others:
+            return _together(context, name, member, (first, *others), self.report)
+        outcome = context.desk.apply(member, name, first)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
@@ -726,10 +796,16 @@ class ApplyTogetherCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         member = context.member.accepting(self.accept)
-        outcome = context.desk.apply_all(member, name, self.hunk_ids)
-        if isinstance(outcome, Withheld):
-            return reports.withheld(name, outcome, context.lang)
-        return reports.transacted(name, outcome, context.lang, self.report)
+        return _together(context, name, member, self.hunk_ids, self.report)
+
+
+def _together(
+    context: Context, name: str, member: Member, hunk_ids: Sequence[str], length: Length | None
+) -> Answer:
+    outcome = context.desk.apply_all(member, name, hunk_ids)
+    if isinstance(outcome, Withheld):
+        return reports.withheld(name, outcome, context.lang)
+    return reports.transacted(name, outcome, context.lang, length)
 
 
 class ManualCall(ToolCall):
@@ -751,20 +827,31 @@ class ManualCall(ToolCall):
 
 
 EDITING = (
-    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True),
+    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True, also=(SELECTION,)),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
-    Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, voices=reports.REPLACE_TEXT),
+    Tool(
+        "replace_text",
+        "ws_mod",
+        ReplaceTextCall,
+        destroys=True,
+        also=(SELECTION,),
+        voices=reports.REPLACE_TEXT,
+    ),
     Tool("prepare_file_append", "ws_mod", AppendCall),
     Tool("prepare_file_move", "ws_mod", PrepareMoveCall, also=("batch",)),
     Tool("prepare_file_delete", "ws_mod", PrepareDeleteCall, destroys=True, also=("batch",)),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
-    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),
+    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True, also=(SELECTION,)),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
-    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat")),
+    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat", SELECTION)),
     Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
 )
 
 
-MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True)
+MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(SELECTION,))
+WRITE_FILE = Tool(
+    "edit_write_file", SELECTION, WriteFileCall, destroys=True, listed_as="write_file"
+)
+"""Of the selection alone; the compat toolset has a tool of that name."""

@@ -109,7 +109,6 @@ def _call(options: argparse.Namespace) -> int:
             given,
             lang=config.lang,
             progress=counter,
-            text_only=not options.json,
         )
     counter.clear()
     if options.json:
@@ -674,7 +673,7 @@ def _hook(options: argparse.Namespace) -> int:
     with _open(options, for_agents=True) as opened:
         opened.in_shell = False  # an agent reads the answer
         config = opened.config
-        dump(denied(opened.call(config.member, *options.call, lang=config.lang, text_only=True)))
+        dump(denied(opened.call(config.member, *options.call, lang=config.lang)))
     return 0
 
 

@@ -129,7 +129,9 @@ _COMMON = [
     _argument("--json", action="store_true", help="print data for programs"),
 ]
 _SERVER = [
-    _argument("--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat, patch")
+    _argument(
+        "--toolsets", help="comma-separated: ws_mod, edit, batch, notes, team_mgmt, compat, patch"
+    )
 ]
 _WIRE = [
     _argument(

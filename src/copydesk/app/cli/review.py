@@ -276,7 +276,8 @@ class _Review:
                 all_.append(shown)
             elif one not in self._mine:
                 by, verdict = shown.decision.by, shown.decision.verdict
-                self._say("cli.decided", id=one, by=by, verdict=verdict)
+                said = say_reason(verdict, self._lang)
+                self._say("cli.decided", id=one, by=by, verdict=said)
         if len(self._view.ids) > 1 and any(one.refusal for one in all_):
             self._view = _View(
                 (hunk_id,), split=self._view.split

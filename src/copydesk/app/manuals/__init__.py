@@ -12,15 +12,17 @@ from importlib.resources import files
 
 from copydesk.errors import InvalidArgs
 from copydesk.tools.arguments import Schema
+from copydesk.tools.catalog import SELECTION
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
-_TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
+_TOOLSETS = ("edit", "ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
 _TOPICS = ("index", "principles", "tools", "scenarios", "errors")
 _OTHER_TOPICS = {
     "notes": ("index", "slice-reading", "block-edit-search-replace", "errors"),
     "compat": ("index", "tools", "errors"),
     "patch": ("index", "errors"),
+    "edit": ("index",),
 }
 
 
@@ -60,6 +62,8 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
         found = _chapters(read(toolset, name, lang)).get(wanted)
         if found:
             return found
+    if toolset == SELECTION:  # its tools are those of ws_mod
+        return part("ws_mod", topic, lang)
     raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
 
 

@@ -726,7 +726,7 @@ class _Tools:
                     lang=self.lang,
                     progress=progress,
                     cancelled=cancelled.is_set,
-                    text_only=not self.structured,
+                    toolsets=self.toolsets,
                     task=task,
                 )
             finally:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from copydesk.edit.draft import shown, shown_blocks
-from copydesk.edit.kinds.base import Fixed, Place, Replacing, check_text
+from copydesk.edit.kinds.base import Fixed, Place, Replacing, Span, Terms, check_text
 from copydesk.edit.kinds.insert import (
     Anchor,
     Occurrence,
@@ -42,6 +42,11 @@ class BlockReplace(Replacing):
             anchor: Anchor = getattr(self, name)
             if anchor.argument != name:
                 object.__setattr__(self, name, replace(anchor, argument=name))
+
+    def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
+        """Nothing if the anchors are unique; with a version, the lines must be known by it."""
+        is_certain = place.candidates == 1 and terms.version is None
+        return () if is_certain else Replacing.unguarded(self, place, terms)
 
     def check(self) -> None:
         check_text("content", self.content)

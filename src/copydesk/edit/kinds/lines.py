@@ -27,7 +27,13 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
 from copydesk.text.unified import Region
 
-_SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
+_SHAPE = re.compile(
+    r"(?:L?(?P<first>[0-9]{1,18}) *)?"
+    r"(?:(?P<tilde>~|(?<=[0-9 ])(?:-|\.\.)) *(?:L?(?P<last>[0-9]{1,18}) *)?)?",
+    re.ASCII,
+)
+"""Also what can only mean the same: `12-15`, `12 ~ 15`, `12..15`, `L12`."""
+
 _TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
 
 
@@ -38,8 +44,8 @@ def resolve_range(text: str, total: int) -> Span:
     of lines), and all of an empty text. Raises InvalidRange and RangeOutOfBounds, both with the
     line count.
     """
-    named = _SHAPE.fullmatch(text)
-    if not named or not text:
+    named = _SHAPE.fullmatch(text.strip(" "))
+    if not named or not named[0]:
         raise InvalidRange(text, "not one of N, N~M, N~, ~M, ~", total)
     first = int(named["first"]) if named["first"] else None
     last = int(named["last"]) if named["last"] else None
@@ -49,7 +55,7 @@ def resolve_range(text: str, total: int) -> Span:
         raise InvalidRange(text, "lines are counted from 1", total)
     if first is not None and last is not None and first > last:
         raise InvalidRange(text, "the first line is after the last", total)
-    if total == 0 and text in ("~", "1", "1~"):
+    if total == 0 and text.strip(" ") in ("~", "1", "1~"):
         return 0, 0
     beyond = first == total + 1 and last is None
     if not beyond and ((first or 1) > total or (last or 1) > total):
@@ -59,7 +65,7 @@ def resolve_range(text: str, total: int) -> Span:
 
 def first_line_of(text: str) -> int:
     """The first line, 0-based, that a range names; 0 if it names none."""
-    named = _SHAPE.fullmatch(text)
+    named = _SHAPE.fullmatch(text.strip(" "))
     return max(int(named["first"]) - 1, 0) if named and named["first"] else 0
 
 

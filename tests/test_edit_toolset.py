@@ -1,0 +1,198 @@
+"""The toolset `edit`: a selection of ws_mod's tools, and one of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app import reference
+from copydesk.app.config import TOOLSETS, Config, MemberConfig
+from copydesk.app.workspace import OpenWorkspace
+from copydesk.tools.report import Answer, Lang
+from support.desks import Setup
+
+TEXT = "".join(f"line {i}\n" for i in range(1, 41))
+AUTO = Config(members={"local": MemberConfig(apply="auto")})
+DESK = Setup(AUTO, {"a.txt": TEXT})
+NINE = {
+    *("read_file", "ripgrep_search", "replace_text", "prepare_file_range_edit", "write_file"),
+    *("apply_patch", "apply_file_modification", "undo_file_modification", "manual"),
+}
+
+
+def call(desk: OpenWorkspace, tool: str, lang: Lang = "en", **arguments: Any) -> Answer:
+    """The answer of a tool to a caller of the toolset."""
+    (own,) = (each for each in desk.tools("local", ["edit"]) if each.called == tool)
+    return desk.call("local", own.name, arguments, lang=lang, toolsets=("edit",))
+
+
+def listed(desk: OpenWorkspace, *toolsets: str) -> list[str]:
+    tools = desk.tools("local", toolsets)
+    return [one["name"] for one in reference.definitions(tools, "mcp", "en")]
+
+
+def test_it_has_nine_tools(desk: OpenWorkspace) -> None:
+    assert set(listed(desk, "edit")) == NINE
+    assert len(listed(desk, "edit")) == 9
+
+
+def test_two_toolsets_have_one_tool_of_a_name(desk: OpenWorkspace) -> None:
+    """The compat toolset has its own `write_file`, which is faithful to another program."""
+    for toolsets in (("edit", "compat"), TOOLSETS):
+        names = listed(desk, *toolsets)
+        assert len(set(names)) == len(names)
+        (write,) = (t for t in desk.tools("local", toolsets) if t.name == "write_file")
+        assert write.toolset == "compat"
+
+
+def test_a_plan_of_one_is_applied_by_the_other(desk: OpenWorkspace, tmp_path: Path) -> None:
+    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
+    plan = call(desk, "prepare_file_range_edit", **given)
+    done = desk.call("local", "apply_file_modification", {"hunk_id": plan.data["hunk_id"]})
+    assert done.data["context_match"] == "exact"
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 2\n", "two\n")
+
+
+def test_a_file_is_written_new_or_over_the_old_one(desk: OpenWorkspace, tmp_path: Path) -> None:
+    made = call(desk, "write_file", path="new/b.txt", content="one\n")
+    assert made.text.startswith("ok new/b.txt (new) +1 -0 · edit ")
+    assert made.data["mode"] == "write_file"
+    over = call(desk, "write_file", path="new/b.txt", content="two\n")
+    assert over.data["changed"] is True
+    assert (tmp_path / "new" / "b.txt").read_text() == "two\n"
+    call(desk, "undo_file_modification", edit_id=over.data["edit_id"])
+    assert (tmp_path / "new" / "b.txt").read_text() == "one\n"
+
+
+def test_a_file_is_not_written_over_by_who_knows_a_part_or_an_older_text(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    call(desk, "read_file", path="a.txt", range="1~3")
+    part = call(desk, "write_file", path="a.txt", content="x\n")
+    assert part.data["error"] == "INCOMPLETE_READ"
+    call(desk, "read_file", path="a.txt")
+    (tmp_path / "a.txt").write_text("theirs\n")
+    stale = call(desk, "write_file", path="a.txt", content="x\n")
+    assert stale.data["error"] == "STALE_READ"
+    assert (tmp_path / "a.txt").read_text() == "theirs\n"
+    call(desk, "read_file", path="a.txt")
+    assert not call(desk, "write_file", path="a.txt", content="x\n").is_error
+
+
+def test_without_an_id_there_is_a_list(desk: OpenWorkspace) -> None:
+    assert call(desk, "apply_file_modification").text == "No plans are pending.\n"
+    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
+    plan = call(desk, "prepare_file_range_edit", **given)
+    assert f"{plan.data['hunk_id']} a.txt replace" in call(desk, "apply_file_modification").text
+    done = call(desk, "apply_file_modification", hunk_id=plan.data["hunk_id"])
+    edits = call(desk, "undo_file_modification").text
+    assert f"{done.data['edit_id']} a.txt +1 -1" in edits
+
+
+def test_several_plans_are_written_together(desk: OpenWorkspace, tmp_path: Path) -> None:
+    ids = [
+        call(desk, "prepare_file_range_edit", path="a.txt", range=n, content="x\n", apply="never")
+        for n in ("2", "9")
+    ]
+    both = ", ".join(str(one.data["hunk_id"]) for one in ids)
+    answer = call(desk, "apply_file_modification", hunk_id=both)
+    assert answer.data["changed"] is True
+    assert (tmp_path / "a.txt").read_text().count("x\n") == 2
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_advice_names_its_own_tools(desk: OpenWorkspace, lang: Lang) -> None:
+    for answer in (
+        call(desk, "read_file", lang, path="missing.txt"),
+        call(desk, "replace_text", lang, path="a.txt", old="none", new="x"),
+        call(desk, "undo_file_modification", lang, edit_id=99),
+        call(desk, "apply_patch", lang, patch=PATCH, apply="never"),
+        call(desk, "apply_file_modification", lang, hunk_id="x"),
+    ):
+        said = " ".join((str(answer.facts["summary"]), *answer.next_steps))
+        others = {tool.name for tool in desk.tools("local", ["ws_mod"])} - NINE
+        assert not [name for name in others if name in said.replace("apply_file_modifications", "")]
+
+
+PATCH = """\
+*** Begin Patch
+*** Add File: c.txt
++one
+*** Update File: a.txt
+@@
+-line 5
++five
+*** End Patch"""
+
+
+def test_the_plans_of_a_patch_are_applied_as_said(desk: OpenWorkspace, tmp_path: Path) -> None:
+    plan = call(desk, "apply_patch", patch=PATCH, apply="never")
+    (step,) = plan.next_steps
+    given = step[step.index("(") + 2 : step.index(")") - 1].split(": ", 1)
+    assert given[0] == '"hunk_id"'
+    done = call(desk, "apply_file_modification", hunk_id=given[1].strip('"'))
+    assert done.data["changed"] is True
+    assert (tmp_path / "c.txt").read_text() == "one\n"
+
+
+def test_what_was_undone_is_made_again(desk: OpenWorkspace, tmp_path: Path) -> None:
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    edit_id = done.data["edit_id"]
+    call(desk, "undo_file_modification", edit_id=edit_id)
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    call(desk, "undo_file_modification", edit_id=edit_id, again=True)
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 7\n", "seven\n")
+
+
+@pytest.mark.parametrize("crlf", [False, True])
+def test_what_another_program_overwrote_is_made_again(
+    desk: OpenWorkspace, tmp_path: Path, crlf: bool
+) -> None:
+    """An editor saves an old buffer over the edit, with lines of its own."""
+    old = TEXT.replace("\n", "\r\n") if crlf else TEXT
+    (tmp_path / "a.txt").write_bytes(old.encode())
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    (tmp_path / "a.txt").write_bytes(b"theirs\n" + old.encode())
+    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert again.data["changed"] is True, again.text
+    expected = "theirs\n" + old.replace("line 7", "seven")
+    assert (tmp_path / "a.txt").read_bytes() == expected.encode()
+
+
+def test_what_stands_is_not_made_twice(desk: OpenWorkspace, tmp_path: Path) -> None:
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert again.data["changed"] is False
+    assert (tmp_path / "a.txt").read_text().count("seven") == 1
+
+
+def test_a_new_file_that_was_removed_is_made_again(desk: OpenWorkspace, tmp_path: Path) -> None:
+    done = call(desk, "write_file", path="b.txt", content="one\n")
+    (tmp_path / "b.txt").unlink()
+    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert (tmp_path / "b.txt").read_text() == "one\n"
+
+
+def test_a_place_that_is_not_certain_is_not_written(desk: OpenWorkspace, tmp_path: Path) -> None:
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    twice = "line 7\nother\nline 7\n"
+    (tmp_path / "a.txt").write_text(twice)
+    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert again.is_error
+    assert (tmp_path / "a.txt").read_text() == twice
+
+
+def test_a_search_has_three_modes(desk: OpenWorkspace) -> None:
+    assert "5: line 5" in call(desk, "ripgrep_search", pattern="line 5$", mode="text").text
+    assert call(desk, "ripgrep_search", pattern="line", mode="files").data["files"] == ["a.txt"]
+    counts: Any = call(desk, "ripgrep_search", pattern="line", mode="count").data["counts"]
+    assert counts[0]["lines"] == 40
+
+
+def test_a_directory_is_listed(desk: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    assert "a.txt\t" in call(desk, "read_file", path=".").text
+    assert "d/" in call(desk, "read_file", path=".").text
+    assert call(desk, "read_file", path="d").text == "d: 0 entries\n"
