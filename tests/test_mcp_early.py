@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -57,7 +57,7 @@ TABLE: Table = {
 
 
 @contextmanager
-def pipes() -> Iterator[tuple[Wire, FileIO, FileIO]]:
+def pipes() -> Generator[tuple[Wire, FileIO, FileIO]]:
     """A wire, and the other ends of its input and output."""
     ins, outs = os.pipe(), os.pipe()
     with FileIO(ins[0]), FileIO(ins[1], "w") as given, FileIO(outs[0]) as taken, FileIO(outs[1]):

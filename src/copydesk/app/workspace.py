@@ -181,6 +181,9 @@ class OpenWorkspace(Closing):
     ) -> None:
         self._live, self.clock = LiveConfig(root, config), clock
 
+        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
+            foreign.keep(real, theirs, ours, is_tail)
+
         self.files = Files(
             root,
             durability=config.durability,
@@ -188,7 +191,7 @@ class OpenWorkspace(Closing):
             whole_bytes=config.whole_bytes,
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=lambda real, theirs, ours, tail: foreign.keep(real, theirs, ours, tail),
+            keep=keep,
             note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root

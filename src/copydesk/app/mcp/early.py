@@ -154,8 +154,8 @@ class Start:
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
         try:
             with closing(apsw.Connection(f"file:{quote(path)}?mode={mode}", flags)) as database:
-                found: Any = database.execute("SELECT count(*) FROM plans").get
-                return bool(found)
+                count: Any = cast(Any, database).execute("SELECT count(*) FROM plans").get
+                return bool(count)
         except apsw.Error:
             return True
 
