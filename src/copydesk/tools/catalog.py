@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from copydesk.desk.batch import Batching
 from copydesk.desk.checks import Findings, telling
@@ -337,7 +337,8 @@ def _refused(
     context: Context, tool: Tool, arguments: object, given: object, refusal: Refusal
 ) -> Answer:
     """The answer for a refused call; `given` are its arguments, as far as they could be read."""
-    asked = given.get("path") if isinstance(given, Mapping) else None
+    read_so_far = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
+    asked = read_so_far.get("path")
     path = asked.encode("utf-8", "backslashreplace").decode() if isinstance(asked, str) else None
     if path is not None and tool.in_full:
         path = context.relative(path)
