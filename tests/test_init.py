@@ -462,7 +462,8 @@ def test_a_file_that_others_share(person: Person) -> None:
         entry = entry_of(client, Path(made["path"]))
         assert entry["command"] == "copydesk"
         assert str(person.root) not in json.dumps(entry)
-        assert (["--root", root] if root else []) == entry["args"][1:-2]
+        own_root = ["--root", root] if root else []
+        assert entry["args"][1:-2] == [*own_root, "--toolsets", "edit"]
 
 
 def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

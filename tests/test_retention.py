@@ -356,7 +356,7 @@ def test_where_a_journal_was_ids_begin_far_above_those_that_it_may_have_given(
     assert least <= one <= minutes() + 1
     assert two == one + 1
     room.check_refused(1, 2, 3, one - 1)
-    room.check_refused(two + 1, 0, reason="unknown")
+    room.check_refused(two + 1, reason="unknown")
     assert room.undo(two) is None
 
 
@@ -474,7 +474,7 @@ def test_a_flushed_server_gives_no_id_again(
     assert least <= first <= minutes() + 1
     assert more == [first + 1, first + 2]
     room.check_refused(first - 1, 1)
-    room.check_refused(first + 3, 0, reason="unknown")
+    room.check_refused(first + 3, reason="unknown")
     with room.open() as desk:
         for _ in range(2):
             last = room.edit_in(desk)

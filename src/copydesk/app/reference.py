@@ -25,7 +25,7 @@ from copydesk.tools.compat import compat
 from copydesk.tools.messages import say
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import EDITING, HISTORY, MANUAL, WRITE_FILE
+from copydesk.tools.ws_mod import EDITING, HISTORY, LISTING, MANUAL, WRITE_FILE
 
 _HEAD = """\
 # Tools
@@ -48,7 +48,7 @@ relative to that folder.
 
 def ws_mod() -> tuple[Tool, ...]:
     """All tools of ws_mod."""
-    return (*EDITING, *HISTORY, *SEARCHING, MANUAL)
+    return (*EDITING, *HISTORY, LISTING, *SEARCHING, MANUAL)
 
 
 def team_mgmt() -> tuple[Tool, ...]:

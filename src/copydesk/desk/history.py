@@ -101,7 +101,7 @@ class History:
         seen = entries(self._set.journal, real, by, before)
         allows = member.permission.allows_read
         readable = (entry for entry in islice(seen, MOST_SEEN) if allows(entry.path))
-        edits = tuple(self._past(member, entry) for entry in islice(readable, most))
+        edits = tuple(self._past(member, entry) for entry in islice(readable, min(most, MOST_SEEN)))
         go_on = 0
         if next(readable, None) is not None:
             go_on = edits[-1].edit_id

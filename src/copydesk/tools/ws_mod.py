@@ -413,9 +413,10 @@ HISTORY = (
         also=("batch", "notes", "patch"),
     ),
     Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
-    Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True),
 )
 """The rows of the catalog that the mirror toolset has too."""
+
+LISTING = Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True)
 
 
 APPLY_ALL = "apply_file_modifications"
