@@ -83,8 +83,8 @@ class Backend:
 
     `state` is the state folder, if any; `databases` are the files in it by their contents, and
     `losses` is what they lost while in use. `seen` returns a value that differs once anything was
-    recorded. `may_write` and `may_return` raise Failed if the calling thread has lost its lock.
-    `on_close` is called last.
+    recorded. `may_write` and `may_return` raise TargetMoved or Failed if the calling thread has
+    lost its lock. `on_close` is called last.
     """
 
     records: Records

@@ -1,8 +1,9 @@
 """The steps of a transaction, a class each: what one file goes through, and how it is taken back.
 
-A step is staged, recorded in the journal (`make_entries`), committed, and if a later one fails
-taken back. Recovery has only the entries: it asks what became of the file (`look`), and restores it
-(`put_back`). Call both under the file's lock.
+A step is recorded in the journal (`make_entries`), staged (a large text before it is recorded,
+since its digest is computed on the way), committed, and taken back if a later one fails. Recovery
+has only the entries: it asks what became of the file (`look`), and restores it (`put_back`). Call
+both under the file's lock.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class Step(ABC):
         """Restore the content before, if known; TargetMoved, Refusal, NotPutBack leave it so."""
 
     def _entry(self, part: Part, at: Bench, kind: Kind) -> Entry:
-        """An entry of a part; its digest after is that of the staged file if it is the last."""
+        """An entry of a part; the last has the digest of the staged file, if there is one yet."""
         job, made = part.job, part.made
         inverse, diff = made.change.inverse(made.base.slice), made.diff  # before the digest is due
         is_last = self.staged is not None and part is self.parts[-1]

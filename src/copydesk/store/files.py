@@ -111,10 +111,11 @@ class Files(Closing):
     writers of one file are not excluded here, that is the job of the lock of the layer above.
 
     `limit_bytes` is the size of the largest file to edit, `whole_bytes` that of the largest to load
-    whole. `may_write` raises a refusal if a writer has lost the right to write; it is called right
-    before each step that changes what a name leads to or what a file contains, and `may_return`
-    right before that is undone. `keep` records what another program wrote to a file at the moment
-    when it was replaced; `note_open` is called if another program still has that open for writing.
+    whole. `may_write` raises TargetMoved or Failed if a writer has lost its lock; it is called
+    right before each step that changes what a name leads to or what a file contains, and
+    `may_return` right before that is undone. `keep` records what another program wrote to a file at
+    the moment when it was replaced; `note_open` is called if another program still has that open
+    for writing.
     """
 
     def __init__(

@@ -243,9 +243,9 @@ class Hooks:
     """What all writes of a workspace share.
 
     `may_write` is called right before a name changes, `may_return` before that is undone; they
-    raise Failed. `keep` records what another program wrote; `note_open` tells that one has a
-    replaced file open for writing; `late` checks replaced files again. `flush`: a write is on the
-    disk before it is reported.
+    raise TargetMoved or Failed. `keep` records what another program wrote; `note_open` tells that
+    one has a replaced file open for writing; `late` checks replaced files again. `flush`: a write
+    is on the disk before it is reported.
     """
 
     may_write: Callable[[], None]

@@ -403,8 +403,9 @@ MOST_WAITING = 4
 class BackgroundSnapshots:
     """Like a store, but stores texts in a background thread; a lookup waits for the queue.
 
-    The text of a plan is stored at once up to `most_at_once` bytes: the plan outlives the process,
-    however that ends. The queue is stored too when a process ends that did not close this.
+    Only the text of a plan is stored at once, by the calling thread, up to `most_at_once` bytes:
+    the plan outlives the process, however that ends. The queue is stored too when a process ends
+    that did not close this.
     """
 
     def __init__(
