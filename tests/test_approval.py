@@ -721,7 +721,7 @@ def test_who_looks_while_a_plan_is_written_lets_no_approval_lapse(
     monkeypatch.setattr(desk.journal, "close_all", ends)
     assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
     look.join()
-    assert desk.decisions.comments(hunk) == ()
+    assert desk.journal.comments(hunk) == ()
 
 
 def _refused(show: Callable[[], object]) -> None:

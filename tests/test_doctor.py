@@ -397,7 +397,7 @@ def test_a_client_that_starts_this_copydesk(
     assert main(["init", "--root", str(root), "--client", "codex", "--yes", "--json"]) == 0
     found = look(root)
     assert found["client codex"].ok
-    assert re.search(r"config.toml: copydesk starts .*tools: \d\d", found["client codex"].found)
+    assert re.search(r"config.toml: copydesk starts .*tools: 9", found["client codex"].found)
     assert "clients" not in found
 
 
