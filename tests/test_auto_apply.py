@@ -534,9 +534,7 @@ def test_auto_takes_what_a_naive_model_says(tmp_path: Path, seed: int) -> None:
                 )  # fmt: skip
                 if answer["status"] == "error":
                     assert answer["error"] == "STALE_READ"
-                    standing = set(
-                        map(int, re.findall(r"(?m)^ *(\d+)\| ", answer.get("current", "")))
-                    )
+                    standing = set(map(int, re.findall(r"(?m)^(\d+)\t", answer.get("current", ""))))
                     known |= {(by, before, line) for line in standing}
                     continue
                 seen = all((by, version, n) in known for n in range(first, last + 1))

@@ -279,7 +279,7 @@ def test_what_moves_on_meanwhile_is_shown_anew(agent: OpenWorkspace, tmp_path: P
     assert "approved by eve" in _plain(step.answer("q"))  # at once, without a key
     step.end()
     assert apply(agent, hunk)["status"] == "ok"
-    decision = agent.decisions.of((other, shown.plan.created_ms))
+    decision = agent.journal.of((other, shown.plan.created_ms))
     assert decision is not None
     assert decision.by == "eve"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -122,7 +123,12 @@ ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 @ERAS
 def test_the_inspector_lists_tools_and_finds_nothing(root: Path, era: str) -> None:
     done = inspect(root, era, "--method", "tools/list", "--strict")
-    assert (done.returncode, done.stderr) == (0, "")  # a finding, or a warning, is told there
+    assert done.returncode == 0, done.stderr
+    # A finding, or a warning, is told there. One is known: that null is a second type of optional
+    # arguments, which some converters of old did not take; `anyOf` would cost a sixth of the list.
+    issues = re.findall(r"Issue: (.{20})", done.stderr)
+    assert set(issues) <= {"`type` is an array ("}, done.stderr
+    assert done.stderr.count("Warning: tool") == len(issues), done.stderr
     names = [tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]]
     assert {"read_file", "apply_file_modification", "team_mgmt_read_file"} <= set(names)
 
