@@ -483,9 +483,8 @@ def corrected(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     lines = {"range": "2~3", "content": "    x = 1\n", "version": version, "apply": "auto"}
     yield text("prepare_file_range_edit", path="near.py", **lines)
     version = desk.call("local", "read_file", {"path": "near.py"}).fields["version"]
-    yield text(
-        "prepare_file_range_edit", path="near.py", **{**lines, "range": "1", "version": version}
-    )
+    lines |= {"range": "1", "content": "class C:\n", "version": version}
+    yield text("prepare_file_range_edit", path="near.py", **lines)
 
 
 def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
