@@ -9,6 +9,7 @@ nothing. No call waits for the user: without an answer, all results are the same
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -914,8 +915,16 @@ def _read(source: int) -> bytes:
         return b""
 
 
-async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
-    """What the server answers first, by protocol version; `resources`: nothing is pending."""
+async def first_answers(
+    opened: OpenWorkspace, member: str, toolsets: Sequence[str], lang: Lang, structured: bool
+) -> Table:
+    """The table for servers of a workspace."""
+    server = build(opened, lambda _: member, toolsets, lang, structured)
+    return await recorded(server, resources=opened.settings.registry == "sqlite")
+
+
+async def recorded(server: CopydeskServer, *, resources: bool) -> Table:
+    """What the server answers first, by protocol version; its `resources` are without plans."""
     lists = ("tools/list", "prompts/list", *([RESOURCES] if resources else []))
     table: dict[str, dict[str, str]] = {}
     for version in HANDSHAKE_PROTOCOL_VERSIONS:
@@ -931,7 +940,18 @@ async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
         t.CLIENT_CAPABILITIES_META_KEY: {},
     }
     modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
-    return {**table, MODERN: await _answers(server, modern)}
+    table[MODERN] = await _answers(server, modern)
+    for answers in table.values() if resources else ():
+        answers[RESOURCES] = _without_plans(answers[RESOURCES])
+    return table
+
+
+def _without_plans(result: str) -> str:
+    fields = json.loads(result)
+    fields["resources"] = [
+        each for each in fields["resources"] if not each["uri"].startswith(PREFIX)
+    ]
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 async def _answers(
@@ -1000,12 +1020,11 @@ def run_stdio(
                 scope.cancel()
                 return
 
-    async def keep(keep: Callable[[Table], None]) -> None:
+    async def keep(keep: Callable[[Table, str], None]) -> None:
         await anyio.sleep(KEEP_AFTER_SECONDS)
         try:
-            is_here = opened.settings.registry == "sqlite"
-            resources = is_here and not await to_thread(opened.pending, member)
-            await to_thread(keep, await recorded(new_server(), resources=resources))
+            table = await first_answers(opened, member, toolsets, lang, structured)
+            await to_thread(keep, table, os.path.join(opened.root, opened.settings.state))
         except Exception:  # best effort: the next start is only slower
             _log.exception("cannot keep what the server answers first")
 
