@@ -15,6 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
+from copydesk.app.cli import main
+from copydesk.app.cli.parser import parse
 from copydesk.app.config import TOOLSETS, MemberConfig
 from copydesk.app.mcp.early import MODERN, RESOURCES, Start, Table, Wire, answer_early, write_all
 from copydesk.app.mcp.server import build, messages_of, recorded
@@ -353,8 +355,8 @@ def test_a_table_is_trusted_under_its_stamp_only(
 def test_no_table_lies_in_a_workspace(root: Path, cache: Path) -> None:
     keep(root)
     assert not list(root.rglob("*start*"))
-    (kept,) = cache.iterdir()
-    assert (cache.stat().st_mode & 0o777, kept.stat().st_mode & 0o777) == (0o700, 0o600)
+    (kept,) = cache.rglob("*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
     other = root.parent / "other"
     root.rename(other)  # its files are another workspace's now
     assert start(other).table() is None
@@ -363,17 +365,17 @@ def test_no_table_lies_in_a_workspace(root: Path, cache: Path) -> None:
 def test_a_relative_cache_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
-    monkeypatch.setenv("HOME", str(root.parent))
-    assert Path(start(root).path).parent == root.parent / ".cache" / "copydesk"
-    monkeypatch.setenv("HOME", "home")
     assert Start.of(str(root), {}) is None
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(root.parent))
+    assert Path(start(root).path).is_relative_to(root.parent / ".cache" / "copydesk")
 
 
 def test_a_table_that_others_can_write_is_not_trusted(
     root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(root)
-    (kept,) = cache.iterdir()
+    (kept,) = cache.rglob("*.json")
     for mode in (0o620, 0o602, 0o666):
         kept.chmod(mode)
         assert start(root).table() is None
@@ -395,7 +397,7 @@ def test_the_latest_tables_stay(
     monkeypatch.setattr("copydesk.app.mcp.early._MOST_KEPT", 2)
     for at in range(4):
         keep(tmp_path / str(at))
-        os.utime(start(tmp_path / str(at)).path, (at, at))
+        os.utime(Path(start(tmp_path / str(at)).path).parent, (at, at))
     there = [start(tmp_path / str(at)).table() is not None for at in range(4)]
     assert there == [False, False, True, True]
     assert len(list(cache.iterdir())) == 2
@@ -404,7 +406,7 @@ def test_the_latest_tables_stay(
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"of": 1}', b"\xff", b"null"])
 def test_a_damaged_table_is_none(root: Path, cache: Path, damage: bytes) -> None:
     keep(root)
-    (kept,) = cache.iterdir()
+    (kept,) = cache.rglob("*.json")
     kept.write_bytes(damage)
     assert start(root).table() is None
     keep(root)
@@ -470,6 +472,21 @@ def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None
     assert start(root / "none").table() is None
 
 
+@pytest.mark.parametrize("more", [[], ["--portable"]], ids=["own", "portable"])
+def test_init_makes_the_first_start_quick(
+    root: Path, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(root.parent))
+    words = ["--root", str(root), "init", "--client", "claude-code,cursor", "--yes", *more]
+    assert main(words) == 0
+    for file in (".mcp.json", ".cursor/mcp.json"):
+        args = json.loads((root / file).read_text())["mcpServers"]["copydesk"]["args"]
+        table = start(root, **vars(parse(args[args.index("mcp") :]))).table()
+        assert table is not None
+        assert [RESOURCES in answers for answers in table.values()] == [True] * 5
+    assert "replace_text" in table["2025-06-18"]["tools/list"]
+
+
 # Whole
 
 
@@ -493,7 +510,7 @@ def test_the_second_start_answers_as_the_first(tmp_path: Path, cache: Path, vers
     with closing(Process(tmp_path, *words)) as one:
         before = answers(one, first_lines(version))
         for _ in range(600):
-            kept = set(cache.glob("start-*.json"))
+            kept = set(cache.rglob("*.json"))
             if kept:
                 break
             threading.Event().wait(0.1)
@@ -518,7 +535,7 @@ def test_a_signal_ends_a_server_that_has_only_answered_early(tmp_path: Path, cac
     words = command(tmp_path)
     with closing(Process(tmp_path, *words)) as one:
         answers(one, first_lines(MODERN))
-        while not list(cache.glob("start-*.json")):
+        while not list(cache.rglob("*.json")):
             threading.Event().wait(0.1)
     with closing(Process(tmp_path, *words)) as two:
         answers(two, [hello()])

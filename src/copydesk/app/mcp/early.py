@@ -39,7 +39,7 @@ _META: Final = "io.modelcontextprotocol/"
 _FILES: Final = ("copydesk.toml", "pyproject.toml")
 _LIBRARIES: Final = ("mcp", "pydantic")
 _MOST_KEPT: Final = 64
-"""The most tables in the cache, of 100 kB each: the latest ones stay."""
+"""The most workspaces with tables, of 100 kB each: the latest ones stay."""
 
 _CHUNK: Final = 1 << 16
 _IDLE_SECONDS: Final = 10.0
@@ -134,11 +134,7 @@ class Start:
         except (OSError, ValueError, AttributeError):
             return None
         seen += [name for name in names if name.startswith(_LIBRARIES) and "-info" in name]
-        cache = os.environ.get("XDG_CACHE_HOME", "")
-        if not os.path.isabs(cache):
-            cache = os.path.expanduser("~/.cache")
-        name = f"start-{_digest(os.path.realpath(root))[:16]}-{_digest(given)[:16]}.json"
-        path = os.path.join(cache, "copydesk", name)
+        path = os.path.join(tables_of(root), f"start-{_digest(given)[:16]}.json")
         return cls(path, _digest(seen)) if os.path.isabs(path) else None
 
     def table(self) -> Table | None:
@@ -147,8 +143,7 @@ class Start:
             with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 status = os.fstat(file.fileno())
                 kept = json.load(file)
-            is_own = status.st_uid == os.geteuid() and not status.st_mode & 0o022
-            if kept["of"] != self.stamp or not is_own:
+            if kept["of"] != self.stamp or status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
             table = cast("dict[str, dict[str, str]]", kept["table"])
             for answers in table.values() if _has_plans(kept["state"]) else ():
@@ -159,17 +154,26 @@ class Start:
 
     def keep(self, table: Table, state: str) -> None:
         """Keep a table, and the state folder for its plans; an error is ignored."""
+        import shutil  # 5 ms, for few
+
         folder = os.path.dirname(self.path)
         beside = f"{self.path}.{os.getpid()}.tmp"
         with suppress(OSError, ValueError):
             kept = json.dumps({"of": self.stamp, "state": state, "table": table})
-            os.makedirs(folder, 0o700, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(kept)
             os.replace(beside, self.path)
-            latest = sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime_ns)
-            for entry in latest[_MOST_KEPT:]:
-                os.unlink(entry.path)
+            roots = os.scandir(os.path.dirname(folder))
+            for entry in sorted(roots, key=lambda each: -each.stat().st_mtime_ns)[_MOST_KEPT:]:
+                shutil.rmtree(entry.path)
+
+
+def tables_of(root: str) -> str:
+    """The folder of a root's tables; a relative path if the user has no cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    name = _digest(os.path.realpath(root))[:16]
+    return os.path.expanduser(os.path.join(cache, "copydesk", name))
 
 
 def _digest(value: object) -> str:

@@ -915,12 +915,18 @@ def _read(source: int) -> bytes:
         return b""
 
 
-async def first_answers(
-    opened: OpenWorkspace, member: str, toolsets: Sequence[str], lang: Lang, structured: bool
-) -> Table:
-    """The table for servers of a workspace."""
+async def keep_first_answers(
+    keep: Callable[[Table, str], None],
+    opened: OpenWorkspace,
+    member: str,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+) -> None:
+    """Keep what a server with these options answers first."""
     server = build(opened, lambda _: member, toolsets, lang, structured)
-    return await recorded(server, resources=opened.settings.registry == "sqlite")
+    table = await recorded(server, resources=opened.settings.registry == "sqlite")
+    await to_thread(keep, table, os.path.join(opened.root, opened.settings.state))
 
 
 async def recorded(server: CopydeskServer, *, resources: bool) -> Table:
@@ -942,16 +948,12 @@ async def recorded(server: CopydeskServer, *, resources: bool) -> Table:
     modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
     table[MODERN] = await _answers(server, modern)
     for answers in table.values() if resources else ():
-        answers[RESOURCES] = _without_plans(answers[RESOURCES])
+        result = json.loads(answers[RESOURCES])
+        result["resources"] = [
+            each for each in result["resources"] if not each["uri"].startswith(PREFIX)
+        ]
+        answers[RESOURCES] = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     return table
-
-
-def _without_plans(result: str) -> str:
-    fields = json.loads(result)
-    fields["resources"] = [
-        each for each in fields["resources"] if not each["uri"].startswith(PREFIX)
-    ]
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 async def _answers(
@@ -1002,9 +1004,6 @@ def run_stdio(
     is what has been claimed, and perhaps answered, already.
     """
 
-    def new_server() -> CopydeskServer:
-        return build(opened, lambda _: member, toolsets, lang, structured)
-
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
     late.daemon = True
 
@@ -1023,13 +1022,12 @@ def run_stdio(
     async def keep(keep: Callable[[Table, str], None]) -> None:
         await anyio.sleep(KEEP_AFTER_SECONDS)
         try:
-            table = await first_answers(opened, member, toolsets, lang, structured)
-            await to_thread(keep, table, os.path.join(opened.root, opened.settings.state))
+            await keep_first_answers(keep, opened, member, toolsets, lang, structured)
         except Exception:  # best effort: the next start is only slower
             _log.exception("cannot keep what the server answers first")
 
     async def main(claimed_wire: Wire) -> None:
-        server = new_server()
+        server = build(opened, lambda _: member, toolsets, lang, structured)
         async with anyio.create_task_group() as group:
             group.start_soon(end_on_signal, group.cancel_scope)
             if claimed_wire.keep is not None:
