@@ -385,7 +385,7 @@ class Setup:
             raise Unreadable(f"it is a link out of the workspace, to {real}")
 
     def _client(self, client: Client, *, portable: bool) -> Step:
-        line, words = "", ()
+        line, words = "", tuple[str, ...]()
 
         def edit(text: str) -> str:
             nonlocal line, words
