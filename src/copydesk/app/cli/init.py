@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from glob import escape, glob
 from pathlib import Path
 
 from copydesk.app import terminal
@@ -114,7 +116,8 @@ class _InitRun:
                 with suppress(*errors.KNOWN):  # the server itself will report it
                     prepare_start([*words, "--root", str(self._setup.root)])
         if agreed and self._options.remove:
-            shutil.rmtree(tables_of(str(self._setup.root)), ignore_errors=True)
+            for table in glob(f"{escape(tables_of(str(self._setup.root)))}-*"):
+                os.unlink(table)
         if agreed and self._state is not None and not self._failed:
             self._erase(self._state)
         refused = self._failed or any(step.status == "refused" for step in self._steps)

@@ -39,7 +39,7 @@ _META: Final = "io.modelcontextprotocol/"
 _FILES: Final = ("copydesk.toml", "pyproject.toml")
 _LIBRARIES: Final = ("mcp", "pydantic")
 _MOST_KEPT: Final = 64
-"""The most workspaces with tables, of 100 kB each: the latest ones stay."""
+"""The most tables in the cache, of 100 kB each: the latest ones stay."""
 
 _CHUNK: Final = 1 << 16
 _IDLE_SECONDS: Final = 10.0
@@ -124,17 +124,20 @@ class Start:
     def of(cls, root: str, options: Mapping[str, object]) -> Start | None:
         """The start of a server with these options; None if something is wrong, which it tells."""
         given = sorted((key, value) for key, value in options.items() if key != "root")
-        seen: list[object] = [sys.version, given, os.environ.get("SIYUAN_URL")]
-        seen += sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_"))
+        given += sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_"))
         try:
             package, library = map(_folder_of, ("copydesk", "mcp"))
+            seen: list[object] = [package, sys.version, given, os.environ.get("SIYUAN_URL")]
+            path = f"{tables_of(root)}-{_digest(seen)[:16]}.json"
             seen += [_bytes_of(os.path.join(root, name)) for name in _FILES]
             seen += _files_below(package)
-            names = sorted(os.listdir(os.path.dirname(library)))
+            seen += [
+                name
+                for name in sorted(os.listdir(os.path.dirname(library)))
+                if name.startswith(_LIBRARIES) and "-info" in name
+            ]
         except (OSError, ValueError, AttributeError):
             return None
-        seen += [name for name in names if name.startswith(_LIBRARIES) and "-info" in name]
-        path = os.path.join(tables_of(root), f"start-{_digest(given)[:16]}.json")
         return cls(path, _digest(seen)) if os.path.isabs(path) else None
 
     def table(self) -> Table | None:
@@ -154,26 +157,25 @@ class Start:
 
     def keep(self, table: Table, state: str) -> None:
         """Keep a table, and the state folder for its plans; an error is ignored."""
-        import shutil  # 5 ms, for few
-
         folder = os.path.dirname(self.path)
         beside = f"{self.path}.{os.getpid()}.tmp"
         with suppress(OSError, ValueError):
             kept = json.dumps({"of": self.stamp, "state": state, "table": table})
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(folder, 0o700, exist_ok=True)
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(kept)
             os.replace(beside, self.path)
-            roots = os.scandir(os.path.dirname(folder))
-            for entry in sorted(roots, key=lambda each: -each.stat().st_mtime_ns)[_MOST_KEPT:]:
-                shutil.rmtree(entry.path)
+            tables = os.scandir(folder)
+            for entry in sorted(tables, key=lambda each: -each.stat().st_mtime_ns)[_MOST_KEPT:]:
+                os.unlink(entry.path)
 
 
 def tables_of(root: str) -> str:
-    """The folder of a root's tables; a relative path if the user has no cache."""
+    """What the paths of a root's tables begin with; relative if the user has no cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    name = _digest(os.path.realpath(root))[:16]
-    return os.path.expanduser(os.path.join(cache, "copydesk", name))
+    return os.path.expanduser(
+        os.path.join(cache, "copydesk", f"start-{_digest(os.path.realpath(root))[:16]}")
+    )
 
 
 def _digest(value: object) -> str:
