@@ -43,7 +43,7 @@ class Person:
         self, folder: Path, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         self.home, self.root = folder / "home", folder / "project"
-        self.home.mkdir()
+        (self.home / ".cache" / "copydesk").mkdir(parents=True)
         self.root.mkdir()
         self._patch, self._capsys = patch, capsys
 

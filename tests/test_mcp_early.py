@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import socket
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -15,8 +15,10 @@ from typing import Any
 import anyio
 import pytest
 
+from copydesk.app.cli import main
+from copydesk.app.cli.parser import parse
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.early import MODERN, RESOURCES, Start, Table, Wire, answer_early
+from copydesk.app.mcp.early import MODERN, RESOURCES, Start, Table, Wire, answer_early, write_all
 from copydesk.app.mcp.server import build, messages_of, recorded
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.cost import spread
@@ -204,6 +206,9 @@ UNUSUAL: Mapping[str, bytes] = {
     "a second handshake": hello(),
     "the other era": request(3, "tools/list", {"_meta": META}),
     "a progress token and more": request(3, "tools/list", {"_meta": {"x": 1}}),
+    "a progress token that is none": request(3, "tools/list", {"_meta": {"progressToken": None}}),
+    "a method that is none": b'{"jsonrpc":"2.0","id":3,"method":[]}',
+    "an id again": request(1, "resources/templates/list", {}),
     "too long": LIST[:-1] + b" " * 200_000 + b"}",
     "too deep": b'{"params": {"a":' + b"[" * 200_000,
 }
@@ -229,6 +234,7 @@ def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
         hello(capabilities={"sampling": True}),
         hello(clientInfo={"name": "x"}),
         hello(clientInfo={"name": "x", "version": 1}),
+        hello(clientInfo={"name": "x", "version": "1", "icons": "x"}),
         hello(more=1),
         request(1, "server/discover", {}),
         request(1, "server/discover", {"_meta": {**META, "more": 1}}),
@@ -261,17 +267,62 @@ def test_tools_before_the_handshake_is_complete_are_left_to_the_library() -> Non
     assert (out.count(b"\n"), list(wire.answered)) == (1, [1])
 
 
+def test_the_first_request_decides_the_era() -> None:
+    called = request(2, "tools/call", {"name": "list_dir", "arguments": {}, "_meta": META})
+    out, wire = from_table(TABLE, [called, hello(), READY, LIST], lambda: None)
+    assert (out, list(wire.answered)) == (b"", [])
+
+
+def test_an_id_that_waits_for_the_library_is_not_answered_again() -> None:
+    lines = [hello(), READY, request(3, "resources/templates/list", {}), LIST]
+    _, wire = from_table(TABLE, lines, lambda: None)
+    assert list(wire.answered) == [1]
+
+
+def test_a_client_that_leaves_without_reading_is_no_error() -> None:
+    ours, theirs = socket.socketpair()  # some clients give sockets, which then say "reset"
+    wire = Wire(ours.fileno(), ours.fileno())
+    with ours:
+        with theirs:
+            theirs.send(hello() + b"\n")
+            ours.send(b"unread")
+        ours.recv(1 << 16)
+        answer_early(wire, TABLE, lambda: None)
+    assert not wire.is_done
+
+
+def test_a_sink_that_does_not_block_gets_all() -> None:
+    big, got = b"x" * 300_000 + b"\n", list[bytes]()
+    with pipes() as (wire, _, taken):
+        os.set_blocking(wire.sink, False)
+        reading = threading.Thread(target=lambda: got.append(line_of(taken)))
+        threading.Timer(0.1, reading.start).start()
+        write_all(wire.sink, big)
+        reading.join(60)
+    assert got == [big]
+
+
 # Where it is kept
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "copydesk"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / ".copydesk").mkdir()
-    return tmp_path
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
 
 
-def start(root: Path, given: str = "") -> Start:
-    found = Start.of(str(root), given)
+def keep(root: Path) -> None:
+    start(root).keep(TABLE, str(root / ".copydesk"))
+
+
+def start(at: Path, **options: object) -> Start:
+    found = Start.of(str(at), options)
     assert found is not None
     return found
 
@@ -279,12 +330,20 @@ def start(root: Path, given: str = "") -> Start:
 def test_a_table_is_trusted_under_its_stamp_only(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start(root).keep(TABLE)
+    keep(root)
     assert start(root).table() == TABLE
-    assert start(root, "--lang zh").table() is None
+    assert start(root, root="elsewhere").table() == TABLE  # which it is, was resolved
+    for name, value in {
+        "lang": "zh",
+        "member": "x",
+        "toolsets": "edit",
+        "structured": True,
+    }.items():
+        assert start(root, **{name: value}).table() is None
     monkeypatch.setenv("COPYDESK_LANG", "zh")
     assert start(root).table() is None
-    monkeypatch.undo()
+    keep(root)  # beside the other: two clients do not take turns
+    monkeypatch.delenv("COPYDESK_LANG")
     for name in ("copydesk.toml", "pyproject.toml"):
         (root / name).write_text("")
         assert start(root).table() is None
@@ -294,58 +353,71 @@ def test_a_table_is_trusted_under_its_stamp_only(
     assert start(root).table() is None
 
 
-def test_a_table_that_came_with_a_workspace_is_not_trusted(root: Path) -> None:
-    start(root).keep(TABLE)
-    (root / ".copydesk").rename(root / "theirs")  # its inode is not given again
-    shutil.copytree(root / "theirs", root / ".copydesk")
+def test_no_table_lies_in_a_workspace(root: Path, cache: Path) -> None:
+    keep(root)
+    assert not list(root.rglob("*start*"))
+    (kept,) = cache.rglob("*.json")
+    assert (cache.stat().st_mode & 0o777, kept.stat().st_mode & 0o777) == (0o700, 0o600)
+    other = root.parent / "other"
+    root.rename(other)  # its files are another workspace's now
+    assert start(other).table() is None
+
+
+def test_a_relative_cache_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert Start.of(str(root), {}) is None
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(root.parent))
+    assert Path(start(root).path).is_relative_to(root.parent / ".cache" / "copydesk")
+
+
+def test_a_table_that_others_can_write_is_not_trusted(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(root)
+    (kept,) = cache.rglob("*.json")
+    for mode in (0o620, 0o602, 0o666):
+        kept.chmod(mode)
+        assert start(root).table() is None
+    kept.chmod(0o600)
+    assert start(root).table() == TABLE
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
     assert start(root).table() is None
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    kept.rename(cache / "away")
+    kept.symlink_to(cache / "away")
+    assert start(root).table() is None
+
+
+def test_the_latest_tables_stay(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("copydesk.app.mcp.early._MOST_KEPT", 2)
+    for at in range(4):
+        keep(tmp_path / str(at))
+        os.utime(start(tmp_path / str(at)).path, (at, at))
+    there = [start(tmp_path / str(at)).table() is not None for at in range(4)]
+    assert there == [False, False, True, True]
+    assert len(list(cache.iterdir())) == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"of": 1}', b"\xff", b"null"])
-def test_a_damaged_table_is_none(root: Path, damage: bytes) -> None:
-    start(root).keep(TABLE)
-    (kept,) = (root / ".copydesk").glob("start-*.json")
+def test_a_damaged_table_is_none(root: Path, cache: Path, damage: bytes) -> None:
+    keep(root)
+    (kept,) = cache.rglob("*.json")
     kept.write_bytes(damage)
     assert start(root).table() is None
-    start(root).keep(TABLE)
+    keep(root)
     assert start(root).table() == TABLE
-
-
-def test_nothing_is_read_or_written_through_links(root: Path, tmp_path: Path) -> None:
-    start(root).keep(TABLE)
-    (kept,) = (root / ".copydesk").glob("start-*.json")
-    kept.rename(tmp_path / "away")
-    kept.symlink_to(tmp_path / "away")
-    assert start(root).table() is None
-    kept.unlink()
-    (root / ".copydesk").rename(tmp_path / "other")
-    (root / ".copydesk").symlink_to(tmp_path / "other")
-    start(root).keep(TABLE)
-    assert not [path for path in (tmp_path / "other").iterdir() if "start" in path.name]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "folder"),
-    [
-        ("copydesk.toml", 'state = ".desk"\n', ".desk"),
-        ("pyproject.toml", '[tool.copydesk]\nstate = ".desk"\n', ".desk"),
-        ("pyproject.toml", '[tool.other]\nstate = "x"\n', ".copydesk"),
-        ("pyproject.toml", "", ".copydesk"),
-    ],
-)
-def test_it_lies_where_state_lies(
-    tmp_path: Path, name: str, text: str, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / name).write_text(text)
-    assert start(tmp_path).folder == str(tmp_path.resolve() / folder)
-    monkeypatch.setenv("COPYDESK_STATE", ".named")
-    assert start(tmp_path).folder == str(tmp_path.resolve() / ".named")
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["closed", "open"])
 def test_resources_are_listed_early_while_nothing_is_pending(root: Path, shared: bool) -> None:
     (root / "a.txt").write_text("a\n")
-    start(root).keep(TABLE)
+    keep(root)
     with ExitStack() as held:
         if shared:
             held.enter_context(open_workspace(str(root))).history("local")
@@ -359,6 +431,15 @@ def test_resources_are_listed_early_while_nothing_is_pending(root: Path, shared:
             table = start(root).table()
             assert table is not None
             assert [RESOURCES in answers for answers in table.values()] == [not pending] * 5
+
+
+@pytest.mark.anyio
+async def test_a_plan_that_waits_is_in_no_table(tmp_path: Path) -> None:
+    with opened_at(tmp_path) as opened:
+        server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
+        before = await recorded(server, resources=True)
+        opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
+        assert await recorded(server, resources=True) == before
 
 
 @pytest.mark.anyio
@@ -385,8 +466,26 @@ async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -
 
 def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None:
     (root / "copydesk.toml").write_text("state = [\n")
-    assert Start.of(str(root), "") is None
-    assert Start.of(str(root / "none"), "") is not None
+    assert start(root).table() is None
+    (root / "copydesk.toml").unlink()
+    (root / "copydesk.toml").mkdir()
+    assert Start.of(str(root), {}) is None
+    assert start(root / "none").table() is None
+
+
+@pytest.mark.parametrize("more", [[], ["--portable"]], ids=["own", "portable"])
+def test_init_makes_the_first_start_quick(
+    root: Path, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(root.parent))
+    words = ["--root", str(root), "init", "--client", "claude-code,cursor", "--yes", *more]
+    assert main(words) == 0
+    for file in (".mcp.json", ".cursor/mcp.json"):
+        args = json.loads((root / file).read_text())["mcpServers"]["copydesk"]["args"]
+        table = start(root, **vars(parse(args[args.index("mcp") :]))).table()
+        assert table is not None
+        assert [RESOURCES in answers for answers in table.values()] == [True] * 5
+    assert "replace_text" in table["2025-06-18"]["tools/list"]
 
 
 # Whole
@@ -404,7 +503,7 @@ def answers(server: Process, lines: list[bytes]) -> list[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN])
-def test_the_second_start_answers_as_the_first(tmp_path: Path, version: str) -> None:
+def test_the_second_start_answers_as_the_first(tmp_path: Path, cache: Path, version: str) -> None:
     words = command(tmp_path)
     meta: dict[str, Any] = {"_meta": META} if version == MODERN else {}
     given: dict[str, Any] = {**json.loads(call(9, "list_dir", {"path": "."}))["params"], **meta}
@@ -412,7 +511,7 @@ def test_the_second_start_answers_as_the_first(tmp_path: Path, version: str) -> 
     with closing(Process(tmp_path, *words)) as one:
         before = answers(one, first_lines(version))
         for _ in range(600):
-            kept = set((tmp_path / ".copydesk").glob("start-*.json"))
+            kept = set(cache.rglob("*.json"))
             if kept:
                 break
             threading.Event().wait(0.1)
@@ -427,17 +526,17 @@ def test_the_second_start_answers_as_the_first(tmp_path: Path, version: str) -> 
             assert early == before
             assert json.loads(called)["result"]["structuredContent"]["status"] == "ok"
             if end is not None:
-                while not next(iter(kept)).read_bytes().startswith(b'{"of": ["'):
+                while not next(iter(kept)).read_bytes().startswith(b'{"of": "'):
                     threading.Event().wait(0.1)
             assert two.end() == (b"", 0)  # nothing is answered twice
 
 
 @pytest.mark.slow
-def test_a_signal_ends_a_server_that_has_only_answered_early(tmp_path: Path) -> None:
+def test_a_signal_ends_a_server_that_has_only_answered_early(tmp_path: Path, cache: Path) -> None:
     words = command(tmp_path)
     with closing(Process(tmp_path, *words)) as one:
         answers(one, first_lines(MODERN))
-        while not list((tmp_path / ".copydesk").glob("start-*.json")):
+        while not list(cache.rglob("*.json")):
             threading.Event().wait(0.1)
     with closing(Process(tmp_path, *words)) as two:
         answers(two, [hello()])

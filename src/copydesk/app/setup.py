@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from itertools import count, takewhile
+from itertools import count, dropwhile, takewhile
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -207,7 +207,8 @@ _OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
 class Step:
     """A planned change of a file; `after` None removes it, `reason` says why it is refused.
 
-    `what` is the client's name, `policy` or `gitignore`; `line` is the client's own command for it.
+    `what` is the client's name, `policy` or `gitignore`; `line` is the client's own command for it,
+    and `words` is the command line of the server, from `mcp` on.
     """
 
     what: str
@@ -218,6 +219,7 @@ class Step:
     after: bytes | None = None
     reason: str = ""
     line: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def writes(self) -> bool:
@@ -383,19 +385,21 @@ class Setup:
             raise Unreadable(f"it is a link out of the workspace, to {real}")
 
     def _client(self, client: Client, *, portable: bool) -> Step:
-        line = ""
+        line, words = "", tuple[str, ...]()
 
         def edit(text: str) -> str:
-            nonlocal line
+            nonlocal line, words
             servers = _servers(client, client.format.read(text))
             name = self._name(client, servers)
             old = servers.get(name)
             entry = self._entry(client, old, portable=portable)
-            line = command_line(client, name, {**(old or {}), **entry})
+            whole = {**(old or {}), **entry}
+            line = command_line(client, name, whole)
+            words = tuple(dropwhile(lambda word: word != "mcp", arguments_of(whole)))
             return client.format.put(text, (*client.keys, name), entry)
 
         step = self._adding(client.name, client.title, self.file(client), edit)
-        return replace(step, line="" if step.status == "refused" else line)
+        return step if step.status == "refused" else replace(step, line=line, words=words)
 
     def _name(self, client: Client, servers: Mapping[str, dict[str, Value]]) -> str:
         """The name of the entry for this workspace, or of a new one."""

@@ -90,7 +90,7 @@ def _run(words: Sequence[str]) -> int:
         return _command(options, words)
     from copydesk.app.mcp.early import begun
 
-    with begun(root, repr(sorted(vars(options).items())), _fetch_server) as wire:
+    with begun(root, dict(vars(options)), _fetch_server) as wire:
         if wire.is_done:
             return 0
         options.wire = wire

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from copydesk.app import reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
+from copydesk.app.cli.parser import Own, UsageError, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short
@@ -651,6 +651,29 @@ def _mcp(options: argparse.Namespace) -> int:
     return 0
 
 
+def _prepare_start(words: Sequence[str]) -> None:
+    """Make the first start of the server with this command line as quick as the later ones."""
+    import anyio
+
+    from copydesk.app.mcp.early import Start
+    from copydesk.app.mcp.server import keep_first_answers
+
+    options = parse(words)
+    start = Start.of(options.root, vars(options))
+    with _open(options, for_agents=True) as opened:
+        config = opened.config
+        if start is not None:
+            anyio.run(
+                keep_first_answers,
+                start.keep,
+                opened,
+                config.member,
+                config.toolsets,
+                config.lang,
+                config.structured,
+            )
+
+
 def _serve(options: argparse.Namespace) -> int:
     from copydesk.app.mcp.http import run_http
 
@@ -664,7 +687,7 @@ def _init(options: argparse.Namespace) -> int:
     from copydesk.app.cli.init import run
 
     root = _root(options)
-    return run(options, root, _config(options, root))
+    return run(options, root, _config(options, root), _prepare_start)
 
 
 def _hook(options: argparse.Namespace) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from glob import escape, glob
 from pathlib import Path
 
 from copydesk.app import terminal
@@ -15,6 +17,7 @@ from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import Config
 from copydesk.app.config_text import Unreadable
+from copydesk.app.mcp.early import tables_of
 from copydesk.app.setup import CLIENTS, Client, Setup, Step, this_machine
 from copydesk.app.terminal import agrees, dump, out
 from copydesk.app.workspace import open_workspace
@@ -32,8 +35,16 @@ _SAID = {
 _TITLES = {"policy": "cli.init_what_policy", "gitignore": "cli.init_what_gitignore"}
 
 
-def run(options: argparse.Namespace, root: str, config: Config) -> int:
-    """Plan, show, ask, write; return the exit status. Raises UsageError."""
+def run(
+    options: argparse.Namespace,
+    root: str,
+    config: Config,
+    prepare_start: Callable[[Sequence[str]], None],
+) -> int:
+    """Plan, show, ask, write; return the exit status. Raises UsageError.
+
+    `prepare_start` takes the command lines of servers, which then start quickly at once.
+    """
     _check(options)
     setup = Setup(root, config, this_machine())
     named = _named(options.client) if options.client else None
@@ -46,7 +57,7 @@ def run(options: argparse.Namespace, root: str, config: Config) -> int:
             raise UsageError("no MCP client was found on this machine", hint)
         globs = options.path or ()
         steps = setup.adding(clients, options.approval or "", globs, portable=options.portable)
-    return _InitRun(options, setup, steps, config).run()
+    return _InitRun(options, setup, steps, config).run(prepare_start)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -74,7 +85,11 @@ class _InitRun:
     """One run: carries out the steps and prints the result of each."""
 
     def __init__(
-        self, options: argparse.Namespace, setup: Setup, steps: Sequence[Step], config: Config
+        self,
+        options: argparse.Namespace,
+        setup: Setup,
+        steps: Sequence[Step],
+        config: Config,
     ) -> None:
         self._options, self._setup, self._config = options, setup, config
         self._lang: Lang = config.lang
@@ -84,7 +99,7 @@ class _InitRun:
         self._edits: dict[int, int] = {}
         self._failed: dict[int, str] = {}
 
-    def run(self) -> int:
+    def run(self, prepare_start: Callable[[Sequence[str]], None]) -> int:
         """Show, ask and write; return the exit status."""
         self._show()
         has_state = self._state is not None and (
@@ -97,6 +112,12 @@ class _InitRun:
         )
         if agreed and any(step.writes for step in self._steps):
             self._write()
+            for words in dict.fromkeys(step.words for step in self._steps if step.words):
+                with suppress(*errors.KNOWN):  # the server itself will report it
+                    prepare_start([*words, "--root", str(self._setup.root)])
+        if agreed and self._options.remove:
+            for table in glob(f"{escape(tables_of(str(self._setup.root)))}-*"):
+                os.unlink(table)
         if agreed and self._state is not None and not self._failed:
             self._erase(self._state)
         refused = self._failed or any(step.status == "refused" for step in self._steps)

@@ -2,7 +2,7 @@
 
 The import takes a second of CPU, and clients send their first prompt without the tools of a server
 that is late. What is answered here are the library's own answers to an earlier client, kept in the
-state folder under a stamp of all that they depend on. Invariant: the library gets every byte, in
+user's cache under a stamp of all that they depend on. Invariant: the library gets every byte, in
 order, and answers whatever is not usual; only what was answered here it does not send again.
 """
 
@@ -14,7 +14,6 @@ import os
 import re
 import select
 import signal
-import stat
 import sys
 import threading
 from collections import Counter
@@ -39,11 +38,15 @@ _MOST: Final = {**dict.fromkeys(("initialize", "server/discover", *_LISTS), 1), 
 _META: Final = "io.modelcontextprotocol/"
 _FILES: Final = ("copydesk.toml", "pyproject.toml")
 _LIBRARIES: Final = ("mcp", "pydantic")
+_MOST_KEPT: Final = 64
+"""The most tables in the cache, of 100 kB each: the latest ones stay."""
+
 _CHUNK: Final = 1 << 16
 _IDLE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.02
 _KEYS: Final = {"jsonrpc", "id", "method", "params"}
 _HELLO: Final = {"protocolVersion", "capabilities", "clientInfo"}
+_INFO: Final = {"name", "version", "title", "description", "websiteUrl"}
 _META_KEYS: Final = {
     "progressToken",
     *(_META + key for key in ("protocolVersion", "clientCapabilities", "clientInfo")),
@@ -56,7 +59,8 @@ class Wire:
     """Standard input and output, for the protocol alone.
 
     `head` is what has been read, `answered` are the answers to its requests by their ids, and
-    `is_done`: all were, and the input has ended. `keep` takes the table of a server without one.
+    `is_done`: all were, and the input has ended. `keep` takes the table and the state folder of a
+    server without a table.
     """
 
     source: int
@@ -64,7 +68,7 @@ class Wire:
     head: bytes = b""
     answered: dict[object, bytes] = field(default_factory=dict[object, bytes])
     is_done: bool = False
-    keep: Callable[[Table], None] | None = None
+    keep: Callable[[Table, str], None] | None = None
 
 
 @contextmanager
@@ -88,93 +92,111 @@ def claimed() -> Generator[Wire]:
 
 
 @contextmanager
-def begun(root: str, given: str, fetch: Callable[[], None]) -> Generator[Wire]:
-    """Serve the first requests of a client if there is a table of the root and of what is `given`.
+def begun(root: str, options: Mapping[str, object], fetch: Callable[[], None]) -> Generator[Wire]:
+    """Serve the first requests of a client if there is a table of the root and the options.
 
     `fetch` imports the library.
     """
-    start = Start.of(root, given)
+    start = Start.of(root, options)
     table = None if start is None else start.table()
     with claimed() as wire:
         if table is not None:
             answer_early(wire, table, fetch)
         elif start is not None:
-            wire.keep = lambda made: start.keep(made) if Start.of(root, given) == start else None
+            wire.keep = lambda made, state: (
+                start.keep(made, state) if Start.of(root, options) == start else None
+            )
         yield wire
 
 
 @dataclass(frozen=True)
 class Start:
-    """The folder and name of a server's table, and a stamp of all that its answers depend on."""
+    """The place of a server's table, and a stamp of all that its answers depend on.
 
-    folder: str
-    name: str
+    The place is outside of the workspace: an agent trusts what its tools say of themselves, so no
+    table may come with somebody's files, or from an agent that can write the workspace alone.
+    """
+
+    path: str
     stamp: str
 
     @classmethod
-    def of(cls, root: str, given: str) -> Start | None:
+    def of(cls, root: str, options: Mapping[str, object]) -> Start | None:
         """The start of a server with these options; None if something is wrong, which it tells."""
-        seen: list[object] = [sys.version, given, os.environ.get("SIYUAN_URL")]
-        seen += sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_"))
+        given = sorted((key, value) for key, value in options.items() if key != "root")
+        given += sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_"))
         try:
-            settings = [_bytes_of(os.path.join(root, name)) for name in _FILES]
-            folder = os.path.join(os.path.realpath(root), _state_name(settings))
             package, library = map(_folder_of, ("copydesk", "mcp"))
-            seen += [folder, settings, *_files_below(package)]
-            names = sorted(os.listdir(os.path.dirname(library)))
+            seen: list[object] = [package, sys.version, given, os.environ.get("SIYUAN_URL")]
+            path = f"{tables_of(root)}-{_digest(seen)[:16]}.json"
+            seen += [_bytes_of(os.path.join(root, name)) for name in _FILES]
+            seen += _files_below(package)
+            seen += [
+                name
+                for name in sorted(os.listdir(os.path.dirname(library)))
+                if name.startswith(_LIBRARIES) and "-info" in name
+            ]
         except (OSError, ValueError, AttributeError):
             return None
-        seen += [name for name in names if name.startswith(_LIBRARIES) and "-info" in name]
-        stamp = hashlib.sha256(repr(seen).encode("utf-8", "backslashreplace")).hexdigest()
-        return cls(folder, f"start-{hashlib.sha256(given.encode()).hexdigest()[:12]}.json", stamp)
+        return cls(path, _digest(seen)) if os.path.isabs(path) else None
 
     def table(self) -> Table | None:
         """What the kept table can say now; None if there is none of this stamp."""
         try:
-            path = os.path.join(self.folder, self.name)
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                status = os.fstat(file.fileno())
                 kept = json.load(file)
-            if kept["of"] != self._identity():
+            if kept["of"] != self.stamp or status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
             table = cast("dict[str, dict[str, str]]", kept["table"])
-            for answers in table.values() if self._has_plans() else ():
+            for answers in table.values() if _has_plans(kept["state"]) else ():
                 answers.pop(RESOURCES, None)
             return table
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
-    def _has_plans(self) -> bool:
-        """Whether there are pending plans, which are resources; True also if that is unknown."""
-        path = os.path.join(self.folder, "state.sqlite")
-        if not os.path.lexists(path):
-            return False
-        import apsw
-
-        mode = "ro" if os.path.lexists(f"{path}-wal") else "ro&immutable=1"  # else it made a log
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
-        try:
-            with closing(apsw.Connection(f"file:{quote(path)}?mode={mode}", flags)) as database:
-                count: Any = cast(Any, database).execute("SELECT count(*) FROM plans").get
-                return bool(count)
-        except apsw.Error:
-            return True
-
-    def keep(self, table: Table) -> None:
-        """Keep a table, in place of one of an earlier stamp; an error is ignored."""
-        path = os.path.join(self.folder, self.name)
-        beside = f"{path}.{os.getpid()}.tmp"
+    def keep(self, table: Table, state: str) -> None:
+        """Keep a table, and the state folder for its plans; an error is ignored."""
+        folder = os.path.dirname(self.path)
+        beside = f"{self.path}.{os.getpid()}.tmp"
         with suppress(OSError, ValueError):
-            kept = json.dumps({"of": self._identity(), "table": table})
+            kept = json.dumps({"of": self.stamp, "state": state, "table": table})
+            os.makedirs(folder, 0o700, exist_ok=True)
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(kept)
-            os.replace(beside, path)
+            os.replace(beside, self.path)
+            tables = os.scandir(folder)
+            for entry in sorted(tables, key=lambda each: -each.stat().st_mtime_ns)[_MOST_KEPT:]:
+                os.unlink(entry.path)
 
-    def _identity(self) -> list[object]:
-        """The stamp and the folder itself: a table that came with somebody's files has another."""
-        folder = os.lstat(self.folder)
-        if not stat.S_ISDIR(folder.st_mode):
-            raise ValueError
-        return [self.stamp, folder.st_dev, folder.st_ino]
+
+def tables_of(root: str) -> str:
+    """What the paths of a root's tables begin with; relative if the user has no cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return os.path.expanduser(
+        os.path.join(cache, "copydesk", f"start-{_digest(os.path.realpath(root))[:16]}")
+    )
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _has_plans(state: str) -> bool:
+    """Whether there are pending plans, which are resources; True also if that is unknown."""
+    path = os.path.join(state, "state.sqlite")
+    if not os.path.lexists(path):
+        return False
+    import apsw
+
+    mode = "ro" if os.path.lexists(f"{path}-wal") else "ro&immutable=1"  # else it made a log
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+    try:
+        with closing(apsw.Connection(f"file:{quote(path)}?mode={mode}", flags)) as database:
+            count: Any = cast(Any, database).execute("SELECT count(*) FROM plans").get
+            return bool(count)
+    except apsw.Error:
+        return True
 
 
 def _folder_of(package: str) -> str:
@@ -185,17 +207,6 @@ def _bytes_of(path: str) -> bytes | None:
     with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
         return file.read()
     return None
-
-
-def _state_name(settings: list[bytes | None]) -> str:
-    named = os.environ.get("COPYDESK_STATE")
-    if named or not any(b"state" in (text or b"") for text in settings):
-        return named or ".copydesk"
-    import tomllib  # 10 ms, for few
-
-    own, project = (tomllib.loads((text or b"").decode("utf-8-sig")) for text in settings)
-    found = own if settings[0] is not None else project.get("tool", {}).get("copydesk", {})
-    return str(found.get("state", ".copydesk"))
 
 
 def _files_below(folder: str) -> Iterator[object]:
@@ -213,6 +224,7 @@ class _Answers:
     def __init__(self, table: Table) -> None:
         self._table, self._version, self._is_ready = table, "", False
         self._asked: Counter[str] = Counter()
+        self._ids = set[object]()
         self.given: dict[object, bytes] = {}
         """The answers by the ids of the requests."""
 
@@ -239,16 +251,16 @@ class _Answers:
             is_handshake = method == "notifications/initialized" and self._version != ""
             self._is_ready = self._is_ready or is_handshake
             return b"" if is_handshake else None
-        if method not in _MOST:
-            return None
-        self._version = self._version_of(method, params)
+        shown_id = json.dumps(message["id"])
+        if not _ID.fullmatch(shown_id) or message["id"] in self._ids:
+            raise ValueError
+        self._ids.add(message["id"])
+        if method in _MOST or not self._version:  # the first request decides
+            self._version = self._version_of(method, params)
         self._asked[method] += 1
         result = self._table[self._version].get(method)
         if result is None or self._asked[method] > _MOST[method]:
             return None
-        shown_id = json.dumps(message["id"])
-        if not _ID.fullmatch(shown_id) or message["id"] in self.given:
-            raise ValueError
         answer = f'{{"jsonrpc":"2.0","id":{shown_id},"result":{result}}}\n'.encode()
         self.given[message["id"]] = answer
         return answer
@@ -268,7 +280,8 @@ class _Answers:
         else:
             version, is_usual = self._version, not params.keys() - {"_meta"}
             is_usual = is_usual and (self._is_ready or method == "ping") and version != MODERN
-        if not is_usual or not meta.keys() <= _META_KEYS:
+        token = json.dumps(meta.get("progressToken", 0))
+        if not is_usual or not meta.keys() <= _META_KEYS or not _ID.fullmatch(token):
             raise ValueError
         return str(version)
 
@@ -285,7 +298,7 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
     inner = [(name, *pair) for name, each in nested for pair in each.items()]
     return (
         all(isinstance(text, str) for text in _object(info).values())
-        and info.keys() >= {"name", "version"}
+        and {"name", "version"} <= info.keys() <= _INFO
         and all(
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
@@ -303,7 +316,7 @@ def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
             signal.signal(number, _end)
     fetching = threading.Thread(target=fetch, daemon=True)
     try:
-        with suppress(ValueError, LookupError, RecursionError):
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
             _answer(wire, _Answers(table), fetching)
     finally:
         if fetching.ident is not None:
@@ -340,4 +353,7 @@ def write_all(sink: int, data: bytes | memoryview) -> None:
     """Write all of it, which waits until it is read."""
     left = memoryview(data)
     while left:
-        left = left[os.write(sink, left) :]
+        try:
+            left = left[os.write(sink, left) :]
+        except BlockingIOError:  # the client shares the descriptor, and made it so
+            select.select([], [sink], [])

@@ -9,6 +9,7 @@ nothing. No call waits for the user: without an answer, all results are the same
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -914,8 +915,22 @@ def _read(source: int) -> bytes:
         return b""
 
 
-async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
-    """What the server answers first, by protocol version; `resources`: nothing is pending."""
+async def keep_first_answers(
+    keep: Callable[[Table, str], None],
+    opened: OpenWorkspace,
+    member: str,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+) -> None:
+    """Keep what a server with these options answers first."""
+    server = build(opened, lambda _: member, toolsets, lang, structured)
+    table = await recorded(server, resources=opened.settings.registry == "sqlite")
+    await to_thread(keep, table, os.path.join(opened.root, opened.settings.state))
+
+
+async def recorded(server: CopydeskServer, *, resources: bool) -> Table:
+    """What the server answers first, by protocol version; its `resources` are without plans."""
     lists = ("tools/list", "prompts/list", *([RESOURCES] if resources else []))
     table: dict[str, dict[str, str]] = {}
     for version in HANDSHAKE_PROTOCOL_VERSIONS:
@@ -931,7 +946,14 @@ async def recorded(server: CopydeskServer, *, resources: bool = False) -> Table:
         t.CLIENT_CAPABILITIES_META_KEY: {},
     }
     modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
-    return {**table, MODERN: await _answers(server, modern)}
+    table[MODERN] = await _answers(server, modern)
+    for answers in table.values() if resources else ():
+        result = json.loads(answers[RESOURCES])
+        result["resources"] = [
+            each for each in result["resources"] if not each["uri"].startswith(PREFIX)
+        ]
+        answers[RESOURCES] = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    return table
 
 
 async def _answers(
@@ -982,9 +1004,6 @@ def run_stdio(
     is what has been claimed, and perhaps answered, already.
     """
 
-    def new_server() -> CopydeskServer:
-        return build(opened, lambda _: member, toolsets, lang, structured)
-
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
     late.daemon = True
 
@@ -1000,17 +1019,15 @@ def run_stdio(
                 scope.cancel()
                 return
 
-    async def keep(keep: Callable[[Table], None]) -> None:
+    async def keep(keep: Callable[[Table, str], None]) -> None:
         await anyio.sleep(KEEP_AFTER_SECONDS)
         try:
-            is_here = opened.settings.registry == "sqlite"
-            resources = is_here and not await to_thread(opened.pending, member)
-            await to_thread(keep, await recorded(new_server(), resources=resources))
+            await keep_first_answers(keep, opened, member, toolsets, lang, structured)
         except Exception:  # best effort: the next start is only slower
             _log.exception("cannot keep what the server answers first")
 
     async def main(claimed_wire: Wire) -> None:
-        server = new_server()
+        server = build(opened, lambda _: member, toolsets, lang, structured)
         async with anyio.create_task_group() as group:
             group.start_soon(end_on_signal, group.cancel_scope)
             if claimed_wire.keep is not None:
