@@ -196,3 +196,56 @@ def test_a_directory_is_listed(desk: OpenWorkspace, tmp_path: Path) -> None:
     assert "a.txt\t" in call(desk, "read_file", path=".").text
     assert "d/" in call(desk, "read_file", path=".").text
     assert call(desk, "read_file", path="d").text == "d: 0 entries\n"
+
+
+def test_another_file_of_the_old_name_is_not_edited_again(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """The edited file was moved; another one got its name, and has the same lines."""
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
+    call(desk, "apply_patch", patch=move)
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "b.txt").write_text(TEXT)
+    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert (tmp_path / "b.txt").read_text() == TEXT.replace("line 7\n", "seven\n")
+
+
+def test_a_file_that_was_deleted_since_is_not_edited_again(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    call(desk, "read_file", path="a.txt")
+    gone = call(desk, "apply_patch", patch="*** Begin Patch\n*** Delete File: a.txt\n*** End Patch")
+    assert not gone.is_error
+    (tmp_path / "a.txt").write_text(TEXT)
+    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert again.data["error"] == "CONTENT_CHANGED"
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
+def test_the_old_text_that_an_editor_saved_gets_the_edit_in_the_same_lines(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """The lines are everywhere in the file, but it is the text that was edited."""
+    same = "x\n" * 40
+    (tmp_path / "a.txt").write_text(same)
+    given = {"path": "a.txt", "range": "20", "content": "y\n", "expected_old": "x\n"}
+    done = call(desk, "prepare_file_range_edit", **given)
+    after = (tmp_path / "a.txt").read_text()
+    (tmp_path / "a.txt").write_text(same)
+    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert (tmp_path / "a.txt").read_text() == after
+
+
+@pytest.mark.parametrize("name", ["list_dir.py", "list_pending/x.txt", "my-list_dir", "x.list_dir"])
+def test_a_path_with_the_name_of_a_tool_stays_as_it_is(
+    desk: OpenWorkspace, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("word\n" + TEXT * 200)
+    cut = call(desk, "read_file", path=name)
+    assert f'"path": "{name}"' in cut.next_steps[0]
+    plan = call(desk, "replace_text", path=name, old="word", new="x", apply="never")
+    assert name in str(plan.facts["summary"])

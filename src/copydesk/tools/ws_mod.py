@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
+from copydesk.desk.backends.api import Entry
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -23,7 +24,7 @@ from copydesk.desk.outcome import (
 )
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import resolve_range
-from copydesk.edit.patch_parse import parse_diff
+from copydesk.edit.patch_parse import FilePatch, parse_diff
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -48,6 +49,7 @@ from copydesk.errors import (
     InvalidArgs,
     NotAFile,
     PartialMatchFail,
+    Refusal,
     SuspiciousText,
 )
 from copydesk.search.listings import DirEntry
@@ -56,6 +58,7 @@ from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
+from copydesk.text.unified import blob_id
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
@@ -113,8 +116,24 @@ class UndoCall(EditingCall):
         if entry.kind == "notes":
             raise InvalidArgs("again", "is for files; notes are edited anew")
         text = diff_text(entry.diff, encoding_of_diff(entry.diff, None))
+        patches = parse_diff(text)
+        if entry.moved is None:
+            patches = tuple(_as_now(context, entry, patch) for patch in patches)
         auto = context.apply == "auto"
-        return Patching(context, name).run(parse_diff(text), self.report, auto=auto)
+        return Patching(context, name).run(patches, self.report, auto=auto)
+
+
+def _as_now(context: Context, entry: Entry, patch: FilePatch) -> FilePatch:
+    """The patch of an edit for its file as it is now called.
+
+    If that has the text from before the edit, the patch goes to the same lines.
+    """
+    path, blob = context.desk.history.place(context.member, entry), ""
+    with suppress(Refusal):  # the plan says what is wrong
+        _, text = context.desk.contents(context.member, path)
+        if text is not None and text.digest == entry.before:
+            blob = blob_id(text.data)
+    return replace(patch, names=(str(path),), base=blob)
 
 
 class ListEditsCall(ToolCall):
