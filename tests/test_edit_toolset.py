@@ -9,7 +9,7 @@ import pytest
 
 from copydesk.app import reference
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Answer, Lang
 from support.desks import Setup
 
@@ -249,3 +249,53 @@ def test_a_path_with_the_name_of_a_tool_stays_as_it_is(
     assert f'"path": "{name}"' in cut.next_steps[0]
     plan = call(desk, "replace_text", path=name, old="word", new="x", apply="never")
     assert name in str(plan.facts["summary"])
+
+
+def test_the_entries_of_a_directory_have_the_ranges_of_lines(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """One from the end, one that passes the end, one behind it."""
+    for name in ("one", "two", "three"):
+        (tmp_path / "d" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "d" / name).write_text("x")
+    assert call(desk, "read_file", path="d", range="-2~").text.endswith("three\t1\ntwo\t1\n```\n")
+    assert call(desk, "read_file", path="d", range="3~9").text.endswith("```\ntwo\t1\n```\n")
+    behind = call(desk, "read_file", path="d", range="9~")
+    assert behind.data["argument"] == "range"
+    assert "one\t1" in call(desk, "read_file", path="d", max_lines=1).text, "with its size"
+
+
+def test_a_list_of_ids_may_have_blanks_and_repeat_one(desk: OpenWorkspace, tmp_path: Path) -> None:
+    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
+    hunk_id = call(desk, "prepare_file_range_edit", **given).data["hunk_id"]
+    assert call(desk, "apply_file_modification", hunk_id=" , ").data["error"] == "INVALID_HUNK_ID"
+    done = call(desk, "apply_file_modification", hunk_id=f"{hunk_id}, {hunk_id},")
+    assert done.data["context_match"] == "exact"
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 2\n", "two\n")
+
+
+def test_advice_can_be_followed(desk: OpenWorkspace, tmp_path: Path) -> None:
+    """It names no argument that the tool lacks."""
+    call(desk, "read_file", path="a.txt")
+    (tmp_path / "a.txt").write_text("theirs\n")
+    stale = call(desk, "write_file", path="a.txt", content="x\n")
+    assert "call with version" not in str(stale.facts["summary"])
+    for number in range(60):
+        (tmp_path / f"{number}.txt").write_text("word\n")
+    call(desk, "replace_text", path=".", old="word", new="x", all=True, apply="never")
+    assert "60 plans are pending" in call(desk, "apply_file_modification").text
+    assert call(desk, "apply_file_modification").next_steps == ()
+    (step,) = desk.call("local", "apply_file_modification", {}).next_steps
+    assert "list_pending with a path" in step
+
+
+HUMAN = Config(members={"local": MemberConfig(apply="auto", approval="human")})
+
+
+def test_a_new_file_that_a_person_approves_is_planned_as_said(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path), HUMAN, shared=False) as desk:
+        refused = call(desk, "write_file", path="b.txt", content="one\n")
+        assert "apply_patch makes a new file" in str(refused.facts["summary"])
+        patch = "*** Begin Patch\n*** Add File: b.txt\n+one\n*** End Patch"
+        assert call(desk, "apply_patch", patch=patch).data["hunk_id"]
+    assert not (tmp_path / "b.txt").exists()

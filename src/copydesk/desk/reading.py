@@ -38,7 +38,7 @@ def read_lines(
 
     `most_tokens` are those of the lines with their numbers.
     """
-    start, stop, clipped = _wanted(range_text, base.line_count)
+    start, stop, clipped = wanted(range_text, base.line_count)
     limits = most_lines, most_tokens
     lines, at, cut, within = _shown(base, start, stop, *limits, tail=range_text.startswith("-"))
     return Reading(
@@ -91,7 +91,7 @@ def read_large(
     if facts is None:
         start, stop, clipped = 0, have, False
     else:
-        start, stop, clipped = _wanted(range_text, facts.line_count)
+        start, stop, clipped = wanted(range_text, facts.line_count)
     most = min(stop - start, have)
     limits = most_lines, most_tokens
     lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None)
@@ -151,7 +151,7 @@ def _shown(
     return tuple(lines), start, cut, within
 
 
-def _wanted(text: str, total: int) -> tuple[int, int, bool]:
+def wanted(text: str, total: int) -> tuple[int, int, bool]:
     """The lines [start, stop) that a range names, and whether it goes past the end."""
     if not text:
         return 0, total, False

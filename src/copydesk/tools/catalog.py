@@ -47,9 +47,9 @@ OTHER_NAMES = {
     **dict.fromkeys(("ripgrep_files", "ripgrep_count", "ripgrep_snippets"), "ripgrep_search"),
     **dict.fromkeys(("create_new_file", "overwrite_entire_file"), "write_file"),
     **dict.fromkeys(
-        ("prepare_file_append", "prepare_file_block_replace"), "prepare_file_range_edit"
+        ("prepare_file_append", "prepare_file_delete", "prepare_file_move"), "apply_patch"
     ),
-    **dict.fromkeys(("prepare_file_delete", "prepare_file_move"), "apply_patch"),
+    "prepare_file_block_replace": "prepare_file_range_edit",
     "list_dir": "read_file",
     "list_pending": "apply_file_modification",
     "apply_file_modifications": "apply_file_modification",

@@ -713,10 +713,12 @@ def _read_line(outcome: Reading, lang: Lang) -> str:
         "where": where,
     }
     style = outcome.newline_style
+    is_cut = first is None and outcome.cut_by_characters and not outcome.cut_in_line
     lacks_newline = outcome.ends_with_newline is False and outcome.size_bytes and total != 0
     parts = {
         say(saying, lang, facts): True,
         say("read.clipped", lang): outcome.clipped,
+        say("read.cut_at_start", lang): is_cut,
         f"version {outcome.version}": outcome.version is not None,
         f"{style}": style in ("crlf", "mixed"),
         f"encoding {outcome.encoding}": outcome.encoding != "utf-8",

@@ -22,6 +22,7 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
+from copydesk.desk.reading import wanted
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import resolve_range
 from copydesk.edit.patch_parse import FilePatch, parse_diff
@@ -49,6 +50,7 @@ from copydesk.errors import (
     InvalidArgs,
     NotAFile,
     PartialMatchFail,
+    RangeOutOfBounds,
     Refusal,
     SuspiciousText,
 )
@@ -181,7 +183,7 @@ class ListPendingCall(ToolCall):
         plans = context.desk.waiting(context.member, path)
         rows = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
         shown = first_rows(map(_plan_row, rows), context.rows_tokens)
-        total, left_out = {"count": len(plans)}, {"count": len(plans) - len(shown)}
+        total, left_out = {"count": len(plans)}, len(plans) - len(shown)
         fields: Fields = {
             "status": "ok",
             "mode": name,
@@ -190,7 +192,9 @@ class ListPendingCall(ToolCall):
             "hunks": [*rows],
             "summary": say("pending" if rows else "pending.none", context.lang, total),
         }
-        steps = (say("next.more_pending", context.lang, left_out),) if left_out["count"] else ()
+        facts = {"count": left_out, "tool": context.tool("list_pending")}
+        step = say("next.more_pending", context.lang, facts)
+        steps = (step,) if left_out and not context.selects else ()
         return listing(fields, shown, next_steps=steps)
 
 
@@ -381,11 +385,14 @@ def entries_of(
     lang = context.lang
     entries = context.looking.list_dir(context.member, path)
     count = len(entries)
-    start, stop = resolve_range(range_text or "~", count)
+    try:
+        start, stop, _ = wanted(range_text, count)
+    except RangeOutOfBounds:
+        raise InvalidArgs("range", f"begins after the {count} entries") from None
     asked = entries[start : min(stop, start + (most or ENTRIES))]
     texts = [_entry_row(entry) for entry in asked]
     shown = first_rows(texts, context.rows_tokens)
-    if len(shown) < stop - start:  # more of them fit without their sizes
+    if len(shown) < len(asked):  # more of them fit without their sizes
         shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
     end = start + len(shown)
     call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
@@ -796,10 +803,10 @@ class ApplyCall(EditingCall):
         if not self.hunk_id:
             return ListPendingCall({}, {}).run(context, name)
         member = context.member.accepting(self.accept)
-        first, *others = (one.strip() for one in self.hunk_id.split(","))
-        if others:
-            return _together(context, name, member, (first, *others), self.report)
-        outcome = context.desk.apply(member, name, first)
+        ids = tuple(dict.fromkeys(filter(None, map(str.strip, self.hunk_id.split(",")))))
+        if len(ids) > 1:
+            return _together(context, name, member, ids, self.report)
+        outcome = context.desk.apply(member, name, ids[0] if ids else self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
@@ -872,6 +879,11 @@ EDITING = (
 
 MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(SELECTION,))
 WRITE_FILE = Tool(
-    "edit_write_file", SELECTION, WriteFileCall, destroys=True, listed_as="write_file"
+    "edit_write_file",
+    SELECTION,
+    WriteFileCall,
+    destroys=True,
+    listed_as="write_file",
+    voices=("write_file",),
 )
 """Of the selection alone; the compat toolset has a tool of that name."""
