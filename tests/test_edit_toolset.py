@@ -299,3 +299,26 @@ def test_a_new_file_that_a_person_approves_is_planned_as_said(tmp_path: Path) ->
         patch = "*** Begin Patch\n*** Add File: b.txt\n+one\n*** End Patch"
         assert call(desk, "apply_patch", patch=patch).data["hunk_id"]
     assert not (tmp_path / "b.txt").exists()
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_patch_that_a_person_approved_is_written_as_said(tmp_path: Path, files: int) -> None:
+    """The same call again would only plan it once more."""
+    added = "".join(f"*** Add File: {n}.txt\n+one\n" for n in range(files))
+    patch = f"*** Begin Patch\n{added}*** End Patch"
+    with open_workspace(str(tmp_path), HUMAN, shared=False) as desk:
+        waits = call(desk, "apply_patch", patch=patch)
+        assert waits.data["status"] == "pending"
+        assert "same call" not in str(waits.facts["summary"])
+        reviewer = desk.member("person")
+        rows: Any = waits.data["hunks"]
+        for row in rows:
+            shown = desk.desk.review.show(reviewer, row["hunk_id"])
+            desk.desk.review.approve(reviewer, row["hunk_id"], shown.before, shown.after)
+        if files > 1:
+            given = waits.next_steps[0].split('{"hunk_id": "')[1].split('"')[0]
+        else:
+            given = str(waits.data["hunk_id"])
+        done = call(desk, "apply_file_modification", hunk_id=given)
+        assert not done.is_error, done.text
+    assert len([*tmp_path.glob("*.txt")]) == files
