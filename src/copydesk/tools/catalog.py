@@ -60,8 +60,8 @@ OTHER_NAMES = {
 SELF_EVIDENT = frozenset(
     (
         *("path", "to", "why", "member", "literal", "hunk_id", "hunk_ids", "edit_id"),
-        *("before_edit_id", "start_anchor", "end_anchor", "transaction", "existing_hunk_id"),
-        *("known_old_total_lines", "known_old_total_bytes", "accept", "patch"),
+        *("before_edit_id", "anchor", "start_anchor", "end_anchor", "transaction"),
+        *("known_old_total_lines", "known_old_total_bytes", "accept", "patch", "existing_hunk_id"),
     )
 )
 """Arguments whose texts only the reference and the manuals have."""
