@@ -322,3 +322,12 @@ def test_a_patch_that_a_person_approved_is_written_as_said(tmp_path: Path, files
         done = call(desk, "apply_file_modification", hunk_id=given)
         assert not done.is_error, done.text
     assert len([*tmp_path.glob("*.txt")]) == files
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("topic", sorted({*NINE, "PATCH_REJECTED", "STALE_READ"}))
+def test_the_manual_has_its_tools_and_codes(desk: OpenWorkspace, lang: Lang, topic: str) -> None:
+    found = call(desk, "manual", lang, topic=topic)
+    assert not found.is_error
+    assert topic in found.text
+    assert call(desk, "manual", lang).data["toolset"] == "edit"

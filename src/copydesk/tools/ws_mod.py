@@ -842,7 +842,8 @@ class ManualCall(ToolCall):
     topic: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
-        toolset, topic = self.toolset or "ws_mod", self.topic or "index"
+        own = SELECTION if context.selects else "ws_mod"
+        toolset, topic = self.toolset or own, self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
         return Answer(
             {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
