@@ -62,6 +62,8 @@ def test_a_file_is_written_new_or_over_the_old_one(desk: OpenWorkspace, tmp_path
     over = call(desk, "write_file", path="new/b.txt", content="two\n")
     assert over.data["changed"] is True
     assert (tmp_path / "new" / "b.txt").read_text() == "two\n"
+    same = call(desk, "write_file", path="new/b.txt", content="two\n")
+    assert same.text.startswith("ok new/b.txt +0 -0 · version "), "nothing was written"
     call(desk, "undo_file_modification", edit_id=over.data["edit_id"])
     assert (tmp_path / "new" / "b.txt").read_text() == "one\n"
 

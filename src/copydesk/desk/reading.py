@@ -94,8 +94,7 @@ def read_large(
         start, stop, clipped = wanted(range_text, facts.line_count)
     most = min(stop - start, have)
     limits = most_lines, most_tokens
-    span = 0, most, *limits
-    lines, _, cut, within = _shown(window, *span, tail=facts is None, number=start)
+    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None, number=start)
     within = within or (parted and bool(lines))
     asked = stop - start if last is None else first
     most = min(asked, most_lines) if most_lines else asked

@@ -67,8 +67,8 @@ SELF_EVIDENT = frozenset(
 """Arguments whose texts only the reference and the manuals have."""
 
 _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
+# a tool's name, but no part of a path
 _OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(OTHER_NAMES)})(?![\w/\"-]|\.\w)")
-"""A tool's name, but no part of a path."""
 
 _log = logging.getLogger("copydesk")
 

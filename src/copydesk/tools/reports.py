@@ -417,7 +417,8 @@ def rewritten(
         **listed(warnings),
         "summary": summary,
     }
-    what = f"{path}{' (new)' * (before is None)} +{after.line_count} -{old_lines}"
+    counts = f"+{after.line_count} -{old_lines}" if edit_id else "+0 -0"
+    what = f"{path}{' (new)' * (before is None)} {counts}"
     said = warnings if edit_id else [summary, *warnings]
     return _sized(Answer(fields), length, _done("ok", what, edit_id, after.version), said)
 
@@ -613,9 +614,8 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     why = [one.refusal for one in verdicts if one.refusal is not None]
     waits = why and all(isinstance(one, errors.ApprovalRequired) for one in why)
     rows: list[Value] = [_judged(one, told=one.plan is plan) for one in verdicts]
-    voices = _callers(mode)
-    if plan is not None and not waits:  # a person decides on the plan, not on the call
-        voices += plan.request.voices
+    # a person decides on the plan, so what is said is not about the call
+    voices = _callers(mode) + (() if plan is None or waits else plan.request.voices)
     facts = {
         "count": len(verdicts),
         "failed": len(why),

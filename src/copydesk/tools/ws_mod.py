@@ -193,9 +193,8 @@ class ListPendingCall(ToolCall):
             "summary": say("pending" if rows else "pending.none", context.lang, total),
         }
         facts = {"count": left_out, "tool": context.tool("list_pending")}
-        step = say("next.more_pending", context.lang, facts)
-        steps = (step,) if left_out and not context.selects else ()
-        return listing(fields, shown, next_steps=steps)
+        steps = (say("next.more_pending", context.lang, facts),)
+        return listing(fields, shown, next_steps=steps if left_out and not context.selects else ())
 
 
 class DiscardCall(ToolCall):

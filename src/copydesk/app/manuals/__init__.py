@@ -62,8 +62,6 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
         found = _chapters(read(toolset, name, lang)).get(wanted)
         if found:
             return found
-    if toolset == SELECTION and wanted == "write_file":
-        return read(SELECTION, "index", lang)
     if toolset == SELECTION:  # its other tools are those of ws_mod, and one of patch
         return part("patch" if wanted in _OF_PATCH else "ws_mod", topic, lang)
     raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
