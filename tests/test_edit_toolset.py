@@ -9,7 +9,7 @@ import pytest
 
 from copydesk.app import reference
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Answer, Lang
 from support.desks import Setup
 
@@ -62,6 +62,8 @@ def test_a_file_is_written_new_or_over_the_old_one(desk: OpenWorkspace, tmp_path
     over = call(desk, "write_file", path="new/b.txt", content="two\n")
     assert over.data["changed"] is True
     assert (tmp_path / "new" / "b.txt").read_text() == "two\n"
+    same = call(desk, "write_file", path="new/b.txt", content="two\n")
+    assert same.text.startswith("ok new/b.txt +0 -0 · version "), "nothing was written"
     call(desk, "undo_file_modification", edit_id=over.data["edit_id"])
     assert (tmp_path / "new" / "b.txt").read_text() == "one\n"
 
@@ -196,3 +198,138 @@ def test_a_directory_is_listed(desk: OpenWorkspace, tmp_path: Path) -> None:
     assert "a.txt\t" in call(desk, "read_file", path=".").text
     assert "d/" in call(desk, "read_file", path=".").text
     assert call(desk, "read_file", path="d").text == "d: 0 entries\n"
+
+
+def test_another_file_of_the_old_name_is_not_edited_again(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """The edited file was moved; another one got its name, and has the same lines."""
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
+    call(desk, "apply_patch", patch=move)
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "b.txt").write_text(TEXT)
+    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert (tmp_path / "b.txt").read_text() == TEXT.replace("line 7\n", "seven\n")
+
+
+def test_a_file_that_was_deleted_since_is_not_edited_again(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    call(desk, "read_file", path="a.txt")
+    gone = call(desk, "apply_patch", patch="*** Begin Patch\n*** Delete File: a.txt\n*** End Patch")
+    assert not gone.is_error
+    (tmp_path / "a.txt").write_text(TEXT)
+    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert again.data["error"] == "CONTENT_CHANGED"
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
+def test_the_old_text_that_an_editor_saved_gets_the_edit_in_the_same_lines(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """The lines are everywhere in the file, but it is the text that was edited."""
+    same = "x\n" * 40
+    (tmp_path / "a.txt").write_text(same)
+    given = {"path": "a.txt", "range": "20", "content": "y\n", "expected_old": "x\n"}
+    done = call(desk, "prepare_file_range_edit", **given)
+    after = (tmp_path / "a.txt").read_text()
+    (tmp_path / "a.txt").write_text(same)
+    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    assert (tmp_path / "a.txt").read_text() == after
+
+
+@pytest.mark.parametrize("name", ["list_dir.py", "list_pending/x.txt", "my-list_dir", "x.list_dir"])
+def test_a_path_with_the_name_of_a_tool_stays_as_it_is(
+    desk: OpenWorkspace, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("word\n" + TEXT * 200)
+    cut = call(desk, "read_file", path=name)
+    assert f'"path": "{name}"' in cut.next_steps[0]
+    plan = call(desk, "replace_text", path=name, old="word", new="x", apply="never")
+    assert name in str(plan.facts["summary"])
+
+
+def test_the_entries_of_a_directory_have_the_ranges_of_lines(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """One from the end, one that passes the end, one behind it."""
+    for name in ("one", "two", "three"):
+        (tmp_path / "d" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "d" / name).write_text("x")
+    assert call(desk, "read_file", path="d", range="-2~").text.endswith("three\t1\ntwo\t1\n```\n")
+    assert call(desk, "read_file", path="d", range="3~9").text.endswith("```\ntwo\t1\n```\n")
+    behind = call(desk, "read_file", path="d", range="9~")
+    assert behind.data["argument"] == "range"
+    assert "one\t1" in call(desk, "read_file", path="d", max_lines=1).text, "with its size"
+
+
+def test_a_list_of_ids_may_have_blanks_and_repeat_one(desk: OpenWorkspace, tmp_path: Path) -> None:
+    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
+    hunk_id = call(desk, "prepare_file_range_edit", **given).data["hunk_id"]
+    assert call(desk, "apply_file_modification", hunk_id=" , ").data["error"] == "INVALID_HUNK_ID"
+    done = call(desk, "apply_file_modification", hunk_id=f"{hunk_id}, {hunk_id},")
+    assert done.data["context_match"] == "exact"
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 2\n", "two\n")
+
+
+def test_advice_can_be_followed(desk: OpenWorkspace, tmp_path: Path) -> None:
+    """It names no argument that the tool lacks."""
+    call(desk, "read_file", path="a.txt")
+    (tmp_path / "a.txt").write_text("theirs\n")
+    stale = call(desk, "write_file", path="a.txt", content="x\n")
+    assert "call with version" not in str(stale.facts["summary"])
+    for number in range(60):
+        (tmp_path / f"{number}.txt").write_text("word\n")
+    call(desk, "replace_text", path=".", old="word", new="x", all=True, apply="never")
+    assert "60 plans are pending" in call(desk, "apply_file_modification").text
+    assert call(desk, "apply_file_modification").next_steps == ()
+    (step,) = desk.call("local", "apply_file_modification", {}).next_steps
+    assert "list_pending with a path" in step
+
+
+HUMAN = Config(members={"local": MemberConfig(apply="auto", approval="human")})
+
+
+def test_a_new_file_that_a_person_approves_is_planned_as_said(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path), HUMAN, shared=False) as desk:
+        refused = call(desk, "write_file", path="b.txt", content="one\n")
+        assert "apply_patch makes a new file" in str(refused.facts["summary"])
+        patch = "*** Begin Patch\n*** Add File: b.txt\n+one\n*** End Patch"
+        assert call(desk, "apply_patch", patch=patch).data["hunk_id"]
+    assert not (tmp_path / "b.txt").exists()
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_patch_that_a_person_approved_is_written_as_said(tmp_path: Path, files: int) -> None:
+    """The same call again would only plan it once more."""
+    added = "".join(f"*** Add File: {n}.txt\n+one\n" for n in range(files))
+    patch = f"*** Begin Patch\n{added}*** End Patch"
+    with open_workspace(str(tmp_path), HUMAN, shared=False) as desk:
+        waits = call(desk, "apply_patch", patch=patch)
+        assert waits.data["status"] == "pending"
+        assert "same call" not in str(waits.facts["summary"])
+        reviewer = desk.member("person")
+        rows: Any = waits.data["hunks"]
+        for row in rows:
+            shown = desk.desk.review.show(reviewer, row["hunk_id"])
+            desk.desk.review.approve(reviewer, row["hunk_id"], shown.before, shown.after)
+        if files > 1:
+            given = waits.next_steps[0].split('{"hunk_id": "')[1].split('"')[0]
+        else:
+            given = str(waits.data["hunk_id"])
+        done = call(desk, "apply_file_modification", hunk_id=given)
+        assert not done.is_error, done.text
+    assert len([*tmp_path.glob("*.txt")]) == files
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("topic", sorted({*NINE, "PATCH_REJECTED", "STALE_READ"}))
+def test_the_manual_has_its_tools_and_codes(desk: OpenWorkspace, lang: Lang, topic: str) -> None:
+    found = call(desk, "manual", lang, topic=topic)
+    assert not found.is_error
+    assert topic in found.text
+    assert call(desk, "manual", lang).data["toolset"] == "edit"

@@ -658,6 +658,9 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     first = {"strict": False, "include_anchors": False, "report": "brief", "apply": "auto"}
     (root / "crlf.txt").write_bytes(b"a\r\nb\r\na\r\nb\r\n")
     yield desk.call("local", "prepare_file_block_replace", {**given, **first}, lang=lang).text
+    version = desk.call("local", "read_file", {"path": "crlf.txt", "range": "1"}).data["version"]
+    given = {"path": "crlf.txt", "range": "1", "content": "z\n", "version": version}
+    yield desk.call("local", "prepare_file_range_edit", {**given, "apply": "auto"}, lang=lang).text
     lines = "".join(f"{i}\n" for i in range(5_000))
     long = {"path": "long.txt", "content": f"{lines}{'x' * 90_000}\n"}
     made = desk.call("local", "prepare_file_append", long, lang=lang)

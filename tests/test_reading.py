@@ -150,3 +150,16 @@ def test_a_huge_line_stays_within_the_budget(desk: OpenWorkspace, tmp_path: Path
     assert tokens(answer.text) <= 13_200
     assert tokens(str(answer.data["content"])) <= 13_200
     assert answer.data["truncated_by_char_limit"] is True
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_the_budget_counts_long_line_numbers(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    text = "".join(f"value number {i} with some text\n" for i in range(1, 120_001))
+    (tmp_path / "f.txt").write_text(text)
+    if large:
+        monkeypatch.setattr(sizes, "LARGE", 0)
+    answer = read(desk, range="110000~")
+    assert answer.next_steps
+    assert tokens(answer.text) <= 1.1 * 12_000

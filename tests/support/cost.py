@@ -18,7 +18,7 @@ from hypothesis import settings
 from copydesk.desk.backends.sqlite import Database
 
 MOST_SECONDS = 60.0
-LIST_TOKENS = {"edit": 1_500, "ws_mod": 3_200}
+LIST_TOKENS = {"edit": 1_500, "ws_mod": 3_000}
 """The most that a toolset's list and instructions take, which are paid for with every request."""
 
 

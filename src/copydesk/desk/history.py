@@ -117,6 +117,14 @@ class History:
         member.permission.check("read", entry.path)
         return replace(entry, **_seen(member, entry))
 
+    def place(self, member: Member, entry: Entry) -> RelPath:
+        """Where the file of an edit is now; ContentChanged if it was deleted, AccessDenied."""
+        since = located(self._set.journal, entry)
+        if since.gone and entry.after:
+            raise ContentChanged("the file was deleted since", later_edit_ids=(since.gone,))
+        member.permission.check("read", since.path)
+        return since.path
+
     def undone_by(self, member: Member, edit_id: int) -> int:
         """The edit that undid this one and is in effect, or 0; raises as `entry`."""
         return taken_back_by(self._set.journal, self.entry(member, edit_id).edit_id)
@@ -364,7 +372,7 @@ class Undoing:
                 for at, own in files.items():
                     for at_work in own:
                         self.check_stands(member, at_work, places[at_work.edit_id])
-                        self.check_there(at_work)
+                        self._history.place(member, at_work)
                     made += self._file_back(WriteRequest(member, tool, at, ticket), own, held)
                 entries = self._written(member, made, by)
             except FileNotFound:
@@ -494,12 +502,6 @@ class Undoing:
         by = taken_back_by(self._set.journal, entry.edit_id)
         if by:
             raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
-
-    def check_there(self, entry: Entry) -> None:
-        """Raise ContentChanged if the file was deleted since, and another has its name."""
-        gone = located(self._set.journal, entry).gone
-        if gone and entry.after:
-            raise ContentChanged("the file was deleted since", later_edit_ids=(gone,))
 
     def _back(self, entry: Entry, at: RelPath, now: Source) -> Undone:
         """The inverse on the current text; raises _Declined where that is another one."""

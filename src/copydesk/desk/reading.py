@@ -23,7 +23,7 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 1.5  # tokens of a line number, its separator and the line end
+_NUMBER = 1.5  # tokens of a line number below 1,000, its separator and the line end
 
 
 def read_lines(
@@ -38,7 +38,7 @@ def read_lines(
 
     `most_tokens` are those of the lines with their numbers.
     """
-    start, stop, clipped = _wanted(range_text, base.line_count)
+    start, stop, clipped = wanted(range_text, base.line_count)
     limits = most_lines, most_tokens
     lines, at, cut, within = _shown(base, start, stop, *limits, tail=range_text.startswith("-"))
     return Reading(
@@ -91,10 +91,10 @@ def read_large(
     if facts is None:
         start, stop, clipped = 0, have, False
     else:
-        start, stop, clipped = _wanted(range_text, facts.line_count)
+        start, stop, clipped = wanted(range_text, facts.line_count)
     most = min(stop - start, have)
     limits = most_lines, most_tokens
-    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None)
+    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None, number=start)
     within = within or (parted and bool(lines))
     asked = stop - start if last is None else first
     most = min(asked, most_lines) if most_lines else asked
@@ -122,11 +122,18 @@ def read_large(
 
 
 def _shown(
-    base: Snapshot, start: int, stop: int, most_lines: int, most_tokens: int | None, *, tail: bool
+    base: Snapshot,
+    start: int,
+    stop: int,
+    most_lines: int,
+    most_tokens: int | None,
+    *,
+    tail: bool,
+    number: int = 0,
 ) -> tuple[tuple[str, ...], int, bool, bool]:
     """Lines of [start, stop) within limits, where they start, whether a limit cut them, or a line.
 
-    `tail`: the last of the lines instead of the first.
+    `tail`: the last of the lines instead of the first. `number`: that of the first line of `base`.
     """
     lines: list[str] = []
     left, room = MOST_CHARACTERS, inf if most_tokens is None else most_tokens
@@ -135,23 +142,24 @@ def _shown(
     cut = within = False
     for line in order:
         text = base.text(line)
+        beside = _NUMBER + len(str(number + line)) // 4
         kept = text[: max(left, 0)]
-        while kept and counted(kept) + _NUMBER > room:
+        while kept and counted(kept) + beside > room:
             kept = kept[: len(kept) // 2]
-        cut = len(kept) < len(text) or room < _NUMBER
+        cut = len(kept) < len(text) or room < beside
         if cut:
             within = not lines
             lines += [kept] * within
             break
         lines.append(text)
         left -= len(text) + 1
-        room -= counted(text) + _NUMBER
+        room -= counted(text) + beside
     if tail:
         return tuple(reversed(lines)), stop - len(lines), cut, within
     return tuple(lines), start, cut, within
 
 
-def _wanted(text: str, total: int) -> tuple[int, int, bool]:
+def wanted(text: str, total: int) -> tuple[int, int, bool]:
     """The lines [start, stop) that a range names, and whether it goes past the end."""
     if not text:
         return 0, total, False

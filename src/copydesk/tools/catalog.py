@@ -47,9 +47,9 @@ OTHER_NAMES = {
     **dict.fromkeys(("ripgrep_files", "ripgrep_count", "ripgrep_snippets"), "ripgrep_search"),
     **dict.fromkeys(("create_new_file", "overwrite_entire_file"), "write_file"),
     **dict.fromkeys(
-        ("prepare_file_append", "prepare_file_block_replace"), "prepare_file_range_edit"
+        ("prepare_file_append", "prepare_file_delete", "prepare_file_move"), "apply_patch"
     ),
-    **dict.fromkeys(("prepare_file_delete", "prepare_file_move"), "apply_patch"),
+    "prepare_file_block_replace": "prepare_file_range_edit",
     "list_dir": "read_file",
     "list_pending": "apply_file_modification",
     "apply_file_modifications": "apply_file_modification",
@@ -60,14 +60,15 @@ OTHER_NAMES = {
 SELF_EVIDENT = frozenset(
     (
         *("path", "to", "why", "member", "literal", "hunk_id", "hunk_ids", "edit_id"),
-        *("before_edit_id", "start_anchor", "end_anchor", "transaction", "existing_hunk_id"),
-        *("known_old_total_lines", "known_old_total_bytes", "accept", "patch"),
+        *("before_edit_id", "anchor", "start_anchor", "end_anchor", "transaction"),
+        *("known_old_total_lines", "known_old_total_bytes", "accept", "patch", "existing_hunk_id"),
     )
 )
 """Arguments whose texts only the reference and the manuals have."""
 
 _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
-_OTHERS = re.compile(rf"\b(?:{'|'.join(OTHER_NAMES)})\b")
+# a tool's name, but no part of a path
+_OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(OTHER_NAMES)})(?![\w/\"-]|\.\w)")
 
 _log = logging.getLogger("copydesk")
 

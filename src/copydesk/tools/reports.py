@@ -236,11 +236,16 @@ def planned_together(
         **was_cut,
         "summary": " ".join(summary),
     }
-    ids = ", ".join(f'"{one.plan.id}"' for one in planned)
-    tool = f"{_prefix(mode)}apply_file_modifications"
-    steps = (say("next.together", lang, {"tool": tool, "ids": ids}),)
+    steps = (_together(mode, [one.plan.id for one in planned], lang),)
     rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
     return Answer(fields, diff, next_steps=steps, rest=rest)
+
+
+def _together(mode: str, hunk_ids: Sequence[str], lang: Lang) -> str:
+    """The step that writes several plans."""
+    ids = ", ".join(f'"{one}"' for one in hunk_ids)
+    tool = f"{_prefix(mode)}apply_file_modifications"
+    return say("next.together", lang, {"tool": tool, "ids": ids})
 
 
 def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
@@ -412,7 +417,8 @@ def rewritten(
         **listed(warnings),
         "summary": summary,
     }
-    what = f"{path}{' (new)' * (before is None)} +{after.line_count} -{old_lines}"
+    counts = f"+{after.line_count} -{old_lines}" if edit_id else "+0 -0"
+    what = f"{path}{' (new)' * (before is None)} {counts}"
     said = warnings if edit_id else [summary, *warnings]
     return _sized(Answer(fields), length, _done("ok", what, edit_id, after.version), said)
 
@@ -608,7 +614,8 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     why = [one.refusal for one in verdicts if one.refusal is not None]
     waits = why and all(isinstance(one, errors.ApprovalRequired) for one in why)
     rows: list[Value] = [_judged(one, told=one.plan is plan) for one in verdicts]
-    voices = _callers(mode) + (plan.request.voices if plan is not None else ())
+    # a person decides on the plan, so what is said is not about the call
+    voices = _callers(mode) + (() if plan is None or waits else plan.request.voices)
     facts = {
         "count": len(verdicts),
         "failed": len(why),
@@ -619,6 +626,9 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     summary, status = say("transaction.withheld", lang, facts), "pending" if waits else "error"
     facts_and_rows: Fields = {**facts_of(refusal), "hunks": rows}
     answer = _refused(mode, refusal, of_plan, summary, status, facts_and_rows)
+    if waits and len(why) == len(verdicts) > 1:
+        ids = [one.plan.id for one in verdicts]
+        return replace(answer, next_steps=(_together(mode, ids, lang),))
     sound = [f'"{one.plan.id}"' for one in verdicts if one.refusal is None]
     if plan is None or not sound or refusal.code == "FAILED":
         return answer
@@ -713,10 +723,12 @@ def _read_line(outcome: Reading, lang: Lang) -> str:
         "where": where,
     }
     style = outcome.newline_style
+    is_cut = first is None and outcome.cut_by_characters and not outcome.cut_in_line
     lacks_newline = outcome.ends_with_newline is False and outcome.size_bytes and total != 0
     parts = {
         say(saying, lang, facts): True,
         say("read.clipped", lang): outcome.clipped,
+        say("read.cut_at_start", lang): is_cut,
         f"version {outcome.version}": outcome.version is not None,
         f"{style}": style in ("crlf", "mixed"),
         f"encoding {outcome.encoding}": outcome.encoding != "utf-8",

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
+from copydesk.desk.backends.api import Entry
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -21,9 +22,10 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
+from copydesk.desk.reading import wanted
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import resolve_range
-from copydesk.edit.patch_parse import parse_diff
+from copydesk.edit.patch_parse import FilePatch, parse_diff
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -48,6 +50,8 @@ from copydesk.errors import (
     InvalidArgs,
     NotAFile,
     PartialMatchFail,
+    RangeOutOfBounds,
+    Refusal,
     SuspiciousText,
 )
 from copydesk.search.listings import DirEntry
@@ -56,6 +60,7 @@ from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
+from copydesk.text.unified import blob_id
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
@@ -113,8 +118,24 @@ class UndoCall(EditingCall):
         if entry.kind == "notes":
             raise InvalidArgs("again", "is for files; notes are edited anew")
         text = diff_text(entry.diff, encoding_of_diff(entry.diff, None))
+        patches = parse_diff(text)
+        if entry.moved is None:
+            patches = tuple(_as_now(context, entry, patch) for patch in patches)
         auto = context.apply == "auto"
-        return Patching(context, name).run(parse_diff(text), self.report, auto=auto)
+        return Patching(context, name).run(patches, self.report, auto=auto)
+
+
+def _as_now(context: Context, entry: Entry, patch: FilePatch) -> FilePatch:
+    """The patch of an edit for its file as it is now called.
+
+    If that has the text from before the edit, the patch goes to the same lines.
+    """
+    path, blob = context.desk.history.place(context.member, entry), ""
+    with suppress(Refusal):  # the plan says what is wrong
+        _, text = context.desk.contents(context.member, path)
+        if text is not None and text.digest == entry.before:
+            blob = blob_id(text.data)
+    return replace(patch, names=(str(path),), base=blob)
 
 
 class ListEditsCall(ToolCall):
@@ -162,7 +183,7 @@ class ListPendingCall(ToolCall):
         plans = context.desk.waiting(context.member, path)
         rows = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
         shown = first_rows(map(_plan_row, rows), context.rows_tokens)
-        total, left_out = {"count": len(plans)}, {"count": len(plans) - len(shown)}
+        total, left_out = {"count": len(plans)}, len(plans) - len(shown)
         fields: Fields = {
             "status": "ok",
             "mode": name,
@@ -171,8 +192,9 @@ class ListPendingCall(ToolCall):
             "hunks": [*rows],
             "summary": say("pending" if rows else "pending.none", context.lang, total),
         }
-        steps = (say("next.more_pending", context.lang, left_out),) if left_out["count"] else ()
-        return listing(fields, shown, next_steps=steps)
+        facts = {"count": left_out, "tool": context.tool("list_pending")}
+        steps = (say("next.more_pending", context.lang, facts),)
+        return listing(fields, shown, next_steps=steps if left_out and not context.selects else ())
 
 
 class DiscardCall(ToolCall):
@@ -362,11 +384,14 @@ def entries_of(
     lang = context.lang
     entries = context.looking.list_dir(context.member, path)
     count = len(entries)
-    start, stop = resolve_range(range_text or "~", count)
+    try:
+        start, stop, _ = wanted(range_text, count)
+    except RangeOutOfBounds:
+        raise InvalidArgs("range", f"begins after the {count} entries") from None
     asked = entries[start : min(stop, start + (most or ENTRIES))]
     texts = [_entry_row(entry) for entry in asked]
     shown = first_rows(texts, context.rows_tokens)
-    if len(shown) < stop - start:  # more of them fit without their sizes
+    if len(shown) < len(asked):  # more of them fit without their sizes
         shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
     end = start + len(shown)
     call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
@@ -777,10 +802,10 @@ class ApplyCall(EditingCall):
         if not self.hunk_id:
             return ListPendingCall({}, {}).run(context, name)
         member = context.member.accepting(self.accept)
-        first, *others = (one.strip() for one in self.hunk_id.split(","))
-        if others:
-            return _together(context, name, member, (first, *others), self.report)
-        outcome = context.desk.apply(member, name, first)
+        ids = tuple(dict.fromkeys(filter(None, map(str.strip, self.hunk_id.split(",")))))
+        if len(ids) > 1:
+            return _together(context, name, member, ids, self.report)
+        outcome = context.desk.apply(member, name, ids[0] if ids else self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
@@ -816,7 +841,8 @@ class ManualCall(ToolCall):
     topic: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
-        toolset, topic = self.toolset or "ws_mod", self.topic or "index"
+        own = SELECTION if context.selects else "ws_mod"
+        toolset, topic = self.toolset or own, self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
         return Answer(
             {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
@@ -853,6 +879,11 @@ EDITING = (
 
 MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(SELECTION,))
 WRITE_FILE = Tool(
-    "edit_write_file", SELECTION, WriteFileCall, destroys=True, listed_as="write_file"
+    "edit_write_file",
+    SELECTION,
+    WriteFileCall,
+    destroys=True,
+    listed_as="write_file",
+    voices=("write_file",),
 )
 """Of the selection alone; the compat toolset has a tool of that name."""

@@ -62,8 +62,8 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
         found = _chapters(read(toolset, name, lang)).get(wanted)
         if found:
             return found
-    if toolset == SELECTION:  # its tools are those of ws_mod
-        return part("ws_mod", topic, lang)
+    if toolset == SELECTION:  # its other tools are those of ws_mod, and one of patch
+        return part("patch" if wanted in _OF_PATCH else "ws_mod", topic, lang)
     raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
 
 
@@ -75,6 +75,7 @@ def names(toolset: str, lang: Lang) -> tuple[str, ...]:
     return (*pages, *dict.fromkeys(found))
 
 
+_OF_PATCH = ("apply_patch", "invalid_patch", "patch_rejected")
 _LISTED = ("tools", "scenarios", "errors")  # pages shown as a list of their chapters when long
 _LONG = 4_000  # characters
 _HEADED = re.compile(r"^### (\w+)$", re.MULTILINE)
