@@ -804,7 +804,7 @@ def test_real_programs_write_all_the_time(
         assert sum(line.startswith("p") for line in lines) == len(ours)
     print(f"\n{programs}: {count} lines, {len(ids)} saved in the journal, {len(ours)} edits")
     assert count > 500
-    codes = {fact["code"] for facts in told for fact in facts}
+    codes = {fact["code"] for facts in told for fact in facts} - {""}  # of a last look, no edit
     assert ours or codes == {"FAILED"}, "where others never pause, an edit may be refused"
 
 
