@@ -125,7 +125,7 @@ async def test_what_waits_is_known_before_the_first_call(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a plan made anew while it is read for the first time would be no news."""
-    read, never, known = Hunks._read_waiting, threading.Event(), list[int]()
+    read, never, known = Hunks._waiting, threading.Event(), list[int]()
 
     def slow(hunks: Hunks) -> dict[str, object]:
         never.wait(0.3)
@@ -133,7 +133,7 @@ async def test_what_waits_is_known_before_the_first_call(
         known.append(len(found))
         return found
 
-    monkeypatch.setattr(Hunks, "_read_waiting", slow)
+    monkeypatch.setattr(Hunks, "_waiting", slow)
     async with Client(server_of(opened)) as client:
         assert known == [0]
         await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
