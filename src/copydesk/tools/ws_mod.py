@@ -802,7 +802,8 @@ class ApplyCall(EditingCall):
         if not self.hunk_id:
             return ListPendingCall({}, {}).run(context, name)
         member = context.member.accepting(self.accept)
-        ids = tuple(dict.fromkeys(filter(None, map(str.strip, self.hunk_id.split(",")))))
+        given = [one.strip() for one in self.hunk_id.split(",")]
+        ids = [*dict.fromkeys(one for one in given if one)]
         if len(ids) > 1:
             return _together(context, name, member, ids, self.report)
         outcome = context.desk.apply(member, name, ids[0] if ids else self.hunk_id)
