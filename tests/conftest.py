@@ -57,6 +57,7 @@ class Watchdog:
     """Ends a process that stands still in a test, with all stacks, so that the test is named.
 
     As `faulthandler_timeout` does, which starts a thread for each test: a fiftieth of the time.
+    A process that hands tests to others has none: it would end with them, before it names the test.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,8 @@ class Watchdog:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Watchdog())
+    if hasattr(config, "workerinput") or config.getoption("dist", "no") == "no":
+        config.pluginmanager.register(Watchdog())
 
 
 @pytest.hookimpl(trylast=True)
