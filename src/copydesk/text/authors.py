@@ -56,7 +56,7 @@ class Authored:
 
     def change(self, changes: Iterable[LineChange], author: int) -> None:
         """Replace lines; the changes are in order and of one text."""
-        for start, stop, new in reversed(self._joined(changes)):
+        for start, stop, new in reversed([*changes]):
             stop_at = self._cut(stop)
             start_at = self._cut(start) if start != stop else stop_at
             if start != stop:
@@ -68,40 +68,6 @@ class Authored:
             below = self._runs[stop_at : stop_at + 1] if start == stop else ()
             is_above = any(run.added != BASE for run in below)
             self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author, is_above))
-
-    def _joined(self, changes: Iterable[LineChange]) -> list[LineChange]:
-        """The changes; joined if all that is between was added, and is like what was removed here.
-
-        So who puts back a text that has such a line in common with what is there puts back all.
-        """
-        joined: list[LineChange] = []
-        for start, stop, new in changes:
-            if joined:
-                first, last, before = joined[-1]
-                between, removed = self._between(first, last, start)
-                if between is not None and removed.issuperset(between):
-                    joined[-1] = first, stop, [*before, *between, *new]
-                    continue
-            joined.append((start, stop, new))
-        return joined
-
-    def _between(
-        self, first: int, start: int, stop: int
-    ) -> tuple[Sequence[bytes] | None, set[bytes]]:
-        """The lines [start, stop), None if some were there first; those removed from `first` on."""
-        lines: list[bytes] | None = []
-        removed: set[bytes] = set()
-        at = 0
-        for run in self._runs:
-            if run.removed:
-                removed |= {*run.lines} if first <= at <= stop else set()
-                continue
-            end = at + len(run.lines)
-            if at < stop and end > start and lines is not None:
-                inside = run.lines[max(start - at, 0) : stop - at]
-                lines = None if run.added == BASE else [*lines, *inside]
-            at = end
-        return lines, removed
 
     def _cut(self, line: int) -> int:
         """Split so that a run begins at this line; return its index: removed runs are before it."""
