@@ -25,11 +25,11 @@ Found = TypeVar("Found")
 
 
 class Unreadable(Exception):
-    """The text cannot be edited: `line` is where, 0 for all of it, and `reason` says why."""
+    """The text cannot be edited; `reason` says why, and in which line if one is given."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
-        super().__init__(reason)
-        self.reason, self.line = reason, line
+        self.reason = f"line {line}: {reason}" if line else reason
+        super().__init__(self.reason)
 
 
 def dig(value: Value, keys: Sequence[str]) -> Value:

@@ -53,12 +53,12 @@ class Machine:
         """The path of a place, `BASE/PATH`; `settings` are those of programs that follow XDG."""
         base, _, below = place.partition("/")
         settings = Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
-        library = self.home / "Library" / "Application Support"
+        is_mac = self.platform == "darwin"
         bases = {
             "root": root,
             "home": self.home,
             "settings": settings,
-            "applications": library if self.platform == "darwin" else settings,
+            "applications": self.home / "Library/Application Support" if is_mac else settings,
             "codex": Path(self.environ.get("CODEX_HOME") or self.home / ".codex"),
         }
         return bases[base] / below
@@ -179,8 +179,8 @@ def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
 
 def arguments_of(entry: Mapping[str, Value]) -> list[str]:
     """The arguments of the command of an entry."""
-    found = entry.get("args")
-    return [str(word) for word in cast("list[Value]", found)] if isinstance(found, list) else []
+    args = entry.get("args")
+    return [str(word) for word in cast("list[Value]", args)] if isinstance(args, list) else []
 
 
 def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
@@ -293,18 +293,20 @@ class Setup:
         if approval:
             steps.append(self._policy(approval, globs))
         if any((folder / ".git").exists() for folder in (self.root, *self.root.parents)):
-            steps.append(self._adding("gitignore", "", self.root / ".gitignore", self._ignoring))
+            plan = partial(self._added, self._ignoring)
+            steps.append(_step("gitignore", "", self.root / ".gitignore", plan))
         return steps
 
     def removing(self, clients: Sequence[Client] | None) -> list[Step]:
         """The steps that undo the whole setup, or that of these clients."""
         steps = [
-            self._removing(client.name, client.title, self.file(client), client)
+            _step(client.name, client.title, self.file(client), partial(self._removed, client))
             for client in (CLIENTS if clients is None else clients)
         ]
         if clients is None:
-            steps += [self._removing("policy", "", self.root / name) for name in FILES]
-            steps.append(self._removing("gitignore", "", self.root / ".gitignore"))
+            names = {**dict.fromkeys(FILES, "policy"), ".gitignore": "gitignore"}
+            plan = partial(self._removed, None)
+            steps += [_step(what, "", self.root / name, plan) for name, what in names.items()]
         return steps
 
     def write(self, step: Step, opened: OpenWorkspace) -> int:
@@ -340,43 +342,35 @@ class Setup:
         _replace(real, step)
         return 0
 
-    def _adding(self, what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
-        """The step that makes this edit of a text."""
+    def _added(self, edit: Callable[[str], str], path: Path) -> Planned:
+        """The file after this edit of its text."""
+        self._check_place(path)
+        before = _read(path)
+        after = _edited(before or b"", edit)
+        if after == (before or b""):
+            return "same", before, before
+        if before is None:
+            return "add", None, after
+        if not path.stat().st_mode & 0o222:  # asked, because root may write it all the same
+            raise Unreadable(_READ_ONLY)
+        return "update", before, after
 
-        def plan() -> Planned:
+    def _removed(self, client: Client | None, path: Path) -> Planned:
+        """The original file, or else the file without the client's entries."""
+        now = _read(path)
+        if now is None:
+            return "absent", None, None
+        if not path.stat().st_mode & 0o222:
+            raise Unreadable(_READ_ONLY)
+        back = self._record.back(path, now)
+        if client is not None and not (back is not None and self._only(client, now, back)):
             self._check_place(path)
-            before = _read(path)
-            after = _edited(before or b"", edit)
-            if after == (before or b""):
-                return "same", before, before
-            if before is None:
-                return "add", None, after
-            if not path.stat().st_mode & 0o222:  # asked, because root may write it all the same
-                raise Unreadable(_READ_ONLY)
-            return "update", before, after
-
-        return _step(what, title, path, plan)
-
-    def _removing(self, what: str, title: str, path: Path, client: Client | None = None) -> Step:
-        """The step that restores the original file, or else cuts out the client's entries."""
-
-        def plan() -> Planned:
-            now = _read(path)
-            if now is None:
-                return "absent", None, None
-            if not path.stat().st_mode & 0o222:
-                raise Unreadable(_READ_ONLY)
-            back = self._record.back(path, now)
-            if client is not None and not (back is not None and self._only(client, now, back)):
-                self._check_place(path)
-                back = _edited(now, partial(self._cut, client))
-            elif back == b"" and self._record.of(path).get("made"):
-                return "remove", now, None
-            if back is None or back == now:
-                return "absent", now, now
-            return "remove", now, back
-
-        return _step(what, title, path, plan)
+            back = _edited(now, partial(self._cut, client))
+        elif back == b"" and self._record.of(path).get("made"):
+            return "remove", now, None
+        if back is None or back == now:
+            return "absent", now, now
+        return "remove", now, back
 
     def _check_place(self, path: Path) -> None:
         """Raise Unreadable unless a file of the workspace is really in it."""
@@ -385,21 +379,20 @@ class Setup:
             raise Unreadable(f"it is a link out of the workspace, to {real}")
 
     def _client(self, client: Client, *, portable: bool) -> Step:
-        line, words = "", tuple[str, ...]()
+        plan = partial(self._added, partial(self._with_entry, client, portable=portable))
+        step = _step(client.name, client.title, self.file(client), plan)
+        if step.status == "refused":
+            return step
+        name, entry = next(iter(self._ours(client, _value(client, step.after or b"")).items()))
+        words = tuple(dropwhile(lambda word: word != "mcp", arguments_of(entry)))
+        return replace(step, line=command_line(client, name, entry), words=words)
 
-        def edit(text: str) -> str:
-            nonlocal line, words
-            servers = _servers(client, client.format.read(text))
-            name = self._name(client, servers)
-            old = servers.get(name)
-            entry = self._entry(client, old, portable=portable)
-            whole = {**(old or {}), **entry}
-            line = command_line(client, name, whole)
-            words = tuple(dropwhile(lambda word: word != "mcp", arguments_of(whole)))
-            return client.format.put(text, (*client.keys, name), entry)
-
-        step = self._adding(client.name, client.title, self.file(client), edit)
-        return step if step.status == "refused" else replace(step, line=line, words=words)
+    def _with_entry(self, client: Client, text: str, *, portable: bool) -> str:
+        """The text with the entry for this workspace."""
+        servers = _servers(client, client.format.read(text))
+        name = self._name(client, servers)
+        entry = self._entry(client, servers.get(name), portable=portable)
+        return client.format.put(text, (*client.keys, name), entry)
 
     def _name(self, client: Client, servers: Mapping[str, dict[str, Value]]) -> str:
         """The name of the entry for this workspace, or of a new one."""
@@ -425,8 +418,8 @@ class Setup:
 
     def _ours(self, client: Client, value: Value) -> dict[str, dict[str, Value]]:
         """The entries for this workspace by name."""
-        found = _servers(client, value).items()
-        return {name: entry for name, entry in found if self._is_ours(client, name, entry)}
+        servers = _servers(client, value).items()
+        return {name: entry for name, entry in servers if self._is_ours(client, name, entry)}
 
     def _entry(
         self, client: Client, old: Mapping[str, Value] | None, *, portable: bool
@@ -436,14 +429,11 @@ class Setup:
         A new one has the toolset for agents, unless the configuration names toolsets.
         """
         machine = self._machine
-        is_free = self._config.toolsets == Config().toolsets
-        words = [
-            "mcp",
-            "--root",
-            str(self.root),
-            *(("--toolsets", SELECTION) * (old is None and is_free)),
-            *(("--member", self._member) * bool(self._member)),
-        ]
+        words = ["mcp", "--root", str(self.root)]
+        if old is None and self._config.toolsets == Config().toolsets:
+            words += ["--toolsets", SELECTION]
+        if self._member:
+            words += ["--member", self._member]
         command, first = machine.command, machine.first
         if portable and client.shared:
             command, first = ("uvx", (SERVER,)) if machine.command == "uvx" else (SERVER, ())
@@ -481,8 +471,8 @@ class Setup:
         fields = {"approval": approval}
         if globs:
             keys, fields = (*keys, "approval_paths"), dict.fromkeys(globs, approval)
-        path = self.root / FILES[is_project]
-        return self._adding("policy", "", path, lambda text: TOML.put(text, keys, fields))
+        plan = partial(self._added, lambda text: TOML.put(text, keys, fields))
+        return _step("policy", "", self.root / FILES[is_project], plan)
 
     def _ignoring(self, text: str) -> str:
         """What git ignores, with the state folder."""
@@ -522,8 +512,13 @@ class _Record:
         """Record a step that was carried out."""
         files, key, made = self._load(), self._key(step.path), step.before is None
         if made or key not in files:
-            one = {"what": step.what, "made": made, "edit": edit_id * made, "folders": folders}
-            files[key] = {**one, "steps": []}
+            files[key] = {
+                "what": step.what,
+                "made": made,
+                "edit": edit_id if made else 0,
+                "folders": folders,
+                "steps": [],
+            }
         before, after = step.before or b"", step.after or b""
         (edit,) = step.change.edits
         texts = {"old": before[edit.start : edit.stop].decode(), "new": edit.new.decode()}
@@ -554,18 +549,18 @@ class _Record:
         self._folder.make()
         beside = self._path.with_suffix(".new")
         beside.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(os.open(beside, flags, 0o600), "w", encoding="utf-8") as file:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
             json.dump({"files": files}, file, ensure_ascii=False, indent=1)
         os.replace(beside, self._path)
 
 
-def _step(what: str, title: str, path: Path, plan: Callable[[], Planned]) -> Step:
+def _step(what: str, title: str, path: Path, plan: Callable[[Path], Planned]) -> Step:
     """The step that was planned, or refused."""
     try:
-        return Step(what, title, path, *plan())
+        return Step(what, title, path, *plan(path))
     except Unreadable as error:
-        reason = f"line {error.line}: {error.reason}" if error.line else error.reason
+        reason = error.reason
     except UnicodeError:
         reason = "it is not UTF-8"
     return Step(what, title, path, "refused", reason=reason)
@@ -600,13 +595,12 @@ def _value(client: Client, data: bytes) -> Value:
 
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
     """The servers that are started as programs, by name; the names of others are taken too."""
-    found = dig(value, client.keys)
-    if not isinstance(found, Mapping):
+    table = dig(value, client.keys)
+    if not isinstance(table, Mapping):
         return {}
-    table = cast("Mapping[str, Value]", found)
     return {
         name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
-        for name, entry in table.items()
+        for name, entry in cast("Mapping[str, Value]", table).items()
     }
 
 

@@ -57,72 +57,66 @@ def run(
             raise UsageError("no MCP client was found on this machine", hint)
         globs = options.path or ()
         steps = setup.adding(clients, options.approval or "", globs, portable=options.portable)
-    return _InitRun(options, setup, steps, config).run(prepare_start)
+    return _Run(options, setup, steps, config).run(prepare_start)
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.path and not options.approval:
-        raise UsageError("--path is for --approval")
-    if options.path and not all(glob.strip() for glob in options.path):
-        raise UsageError("--path must name files or folders")
-    if options.remove and (options.approval or options.portable):
-        hint = "--remove takes back; it goes with --client, --state, --dry-run and --yes alone"
-        raise UsageError(hint)
-    if options.state and (options.client or not options.remove):
-        raise UsageError("--state is for --remove, without --client")
+    faults = {
+        "--path is for --approval": options.path and not options.approval,
+        "--path must name files or folders": not all(map(str.strip, options.path or ())),
+        "--remove takes back; it goes with --client, --state, --dry-run and --yes alone": (
+            options.remove and (options.approval or options.portable)
+        ),
+        "--state is for --remove, without --client": (
+            options.state and (options.client or not options.remove)
+        ),
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise UsageError(fault)
 
 
 def _named(names: Sequence[str]) -> list[Client]:
     known = {client.name: client for client in CLIENTS}
-    wanted = dict.fromkeys(one.strip() for name in names for one in name.split(","))
+    wanted = dict.fromkeys(part.strip() for name in names for part in name.split(","))
     for name in wanted:
         if name not in known:
             raise unknown("client", name, known, f"There are: {', '.join(known)}.")
     return [known[name] for name in wanted]
 
 
-class _InitRun:
+class _Run:
     """One run: carries out the steps and prints the result of each."""
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        setup: Setup,
-        steps: Sequence[Step],
-        config: Config,
+        self, options: argparse.Namespace, setup: Setup, steps: Sequence[Step], config: Config
     ) -> None:
         self._options, self._setup, self._config = options, setup, config
         self._lang: Lang = config.lang
         removing = options.remove
-        self._steps = [one for one in steps if not (removing and one.status == "absent")]
+        self._steps = [step for step in steps if not (removing and step.status == "absent")]
         self._state = setup.root / config.state if options.state else None
-        self._edits: dict[int, int] = {}
-        self._failed: dict[int, str] = {}
+        self._edits: dict[Path, int] = {}
+        self._failed: dict[Path, str] = {}
 
     def run(self, prepare_start: Callable[[Sequence[str]], None]) -> int:
         """Show, ask and write; return the exit status."""
         self._show()
+        writes = any(step.writes for step in self._steps)
         has_state = self._state is not None and (
             self._state.exists() or self._config.registry == "redis"
         )
-        changes = has_state or any(step.writes for step in self._steps)
-        asks = changes and not self._options.dry_run
+        asks = (writes or has_state) and not self._options.dry_run
         agreed = asks and (
             self._options.yes or agrees(say("cli.init_ask", self._lang), terminal_only=False)
         )
-        if agreed and any(step.writes for step in self._steps):
-            self._write()
-            for words in dict.fromkeys(step.words for step in self._steps if step.words):
-                with suppress(*errors.KNOWN):  # the server itself will report it
-                    prepare_start([*words, "--root", str(self._setup.root)])
-        if agreed and self._options.remove:
-            for table in glob(f"{escape(tables_of(str(self._setup.root)))}-*"):
-                os.unlink(table)
-        if agreed and self._state is not None and not self._failed:
-            self._erase(self._state)
+        if agreed:
+            if writes:
+                self._write(prepare_start)
+            self._erase()
         refused = self._failed or any(step.status == "refused" for step in self._steps)
         if self._options.json:
-            state = "written" if agreed else "planned" if changes else "unchanged"
+            state = "written" if agreed else "planned" if writes or has_state else "unchanged"
             dump({"status": "error" if refused else "ok", "state": state, "files": self._data()})
         elif not self._steps and not has_state:
             self._say("cli.init_nothing")
@@ -141,53 +135,53 @@ class _InitRun:
             stream.write(terminal.line(words) + "\n")
         coloured = terminal.colours(stream)
         for step in self._steps:
-            facts = {"what": self._title(step), "path": self._setup.shown(step.path)}
-            facts["reason"] = say_reason(step.reason, self._lang)
-            words = say(_SAID[step.status], self._lang, facts)
-            stream.write(terminal.strong(terminal.line(words), coloured) + "\n")
+            path = self._setup.shown(step.path)
+            what = step.title or say(_TITLES[step.what], self._lang)
+            facts = {"what": what, "path": path, "reason": say_reason(step.reason, self._lang)}
+            words = terminal.line(say(_SAID[step.status], self._lang, facts))
+            stream.write(terminal.strong(words, coloured) + "\n")
             if step.writes:
-                stream.write(terminal.diff(step.diff(self._setup.shown(step.path)), coloured))
-                stream.write("\n")
+                stream.write(terminal.diff(step.diff(path), coloured) + "\n")
 
-    def _title(self, step: Step) -> str:
-        return step.title or say(_TITLES[step.what], self._lang)
-
-    def _write(self) -> None:
-        with open_workspace(str(self._setup.root), self._config) as opened:
-            for at, step in enumerate(self._steps):
-                if not step.writes:
-                    continue
+    def _write(self, prepare_start: Callable[[Sequence[str]], None]) -> None:
+        root = str(self._setup.root)
+        with open_workspace(root, self._config) as opened:
+            for step in (step for step in self._steps if step.writes):
                 try:
-                    self._edits[at] = self._setup.write(step, opened)
+                    self._edits[step.path] = self._setup.write(step, opened)
                 except Refusal as refusal:
-                    self._failed[at] = errors.refusal_words(refusal, self._lang)
+                    self._failed[step.path] = errors.refusal_words(refusal, self._lang)
                 except Unreadable as error:
-                    self._failed[at] = say_reason(error.reason, self._lang)
+                    self._failed[step.path] = say_reason(error.reason, self._lang)
                 except OSError as error:
-                    self._failed[at] = error.strerror or str(error)
+                    self._failed[step.path] = error.strerror or str(error)
+        for words in dict.fromkeys(step.words for step in self._steps if step.words):
+            with suppress(*errors.KNOWN):  # the server itself will report it
+                prepare_start([*words, "--root", root])
 
-    def _erase(self, state: Path) -> None:
-        """Remove all that copydesk keeps of the workspace; raises Failed, OSError."""
+    def _erase(self) -> None:
+        """Remove what is kept of the workspace, as the options say; raises Failed, OSError."""
+        root = str(self._setup.root)
+        for table in glob(f"{escape(tables_of(root))}-*") if self._options.remove else ():
+            os.unlink(table)
+        if self._state is None or self._failed:
+            return
         if self._config.registry == "redis":
-            with closing(server_of(str(self._setup.root), self._config)) as server:
+            with closing(server_of(root, self._config)) as server:
                 server.call("erase")
         with suppress(FileNotFoundError):
-            shutil.rmtree(state)
+            shutil.rmtree(self._state)
 
     def _sum_up(self) -> None:
-        for at, step in enumerate(self._steps):
-            facts: dict[str, object] = {"path": self._setup.shown(step.path)}
-            facts["edit"] = self._edits.get(at, 0)
-            if at in self._failed:
-                facts["reason"] = self._failed[at]
-                words = say("cli.init_failed", self._lang, facts)
-                terminal.complain(words)
-            elif at in self._edits and self._options.remove:
+        for step in self._steps:
+            edit, failed = self._edits.get(step.path), self._failed.get(step.path)
+            facts = {"path": self._setup.shown(step.path), "edit": edit, "reason": failed}
+            if failed is not None:
+                terminal.complain(say("cli.init_failed", self._lang, facts))
+            elif edit is not None and self._options.remove:
                 self._say("cli.init_removed", **facts)
-            elif self._edits.get(at):
-                self._say("cli.init_written_edit", **facts)
-            elif at in self._edits:
-                self._say("cli.init_written", **facts)
+            elif edit is not None:
+                self._say("cli.init_written_edit" if edit else "cli.init_written", **facts)
         if self._state is not None and not self._failed:
             self._say("cli.init_state_gone", path=self._state)
         if not self._options.remove:
@@ -204,11 +198,11 @@ class _InitRun:
             {
                 "what": step.what,
                 "path": str(step.path),
-                "status": "failed" if at in self._failed else step.status,
-                "reason": self._failed.get(at, step.reason),
+                "status": "failed" if step.path in self._failed else step.status,
+                "reason": self._failed.get(step.path, step.reason),
                 "diff": step.diff(self._setup.shown(step.path)) if step.writes else "",
-                "edit_id": self._edits.get(at, 0),
+                "edit_id": self._edits.get(step.path, 0),
                 "command": step.line,
             }
-            for at, step in enumerate(self._steps)
+            for step in self._steps
         ]
