@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from copydesk.app.config import Config
@@ -60,8 +62,8 @@ class Losses:
     def take(self) -> list[tuple[str, Loss]]:
         """The losses since the last call: files, and the reasons."""
         taken: list[tuple[str, Loss]] = []
-        while self._noted:
-            with suppress(IndexError):  # another thread was first
+        with suppress(IndexError):  # until there are no more, whoever else takes some
+            while True:
                 taken.append(self._noted.popleft())
         return taken
 
@@ -84,12 +86,14 @@ class Backend:
     `state` is the state folder, if any; `databases` are the files in it by their contents, and
     `losses` is what they lost while in use. `seen` returns a value that differs once anything was
     recorded. `may_write` and `may_return` raise TargetMoved or Failed if the calling thread has
-    lost its lock. `on_close` is called last.
+    lost its lock. `ids_folder` returns the folder of the ids and fingerprints of notes in files.
+    `on_close` is called last.
     """
 
     records: Records
     bases: Snapshots
     queues: LockQueues
+    ids_folder: Callable[[], str]
     state: StateFolder | None = None
     seen: Callable[[], object] = lambda: None
     may_write: Callable[[], None] = lambda: None
@@ -108,11 +112,14 @@ class Backend:
 def in_process(config: Config) -> Backend:
     """The backend of this process alone; its state ends with the process."""
     state, most = Database(), min(config.journal_bytes, _JOURNAL_BYTES)
+    folders = ExitStack()
     return Backend(
         SqliteRecords(state, most_bytes=most),
         BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
         LockQueues(seconds=config.lock_seconds),
+        cache(lambda: folders.enter_context(TemporaryDirectory(prefix="copydesk-notes-"))),
         seen=state.version,
+        on_close=folders.close,
     )
 
 
@@ -160,6 +167,7 @@ def _in_folder(root: str, config: Config) -> Backend:
             most_at_once=SMALL_BASE,
         ),
         LockQueues(locks, config.lock_seconds),
+        partial(state.folder, "notes"),
         state,
         seen=in_state.version,
         may_write=may_write,
@@ -177,23 +185,22 @@ def _on_server(root: str, config: Config) -> Backend:
 
     leases, losses = Leases(server, time.monotonic, seconds=config.lock_seconds), Losses()
     records = RedisRecords(server, leases, lambda: losses.note("server", "emptied"))
-
-    def on_close() -> None:
-        leases.close()
-        server.close()
-
+    closing = ExitStack()
+    closing.callback(server.close)
+    closing.callback(leases.close)
     state = StateFolder(root, config.state)
     texts = RedisSnapshots(server, config.bases_bytes, count=state.forgets)
     return Backend(
         records,
         BackgroundSnapshots(texts, most_at_once=SMALL_BASE),
         LockQueues(leases, config.lock_seconds),
+        partial(state.folder, "notes"),
         state,
         seen=records.counts,
         may_write=leases.require,
         may_return=leases.require_for_return,
         losses=losses,
-        on_close=on_close,
+        on_close=closing.close,
     )
 
 

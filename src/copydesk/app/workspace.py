@@ -42,12 +42,11 @@ from copydesk.errors import (
 from copydesk.notes.lazy import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
-from copydesk.store.checks import Commands, Rule, Trust
+from copydesk.store.checks import Commands, Trust
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Closing, now_ms
-from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Catalog, Context, Tool
@@ -55,70 +54,51 @@ from copydesk.tools.diff_model import diff_text
 from copydesk.tools.report import Answer, Lang, LongTexts, Value
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
     from copydesk.notes.desk import OpenNotes
 
 KERNEL = "siyuan:"
 """The first part of the paths of documents in a kernel, as access lists name them."""
 
 
-class NotesOpener:
-    """Opens a workspace's notes on the first call; without `state` their ids are temporary."""
+def notes_home(
+    config: Config, files: Files, ids_folder: Callable[[], str], permission: Permission
+) -> OpenNotes:
+    """The configured notes as a member with this permission sees them.
 
-    def __init__(self, config: Config, files: Files, state: StateFolder | None) -> None:
-        self._config, self._files, self._state = config, files, state
-        self._own: TemporaryDirectory[str] | None = None
+    `ids_folder` returns the folder of ids and fingerprints of notes in files.
+    """
+    if config.notes.siyuan_url:
+        return kernel_home(config)
+    from copydesk.notes.desk import OpenNotes
+    from copydesk.notes.folder.store import FolderStore
+    from copydesk.notes.grammar import is_address, split_as
+    from copydesk.notes.protocol import is_id, several
+    from copydesk.store.threads import Soon
 
-    def open(self, permission: Permission) -> OpenNotes:
-        """The notes as a member with this permission sees them."""
-        if self._config.notes.siyuan_url:
-            return kernel_home(self._config)
-        from copydesk.notes.desk import OpenNotes
-        from copydesk.notes.folder.store import FolderStore
-        from copydesk.notes.grammar import is_address, split_as
-        from copydesk.notes.protocol import is_id, several
-        from copydesk.store.threads import Soon
-
-        settings = self._config.notes
-        roots: dict[str, RelPath] = {}
-        stores: list[FolderStore] = []
-        for folder in settings.notebooks:
-            store = FolderStore(
-                self._files,
-                RelPath.parse(folder),
-                cast("Rules", permission),
-                self._ids_folder(),
-                name="" if folder != "." else self._files.root.rstrip("/").rpartition("/")[2],
-                profile=settings.profile,
-                exclude=settings.exclude,
-                gitignore=settings.gitignore,
-                later=Soon(),
-            )
-            roots[store.notebooks()[0].id] = RelPath.parse(folder)
-            stores.append(store)
-        return OpenNotes(
-            several(stores),
-            split_as(settings.profile),
-            lambda text: is_id(text) or is_address(text),
-            lambda box, path: RelPath.parse(path) if path else roots[box],
-            in_files=True,
+    settings = config.notes
+    folders = [RelPath.parse(folder) for folder in settings.notebooks]
+    stores = [
+        FolderStore(
+            files,
+            folder,
+            cast("Rules", permission),
+            ids_folder(),
+            name=files.root.rstrip("/").rpartition("/")[2] if str(folder) == "." else "",
+            profile=settings.profile,
+            exclude=settings.exclude,
+            gitignore=settings.gitignore,
+            later=Soon(),
         )
-
-    def close(self) -> None:
-        """Remove the temporary folder of ids."""
-        if self._own is not None:
-            self._own.cleanup()
-
-    def _ids_folder(self) -> str:
-        """The folder of ids and fingerprints."""
-        if self._state is not None:
-            return self._state.folder("notes")
-        if self._own is None:
-            from tempfile import TemporaryDirectory
-
-            self._own = TemporaryDirectory(prefix="copydesk-notes-")
-        return self._own.name
+        for folder in folders
+    ]
+    roots = {store.notebooks()[0].id: folder for store, folder in zip(stores, folders, strict=True)}
+    return OpenNotes(
+        several(stores),
+        split_as(settings.profile),
+        lambda text: is_id(text) or is_address(text),
+        lambda box, path: RelPath.parse(path) if path else roots[box],
+        in_files=True,
+    )
 
 
 def kernel_home(config: Config) -> OpenNotes:
@@ -146,39 +126,28 @@ def user_of(member: str) -> str:
     return f"user of {member}"
 
 
-def open_workspace(
-    root: str,
-    config: Config | None = None,
-    *,
-    shared: bool = True,
-    recover: bool = True,
-    clock: Callable[[], int] = now_ms,
-    home: Callable[[Permission], OpenNotes] | None = None,
-) -> OpenWorkspace:
-    """Open the workspace at `root`, with its own configuration unless one is given.
-
-    `shared`: plans, snapshots and the journal are in the state folder or on the configured server,
-    for all processes; otherwise in this process. `recover`: first recover unfinished writes of
-    crashed processes. `clock` returns milliseconds since 1970. `home` opens other notes than the
-    configured ones. Raises ConfigError, and Refusal for a root that cannot be opened.
-    """
-    loaded = load(root) if config is None else config
-    return OpenWorkspace(root, loaded, shared=shared, recover=recover, clock=clock, home=home)
-
-
 class OpenWorkspace(Closing):
     """An open workspace. Safe to use from many threads; close it, or use it in a `with`."""
 
     def __init__(
         self,
         root: str,
-        config: Config,
+        config: Config | None = None,
         *,
-        shared: bool,
+        shared: bool = True,
         recover: bool = True,
         clock: Callable[[], int] = now_ms,
         home: Callable[[Permission], OpenNotes] | None = None,
     ) -> None:
+        """Open the workspace at `root`, with its own configuration unless one is given.
+
+        `shared`: plans, snapshots and the journal are in the state folder or on the configured
+        server, for all processes; otherwise in this process. `recover`: first recover unfinished
+        writes of crashed processes. `clock` returns milliseconds since 1970. `home` opens other
+        notes than the configured ones. Raises ConfigError, and Refusal for a root that cannot be
+        opened.
+        """
+        config = load(root) if config is None else config
         self._live, self.clock = LiveConfig(root, config), clock
 
         def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
@@ -242,12 +211,9 @@ class OpenWorkspace(Closing):
             self._begin(recover=recover)
         locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
-
-        def may_run(rule: Rule) -> bool:
-            return config.source not in FILES or trust.is_given(rule)
-
-        checks = Checks(config.checks, Commands(self.root, may_run))
-        approving = Approving(records, records, clock)
+        commands = Commands(
+            self.root, lambda rule: config.source not in FILES or trust.is_given(rule)
+        )
         setting = Setting(
             files=self.files,
             registry=records,
@@ -259,8 +225,8 @@ class OpenWorkspace(Closing):
             tally=records,
             foreign=foreign,
             members=self.member,
-            approving=approving,
-            checks=checks,
+            approving=Approving(records, records, clock),
+            checks=Checks(config.checks, commands),
             clock=clock,
             ids=hunk_id,
             named=encoding_of,
@@ -268,8 +234,8 @@ class OpenWorkspace(Closing):
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
-        self._opener = NotesOpener(config, self.files, backend.state)
-        self._notes = LazyNotes(setting, writer, home or self._opener.open)
+        home = home or partial(notes_home, config, self.files, backend.ids_folder)
+        self._notes = LazyNotes(setting, writer, home)
         self.desk = FileDesk(setting, writer, self._notes)
         self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
@@ -289,10 +255,10 @@ class OpenWorkspace(Closing):
             raise
         if not recover:
             return
-        settings = self.settings
+        config = self.settings
         try:
             self.recovered = self.recovery.run()
-            self.journal.prune(self.clock(), settings.journal_days, settings.journal_bytes)
+            self.journal.prune(self.clock(), config.journal_days, config.journal_bytes)
         except StateFailed as refusal:
             _log.warning("%s", refusals.refusal_words(refusal, "en"))
 
@@ -311,7 +277,7 @@ class OpenWorkspace(Closing):
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)
-            for each in (self._backend, self.files, self._opener, self._notes):
+            for each in (self._backend, self.files, self._notes):
                 closing.callback(each.close)
 
     def _close_lasting(self) -> None:
@@ -505,3 +471,6 @@ def _in_full(*roots: str) -> tuple[RelPath, ...]:
 def default_root() -> str:
     """The default workspace: COPYDESK_ROOT, else the current folder."""
     return os.environ.get("COPYDESK_ROOT") or os.getcwd()
+
+
+open_workspace = OpenWorkspace  # what it reads as where one is opened

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from copydesk.app import reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import Own, UsageError, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import UsageError, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short
@@ -102,11 +102,13 @@ def _call(options: argparse.Namespace) -> int:
     if options.tool is None:
         return _list_tools(options)
     tool = _find_tool(options.tool)
-    words = read_arguments(tool.name, options.arguments, tool.schema)
-    _set_own(options, words.own)
-    if "help" in words.own:
+    given, own = read_arguments(tool.name, options.arguments, tool.schema, sys.stdin)
+    if own.get("lang", "en") not in ("en", "zh"):
+        raise UsageError(f"--lang must be en or zh, not {own['lang']!r}")
+    for name, value in own.items():  # they count as if they came before the tool's name
+        setattr(options, name, True if name == "json" else value)
+    if "help" in own:
         return _show_tool(options, tool)
-    given = words.arguments(sys.stdin)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
         member, lang = opened.config.member, opened.config.lang
@@ -118,14 +120,6 @@ def _call(options: argparse.Namespace) -> int:
     else:
         terminal.print_answer(answer)
     return 1 if is_refused(answer) else 0
-
-
-def _set_own(options: argparse.Namespace, own: Own) -> None:
-    """Apply copydesk's own options that follow the tool's name as if they came first."""
-    if own.get("lang", "en") not in ("en", "zh"):
-        raise UsageError(f"--lang must be en or zh, not {own['lang']!r}")
-    for name, value in own.items():
-        setattr(options, name, True if name == "json" else value)
 
 
 def _pending(options: argparse.Namespace) -> int:

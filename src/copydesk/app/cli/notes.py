@@ -39,9 +39,9 @@ def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     if options.block_id is not None:
         content = reading.content(member, options.block_id, parts=True, slice_text=None)
         if options.json:
-            dump([block_fields(one) for one in content.blocks])
-            return 0
-        out(terminal.table([("BLOCK", "TYPE", "TEXT"), *_rows(content.blocks, lang)]))
+            dump([block_fields(block) for block in content.blocks])
+        else:
+            out(terminal.table([("BLOCK", "TYPE", "TEXT"), *_rows(content.blocks, lang)]))
         return 0
     listed = [
         (
