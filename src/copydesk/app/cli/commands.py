@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, cast
@@ -26,6 +26,8 @@ from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
+from copydesk.notes.protocol import NoteBlock
+from copydesk.notes.tools import block_fields, coverage_fields, covered_lines, label, unread_lines
 from copydesk.store.checks import NotRun, Trust
 from copydesk.store.state import StateFolder
 from copydesk.text.encoding import encoding_of_diff
@@ -559,10 +561,184 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
 
 
 def _notes(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.notes import run
-
     with _open(options) as opened:
-        return run(opened, options)
+        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+        return _NOTES_COMMANDS[options.notes](opened, options)
+
+
+_BLOCK_COLUMNS = 100
+"""The most characters of a block in a table."""
+
+
+def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """List the notebooks with their documents, or the blocks of a document."""
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
+    member = opened.member(opened.config.member)
+    if options.block_id is not None:
+        content = reading.content(member, options.block_id, parts=True, slice_text=None)
+        rows = [("BLOCK", "TYPE", "TEXT"), *_block_rows(content.blocks, lang)]
+        _print(options, [block_fields(block) for block in content.blocks], terminal.table(rows))
+        return 0
+    listed = [
+        (
+            box,
+            () if box.closed else reading.documents(member, box.id, options.most),
+            None if box.closed else reading.coverage(member, box.id),
+        )
+        for box in reading.notebooks(member)
+    ]
+    rows = [("ID", "", "NOTEBOOK / DOCUMENT")]
+    for box, documents, _ in listed:
+        rows.append((box.id, say("notes.closed", lang) if box.closed else "", box.name))
+        rows += [(document.id, "", f"  {document.hpath}") for document in documents]
+    data = [
+        {
+            "id": box.id,
+            "name": box.name,
+            "closed": box.closed,
+            "documents": [block_fields(document) for document in documents],
+            **(coverage_fields(coverage) if coverage is not None else {}),
+        }
+        for box, documents, coverage in listed
+    ]
+    _print(options, data, terminal.table(rows))
+    for _, _, coverage in listed:
+        if coverage is not None and not options.json:
+            _print_lines(unread_lines(coverage, lang))
+    return 0
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        out(terminal.line(line) + "\n")
+
+
+def _notes_show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Print the text of a block, or its parts with their ids."""
+    return _notes_call(
+        *(opened, options, "getBlockContent"),
+        blockId=options.block_id,
+        showId=options.ids or None,
+        showSubStructure=options.ids or None,
+        slice=options.slice or None,
+    )
+
+
+def _notes_edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Show, plan or apply a block diff."""
+    return _notes_call(
+        *(opened, options, "prepareBlockDiff" if options.plan else "applyBlockDiff"),
+        diff=_text_of(options.file),
+        strictMatch=False if options.loose else None,
+        dropAnchors=options.drop_anchors or None,
+        dryRun=True if options.dry_run and not options.plan else None,
+    )
+
+
+def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    member = opened.member(opened.config.member)
+    kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
+    return _notes_call(
+        *(opened, options, "appendContent"),
+        markdown=_text_of(options.file),
+        targetType="document" if kind == "d" else "block",
+        target=options.block_id,
+    )
+
+
+def _notes_new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    return _notes_call(
+        *(opened, options, "createNewDoc"),
+        title=options.title,
+        markdown=_text_of(options.file) if options.file is not None else "",
+        anchorDocumentId=options.anchor_id,
+        location=options.location,
+    )
+
+
+def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Append text to today's note."""
+    member = opened.member(opened.config.member)
+    box = options.notebook
+    if box is None:
+        boxes = [one for one in notes_of(opened.desk).reading.notebooks(member) if not one.closed]
+        if len(boxes) != 1:
+            raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
+        box = boxes[0].id
+    return _notes_call(
+        *(opened, options, "appendContent"),
+        markdown=_text_of(options.file),
+        targetType="dailynote",
+        target=box,
+    )
+
+
+def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    query = " ".join(options.words)
+    if options.json:
+        return _notes_call(opened, options, "searchBlocks", query=query, limit=options.most)
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
+    member = opened.member(opened.config.member)
+    found = reading.search(member, query, options.most)
+    rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
+    if rows:
+        out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
+    else:
+        _print_lines([say("notes.found_none", lang, {"count": 0, "query": query})])
+    _print_lines(covered_lines(reading.covered(member), lang))
+    return 0
+
+
+def _notes_call(
+    opened: OpenWorkspace, options: argparse.Namespace, tool: str, **arguments: object
+) -> int:
+    """Call a tool with those arguments that are not None, and print its answer."""
+    lang = opened.config.lang
+    given = {name: value for name, value in arguments.items() if value is not None}
+    answer = opened.call(opened.config.member, tool, given, lang=lang)
+    if options.json:
+        dump(answer.data)
+    elif answer.is_error:
+        errors.print_refusal(answer, lang)
+    else:
+        terminal.print_answer(answer)
+    return 1 if answer.is_error else 0
+
+
+def _text_of(file: str | None) -> str:
+    if file is None or file == "-":
+        return sys.stdin.read()
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8") from None
+
+
+def _block_rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
+    """One row per block, indented below its heading."""
+    depth = 0
+    for block in blocks:
+        is_heading = block.kind == "h"
+        depth = int(block.subtype.removeprefix("h") or 1) if is_heading else depth
+        yield block.id, label(block.kind, lang), "  " * (depth - is_heading) + _first_line(block)
+
+
+def _first_line(block: NoteBlock) -> str:
+    first, _, rest = (block.markdown or block.content).partition("\n")
+    more = " …" if rest or len(first) > _BLOCK_COLUMNS else ""
+    return first[:_BLOCK_COLUMNS] + more
+
+
+_NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] = {
+    "ls": _notes_list,
+    "cat": _notes_show,
+    "diff": _notes_edit,
+    "append": _notes_append,
+    "new": _notes_new,
+    "daily": _notes_daily,
+    "search": _notes_search,
+}
 
 
 def _schema(options: argparse.Namespace) -> None:
