@@ -32,7 +32,7 @@ from copydesk.app.config import (
     load,
     perhaps,
 )
-from copydesk.app.setup import Setup, arguments_of, is_own, this_machine
+from copydesk.app.setup import Setup, arguments_of, is_own, own_command
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.sqlite import Database
@@ -531,8 +531,8 @@ _REQUESTS = (
 
 def _clients(root: str, config: Config) -> Iterator[Finding]:
     """Check that each client set up for this workspace starts this copydesk."""
-    machine = this_machine()
-    setup = Setup(root, config, machine)
+    setup = Setup(root, config)
+    own, *own_first = own_command()
     entries = [*setup.configured()]
     if not entries:
         found = "no MCP client is set up for this workspace; copydesk init does it"
@@ -540,19 +540,19 @@ def _clients(root: str, config: Config) -> Iterator[Finding]:
     for client, path, name, entry in entries:
         what, where = f"client {client.name}", f"{setup.shown(path)}: {name}"
         command = str(entry.get("command"))
-        first = [*machine.first] if command == machine.command else []
+        first = own_first if command == own else []
         words = [root if word == client.root_text else word for word in arguments_of(entry)]
         mend = f"copydesk init --client {client.name}"
         if os.path.basename(command) == "uvx":
             yield Finding(what, True, f"{where} is started by uvx; not tried")
-        elif not is_own(entry, machine) or words[: len(first)] != first:
+        elif not is_own(entry) or words[: len(first)] != first:
             # A file of the workspace may come from elsewhere: start nothing else.
             found = f"{where} starts {command}, which is not this copydesk"
             yield Finding(what, False, found, mend)
         elif words[len(first) : len(first) + 1] != ["mcp"]:
             yield Finding(what, False, f"{where} does not start copydesk mcp", mend)
         else:
-            yield _started(what, where, [machine.command, *words], root)
+            yield _started(what, where, [own, *words], root)
 
 
 def _started(what: str, where: str, words: list[str], root: str) -> Finding:

@@ -39,37 +39,11 @@ SERVER: Final = "copydesk"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """Where this user's files are, and how copydesk is started here."""
-
-    home: Path
-    environ: Mapping[str, str]
-    platform: str
-    command: str
-    first: tuple[str, ...] = ()
-    """The words before `mcp`, as in `uvx copydesk mcp`."""
-
-    def path(self, place: str, root: Path) -> Path:
-        """The path of a place, `BASE/PATH`; `settings` are those of programs that follow XDG."""
-        base, _, below = place.partition("/")
-        settings = Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
-        is_mac = self.platform == "darwin"
-        bases = {
-            "root": root,
-            "home": self.home,
-            "settings": settings,
-            "applications": self.home / "Library/Application Support" if is_mac else settings,
-            "codex": Path(self.environ.get("CODEX_HOME") or self.home / ".codex"),
-        }
-        return bases[base] / below
-
-
-@dataclass(frozen=True, slots=True)
 class Client:
     """A client: its file of servers, the keys above a server in it, how to recognize the client.
 
     `file` and `traces`, which are files and folders that its users have, are places as in
-    `Machine.path`. `command` adds a server NAME; `root_text` stands for the workspace in a file
+    `path_of`. `command` adds a server NAME; `root_text` stands for the workspace in a file
     that several people share.
     """
 
@@ -153,16 +127,25 @@ CLIENTS: Final = (
 )
 
 
-def this_machine(environ: Mapping[str, str] = os.environ) -> Machine:
-    """This user, and the running copydesk."""
-    command, *first = own_command(environ)
-    home = Path(environ.get("HOME") or Path.home())
-    return Machine(home, environ, sys.platform, command, tuple(first))
+def path_of(place: str, root: Path) -> Path:
+    """The path of a place, `BASE/PATH`; `settings` are those of programs that follow XDG."""
+    base, _, below = place.partition("/")
+    home = Path.home()
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    is_mac = sys.platform == "darwin"
+    bases = {
+        "root": root,
+        "home": home,
+        "settings": settings,
+        "applications": home / "Library/Application Support" if is_mac else settings,
+        "codex": Path(os.environ.get("CODEX_HOME") or home / ".codex"),
+    }
+    return bases[base] / below
 
 
-def own_command(environ: Mapping[str, str] = os.environ) -> Sequence[str]:
+def own_command() -> Sequence[str]:
     """The words that start this copydesk from any folder, now and later."""
-    cache = environ.get("UV_CACHE_DIR") or os.path.join("~", ".cache", "uv")
+    cache = os.environ.get("UV_CACHE_DIR") or os.path.join("~", ".cache", "uv")
     if Path(sys.prefix).is_relative_to(os.path.expanduser(cache)):
         return ("uvx", "copydesk")  # the environment of `uvx` does not last
     beside = Path(sys.executable).with_name(SERVER)
@@ -183,11 +166,10 @@ def arguments_of(entry: Mapping[str, Value]) -> list[str]:
     return [str(word) for word in cast("list[Value]", args)] if isinstance(args, list) else []
 
 
-def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:
+def is_own(entry: Mapping[str, Value]) -> bool:
     """Whether the entry starts the running copydesk, directly or by its name."""
-    path = machine.environ.get("PATH", os.defpath)
-    found = shutil.which(str(entry.get("command")), path=path)
-    return found is not None and os.path.realpath(found) == os.path.realpath(machine.command)
+    found = shutil.which(str(entry.get("command")))
+    return found is not None and os.path.realpath(found) == os.path.realpath(own_command()[0])
 
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
@@ -247,9 +229,8 @@ class Step:
 class Setup:
     """The setup of one workspace."""
 
-    def __init__(self, root: str, config: Config, machine: Machine) -> None:
-        self.root = Path(os.path.realpath(root))
-        self._config, self._machine = config, machine
+    def __init__(self, root: str, config: Config) -> None:
+        self.root, self._config = Path(os.path.realpath(root)), config
         self._record = _Record(self.root, config.state)
         is_limited = config.member in config.members and AGENT not in config.members
         self._member = "" if is_limited else AGENT
@@ -261,26 +242,22 @@ class Setup:
             client
             for client in CLIENTS
             if any(
-                os.path.lexists(self._machine.path(place, self.root))
+                os.path.lexists(path_of(place, self.root))
                 for place in (client.file, *client.traces)
             )
         ]
-
-    def file(self, client: Client) -> Path:
-        """The client's file of servers."""
-        return self._machine.path(client.file, self.root)
 
     def shown(self, path: Path) -> str:
         """A path to show: relative to the root or to the home."""
         if path.is_relative_to(self.root):
             return path.relative_to(self.root).as_posix()
-        home = self._machine.home
+        home = Path.home()
         return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
     def configured(self) -> Iterator[tuple[Client, Path, str, dict[str, Value]]]:
         """The clients' entries for this workspace: client, file, name, entry."""
         for client in CLIENTS:
-            path = self.file(client)
+            path = path_of(client.file, self.root)
             with suppress(Unreadable, UnicodeError):
                 ours = self._ours(client, _value(client, _read(path) or b""))
                 yield from ((client, path, name, entry) for name, entry in ours.items())
@@ -300,7 +277,12 @@ class Setup:
     def removing(self, clients: Sequence[Client] | None) -> list[Step]:
         """The steps that undo the whole setup, or that of these clients."""
         steps = [
-            _step(client.name, client.title, self.file(client), partial(self._removed, client))
+            _step(
+                client.name,
+                client.title,
+                path_of(client.file, self.root),
+                partial(self._removed, client),
+            )
             for client in (CLIENTS if clients is None else clients)
         ]
         if clients is None:
@@ -380,7 +362,7 @@ class Setup:
 
     def _client(self, client: Client, *, portable: bool) -> Step:
         plan = partial(self._added, partial(self._with_entry, client, portable=portable))
-        step = _step(client.name, client.title, self.file(client), plan)
+        step = _step(client.name, client.title, path_of(client.file, self.root), plan)
         if step.status == "refused":
             return step
         name, entry = next(iter(self._ours(client, _value(client, step.after or b"")).items()))
@@ -428,15 +410,14 @@ class Setup:
 
         A new one has the toolset for agents, unless the configuration names toolsets.
         """
-        machine = self._machine
         words = ["mcp", "--root", str(self.root)]
         if old is None and self._config.toolsets == Config().toolsets:
             words += ["--toolsets", SELECTION]
         if self._member:
             words += ["--member", self._member]
-        command, first = machine.command, machine.first
+        command, *first = own_command()
         if portable and client.shared:
-            command, first = ("uvx", (SERVER,)) if machine.command == "uvx" else (SERVER, ())
+            command, first = ("uvx", [SERVER]) if command == "uvx" else (SERVER, [])
             words[1:3] = ["--root", client.root_text] if client.root_text else []
         if old is not None:
             args = arguments_of(old)
@@ -444,7 +425,7 @@ class Setup:
             root = _taken(more, "--root")
             is_portable = client.shared and root in (None, client.root_text)
             stays = is_portable or (root is not None and not portable)
-            if stays and is_own(old, machine):
+            if stays and is_own(old):
                 return {}
             if "--member" in more:  # the user's own choice
                 _taken(words, "--member")

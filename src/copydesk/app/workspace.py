@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from copydesk.app import manuals
 from copydesk.app.backends import (
     Backend,
     in_process,
@@ -326,7 +327,7 @@ class OpenWorkspace(Closing):
             self.batches,
             self.looking,
             caller,
-            _manual,
+            manuals.part,
             lang,
             progress,
             cancelled,
@@ -451,12 +452,6 @@ class OpenWorkspace(Closing):
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
-
-
-def _manual(toolset: str, topic: str, lang: Lang) -> str:
-    from copydesk.app import manuals  # rarely needed
-
-    return manuals.part(toolset, topic, lang)
 
 
 def _in_full(*roots: str) -> tuple[RelPath, ...]:

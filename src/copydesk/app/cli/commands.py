@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, cast
 
-from copydesk.app import reference, terminal
+from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
@@ -748,8 +748,6 @@ def _schema(options: argparse.Namespace) -> None:
 
 
 def _manual(options: argparse.Namespace) -> None:
-    from copydesk.app import manuals
-
     _, config = _settings(options)
     pages = {name: manuals.topics(name) for name in manuals.toolsets()}
     if options.toolset is None:

@@ -18,7 +18,7 @@ from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import Config
 from copydesk.app.config_text import Unreadable
 from copydesk.app.mcp.early import tables_of
-from copydesk.app.setup import CLIENTS, Client, Setup, Step, this_machine
+from copydesk.app.setup import CLIENTS, Client, Setup, Step
 from copydesk.app.terminal import agrees, dump, out
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import Refusal
@@ -46,7 +46,7 @@ def run(
     `prepare_start` takes the command lines of servers, which then start quickly at once.
     """
     _check(options)
-    setup = Setup(root, config, this_machine())
+    setup = Setup(root, config)
     named = _named(options.client) if options.client else None
     if options.remove:
         steps = setup.removing(named)
