@@ -411,7 +411,7 @@ def test_a_client_that_starts_something_else_is_not_started(tmp_path: Path, home
 
 @pytest.mark.slow
 def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
-    from copydesk.app.setup import own_command
+    from copydesk.app.cli.init import own_command
 
     command, *first = own_command()
     args = [*first, "mcp", "--root", str(tmp_path), "--toolsets", "none"]

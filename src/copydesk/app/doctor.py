@@ -22,6 +22,7 @@ from itertools import chain
 import apsw
 
 from copydesk.app.backends import server_of, shared_backend, words_of_content
+from copydesk.app.cli.init import Setup, arguments_of, is_own, own_command
 from copydesk.app.config import (
     FILES,
     LONG_TOKEN,
@@ -32,7 +33,6 @@ from copydesk.app.config import (
     load,
     perhaps,
 )
-from copydesk.app.setup import Setup, arguments_of, is_own, own_command
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.sqlite import Database

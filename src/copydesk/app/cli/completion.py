@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from copydesk.app import manuals
+from copydesk.app.cli.init import CLIENTS
 from copydesk.app.cli.parser import new_parser
 from copydesk.app.config import TOOLSETS
 from copydesk.app.reference import all_tools
-from copydesk.app.setup import CLIENTS
 from copydesk.app.workspace import OpenWorkspace
 
 FILES: Final = ":files"
