@@ -21,7 +21,6 @@ from itertools import chain
 
 import apsw
 
-from copydesk.app.backends import server_of, shared_backend, words_of_content
 from copydesk.app.cli.init import Setup, arguments_of, is_own, own_command
 from copydesk.app.config import (
     FILES,
@@ -33,7 +32,12 @@ from copydesk.app.config import (
     load,
     perhaps,
 )
-from copydesk.app.workspace import open_workspace
+from copydesk.app.workspace import (
+    open_workspace,
+    server_of,
+    shared_backend,
+    words_of_content,
+)
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.sqlite import Database
 from copydesk.errors import (

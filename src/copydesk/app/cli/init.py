@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from copydesk.app import terminal
-from copydesk.app.backends import server_of
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import AGENT, FILES, Config
 from copydesk.app.config_text import JSON, TOML, Format, Unreadable, Value, dig, replaced, tidy
 from copydesk.app.mcp.early import tables_of
 from copydesk.app.terminal import agrees, dump, out
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace, server_of
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone
 from copydesk.errors import Refusal
