@@ -47,12 +47,18 @@ def run(options: argparse.Namespace) -> int:
     return _COMMANDS[options.command](options) or 0
 
 
-def _root(options: argparse.Namespace) -> str:
-    hint = "Name the workspace with --root or COPYDESK_ROOT."
+def _named_root(options: argparse.Namespace) -> str:
+    """The root that is named, else the current folder; "" if that is gone."""
     try:
-        root: str = default_root() if options.root is None else options.root
+        return options.root if options.root is not None else default_root()
     except FileNotFoundError:
-        raise UsageError("the current folder no longer exists", hint) from None
+        return ""
+
+
+def _root(options: argparse.Namespace) -> str:
+    root, hint = _named_root(options), "Name the workspace with --root or COPYDESK_ROOT."
+    if not root and options.root is None:
+        raise UsageError("the current folder no longer exists", hint)
     if not os.path.isdir(root):
         state = "is not a folder" if os.path.lexists(root) else "does not exist"
         raise UsageError(f"the workspace {root!r} {state}", hint)
@@ -817,10 +823,7 @@ _TRUST = {
 def _doctor(options: argparse.Namespace) -> int:
     from copydesk.app.doctor import examine, repair
 
-    try:
-        root: str = default_root() if options.root is None else options.root
-    except FileNotFoundError:
-        root = ""  # the current folder is gone, which is a finding too
+    root = _named_root(options)
     findings = [*(repair(root) if options.repair else ()), *examine(root)]
     coloured = terminal.colours(sys.stdout)
     text = ""
