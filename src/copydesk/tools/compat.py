@@ -23,8 +23,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
-from copydesk.desk.batch import Rewrite
+from copydesk.desk.batch import Rewrite, in_order, insert
 from copydesk.desk.outcome import NotUndone, Withheld
+from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, StringEdit, check_count
 from copydesk.errors import Refusal
 from copydesk.search.listings import DirEntry
@@ -33,7 +34,7 @@ from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import refusals, reports
 from copydesk.tools.arguments import Count, list_of
-from copydesk.tools.batch import plan_of, rewritten, with_plan, written
+from copydesk.tools.batch import edited, plan_of, rewritten, with_plan, written
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
@@ -403,11 +404,8 @@ class WriteFileCall(CompatCall):
 
 def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite: bool) -> Rewrite:
     """Write a whole file."""
-
-    def make(dry: bool) -> Rewrite:
-        how = {"overwrite": overwrite, "blindly": True, "dry": dry}
-        return context.batches.write(context.member, name, path, content, Preconditions(), **how)
-
+    call = context.member, name, path, content, Preconditions()
+    make = partial(context.batches.write, *call, overwrite=overwrite, blindly=True)
     try:
         return rewritten(context, name, path, make)
     except (errors.FileExists, errors.FileNotFound):
@@ -443,12 +441,9 @@ class EditFileCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         check_count("edits", len(self.edits))
         pairs = [(one["oldText"], one["newText"]) for one in self.edits]
-
-        def make(dry: bool) -> Rewrite:
-            return context.batches.edit_in_order(context.member, name, place.path, pairs, dry=dry)
-
+        compiled = in_order(place.path, pairs)
         try:
-            done = rewritten(context, name, place.path, make, dry=self.dryRun)
+            done = edited(context, name, place.path, compiled, dry=self.dryRun)
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
@@ -904,17 +899,15 @@ def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath
 def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     call.require("old_str")
     old, new = (text.replace("\r\n", "\n") for text in (call.old_str, call.new_str))
-
-    def make(dry: bool) -> Rewrite:
-        batches, edited = context.batches, (context.member, name)
-        if old in ("", new):  # which a batch refuses
-            pair = call.old_str, call.new_str
-            return batches.edit_in_order(*edited, place.path, [pair], dry=dry)
-        request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
-        return batches.edit(*edited, request, Preconditions(), dry=dry)
-
+    pair = call.old_str, call.new_str
+    # a batch refuses an empty text, and an edit that changes nothing
+    compiled = (
+        in_order(place.path, [pair])
+        if old in ("", new)
+        else partial(compile_batch, edits=(StringEdit(*pair),))
+    )
     try:
-        done = rewritten(context, name, place.path, make)
+        done = edited(context, name, place.path, compiled)
     except errors.PartialMatchFail as failure:
         words = f", old_str `{call.old_str}` did not appear verbatim in {call.named}."
         if failure.failures[0].matches_count:
@@ -922,8 +915,7 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
             words = _several(call.old_str, lines or list(failure.failures[0].lines))
             raise Told(f"No replacement was performed{words}", failure) from None
         if call.old_str:
-            request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
-            failure = with_plan(context, name, request, failure)
+            failure = with_plan(context, name, BatchEdit.of(place.path, [pair]), failure)
         remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     except errors.InvalidArgs:  # an empty text is in every line
@@ -971,12 +963,9 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
     if call.raw.get("insert_text") is None:
         call.require("new_str")
     line, text = call.insert_line, call.insert_text or call.new_str
-
-    def make(dry: bool) -> Rewrite:
-        return context.batches.insert(context.member, name, place.path, line, text, dry=dry)
-
+    compiled = partial(insert, after_line=line, content=text)
     try:
-        done = rewritten(context, name, place.path, make)
+        done = edited(context, name, place.path, compiled)
     except errors.RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
         words = f"Invalid `insert_line` parameter: {line}. {inside}"
