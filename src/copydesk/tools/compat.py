@@ -101,9 +101,12 @@ def place_of(context: Context, text: str) -> ClientPath:
     except errors.InvalidPath as refusal:
         if "outside" not in refusal.reason:
             raise
-        outside = f"{full} not in {', '.join(allowed(context))}"
-        words = f"Access denied - path outside allowed directories: {outside}"
-        raise Told(words, refusal) from None
+        raise Told(_denied(context, "path", full), refusal) from None
+
+
+def _denied(context: Context, what: str, full: str) -> str:
+    outside = f"{what} outside allowed directories: {full} not in {', '.join(allowed(context))}"
+    return f"Access denied - {outside}"
 
 
 def real_path(context: Context, real: RelPath) -> str:
@@ -129,26 +132,6 @@ def _check_stands(context: Context, path: RelPath) -> None:
         return
 
 
-def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
-    """Node's message for a failed call on a path; None if Node has no such failure."""
-    parts = place.path.parts
-    above = (_kind_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
-    match refusal:
-        case errors.FileNotFound() if all(kind in ("", "directory") for kind in above):
-            return f"ENOENT: no such file or directory, {call} '{place.full}'"
-        case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
-            return f"ENOTDIR: not a directory, realpath '{place.full}'"
-        case errors.NotAFile(kind="directory"):
-            return "EISDIR: illegal operation on a directory, read"
-        case errors.InvalidPath(reason="not a directory"):
-            return f"ENOTDIR: not a directory, {call} '{place.full}'"
-        case errors.InvalidPath():
-            outside = f"{place.full} not in {', '.join(allowed(context))}"
-            return f"Access denied - symlink target outside allowed directories: {outside}"
-        case _:
-            return None
-
-
 class CompatCall(ToolCall):
     """A call of a tool of another program, answered in that program's words."""
 
@@ -166,7 +149,8 @@ class CompatCall(ToolCall):
         except Told as told:
             words, remarks, refusal = told.words, told.remarks, told.refusal
         except Refusal as found:
-            words, remarks, refusal = self.words(context, found, place), (), found
+            words = None if place is None else self.words(context, found, place)
+            remarks, refusal = (), found
         return refused(
             *(self.raw, refusal, context.lang, words, remarks),
             path=None if place is None else str(place.path),
@@ -178,11 +162,23 @@ class CompatCall(ToolCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         """Run the call; `place` is where `path` leads, or the root without a path."""
 
-    def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
+    def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
         """The other program's message for the refusal; None if it has none."""
-        if place is None:
-            return None
-        return _system_words(context, refusal, self.system_call, place)
+        parts, call = place.path.parts, self.system_call
+        above = (_kind_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
+        match refusal:
+            case errors.FileNotFound() if all(kind in ("", "directory") for kind in above):
+                return f"ENOENT: no such file or directory, {call} '{place.full}'"
+            case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
+                return f"ENOTDIR: not a directory, realpath '{place.full}'"
+            case errors.NotAFile(kind="directory"):
+                return "EISDIR: illegal operation on a directory, read"
+            case errors.InvalidPath(reason="not a directory"):
+                return f"ENOTDIR: not a directory, {call} '{place.full}'"
+            case errors.InvalidPath():
+                return _denied(context, "symlink target", place.full)
+            case _:
+                return None
 
     def text(
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
@@ -223,8 +219,8 @@ def refused(
 def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
     """The closest text to one that was not found, and how they differ."""
     near = failure.failures[0]
-    shown = [*(near.difference or ()), near.corrected_old_string or ""]
-    return ("\n".join([own, *filter(None, shown)]),)
+    shown = own, *(near.difference or ()), near.corrected_old_string
+    return ("\n".join(filter(None, shown)),)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -374,10 +370,10 @@ class ReadMultipleFilesCall(CompatCall):
         except Told as told:
             words = told.words
         except Refusal as refusal:
-            own = refusal_words(refusal, context.lang, VOICES)
+            words = refusal_words(refusal, context.lang, VOICES)
             if place is not None:
-                own = f"{refusals.code_of(refusal)}: {own}"
-            words = self.words(context, refusal, place) or own
+                own = f"{refusals.code_of(refusal)}: {words}"
+                words = self.words(context, refusal, place) or own
         return f"{path}: Error - {words}"
 
 
@@ -611,10 +607,12 @@ class MoveFileCall(CompatCall):
             raise Told(f"ENOENT: no such file or directory, {both}", refusal) from None
         except errors.FileExists as refusal:
             raise Told(f"Destination already exists: {to.full}", refusal) from None
-        said = f"Successfully moved {self.source} to {self.destination}"
-        if not left:
+        said, names = (
+            f"Successfully moved {self.source} to {self.destination}",
+            list(map(str, left)),
+        )
+        if not names:
             return self.text(said, to.path)
-        names = [str(one) for one in left]
         words = say("compat.left", context.lang, {"names": ", ".join(names[:_MOST_TOLD])})
         return self.text(said, to.path, words, left=[*names])
 
@@ -780,7 +778,7 @@ class TextEditorCall(CompatCall):
         """The path as given, without a slash at its end."""
         return self.path.rstrip("/") or "/"
 
-    def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
+    def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
         match refusal:
             case errors.FileNotFound():
                 return f"The path {self.named} does not exist. Please provide a valid path."
