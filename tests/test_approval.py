@@ -14,8 +14,8 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.approvals import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.backends.api import Decision, Records, Verdict, Version
+from copydesk.desk.gates import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval, Draft

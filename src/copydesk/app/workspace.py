@@ -19,12 +19,11 @@ from copydesk.app.backends import (
 )
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
 from copydesk.app.reference import all_tools
-from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Records
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
+from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites

@@ -8,8 +8,8 @@ from functools import partial
 
 from copydesk.desk.applying import Applying
 from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note
-from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import Setting
+from copydesk.desk.gates import Edited
 from copydesk.desk.member import Member, authorized, check_shown, line_change, note_whole
 from copydesk.desk.outcome import Saved
 from copydesk.edit.draft import whole_text

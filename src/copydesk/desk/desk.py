@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from copydesk.desk.applying import Applying
-from copydesk.desk.approvals import needs_person
 from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
-from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
+from copydesk.desk.gates import Edited, Findings, needs_person
 from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
     Member,

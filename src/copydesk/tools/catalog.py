@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Findings, telling
 from copydesk.desk.desk import FileDesk
+from copydesk.desk.gates import Findings, telling
 from copydesk.desk.member import Member
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.search.listings import FileSearch, Progress

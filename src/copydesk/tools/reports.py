@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from copydesk import errors
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.backends.snapshots import Run
-from copydesk.desk.checks import Findings
+from copydesk.desk.gates import Findings
 from copydesk.desk.outcome import (
     Applied,
     Created,
