@@ -246,7 +246,7 @@ class OpenWorkspace(Closing):
             return config.source not in FILES or trust.is_given(rule)
 
         checks = Checks(config.checks, Commands(self.root, may_run))
-        approving = Approving(records, records, clock)
+        approving = Approving(records, clock)
         setting = Setting(
             files=self.files,
             registry=records,

@@ -120,8 +120,8 @@ class Approving:
     minute before, so that an edit in parts is still one.
     """
 
-    def __init__(self, decisions: Records, journal: Records, clock: Callable[[], int]) -> None:
-        self._decisions, self._journal, self._clock = decisions, journal, clock
+    def __init__(self, records: Records, clock: Callable[[], int]) -> None:
+        self._records, self._clock = records, clock
 
     def check(
         self,
@@ -159,7 +159,7 @@ class Approving:
         decision: Decision | None = None
         if plan is not None and (is_asked or not is_first):
             try:
-                decision = self._decisions.of(plan)
+                decision = self._records.of(plan)
             except StateFailed:
                 if is_asked:
                     raise
@@ -184,7 +184,7 @@ class Approving:
             before_of(made, created=created),
             after_of(made, to),
         ):
-            lapse(self._decisions, decision, self._clock())
+            lapse(self._records, decision, self._clock())
             raise ApprovalRequired("drifted", decision.plan[0])
         approval = Approval(decision.by, decision.time_ms, *bound[1:], *amended)
         return Passed(reason, approval, decision.time_ms)
@@ -193,10 +193,10 @@ class Approving:
         self, plan: Version | None, real: RelPath, made: Revision, *, created: bool
     ) -> bool:
         """Whether a person has approved exactly these bytes of the plan."""
-        decision = None if plan is None else self._decisions.of(plan)
+        decision = None if plan is None else self._records.of(plan)
         if decision is None or decision.verdict != "approved":
             return False
-        bound = (decision.path, decision.before, decision.after)
+        bound = decision.path, decision.before, decision.after
         return bound == (str(real), before_of(made, created=created), after_of(made, None))
 
     def _reason(
@@ -219,16 +219,15 @@ class Approving:
             lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
             lines += sum(max(one.lines) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
-        for policy, path in product(asking, paths):
-            if (reason := policy.human_reason(path, lines, len(files))) is not None:
-                return reason
-        return None
+        asked = product(asking, paths)
+        reasons = (policy.human_reason(path, lines, len(files)) for policy, path in asked)
+        return next(filter(None, reasons), None)
 
     def _of_late(self, member: str, undoes: Iterable[int]) -> list[Entry]:
         """What the member wrote within a minute, unless a person approved it or it is undone."""
         since, before = self._clock() - _OF_LATE_MS, None
         found: list[Entry] = []
-        while page := self._journal.entries(member=member, most=_PAGE, before=before):
+        while page := self._records.entries(member=member, most=_PAGE, before=before):
             found += (one for one in page if one.time_ms > since and one.state != "failed")
             before = page[-1].edit_id if page[-1].time_ms > since else 0
         gone = {*undoes, *(one.undoes for one in found)}
@@ -327,8 +326,8 @@ class Checks:
                     checked |= dict.fromkeys(one.path for one in batch)
         told = _told.get()
         if told is not None:
-            for path in checked:
-                told[path] = tuple(one for one in found if one.path == str(path))
+            of = {path: [one for one in found if one.path == str(path)] for path in checked}
+            told |= {path: tuple(findings) for path, findings in of.items()}
         return tuple(found) if checked else None
 
     def gate(
