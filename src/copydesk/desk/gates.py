@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, product
 from threading import Lock
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from copydesk.desk.backends.api import REFUSING, Decision, Entry, Records, Version, encode
 from copydesk.desk.member import HumanReason, Member, Policy
@@ -221,7 +221,7 @@ class Approving:
             files |= {path for path, _ in together} | {one.path for one in late}
         asked = product(asking, paths)
         reasons = (policy.human_reason(path, lines, len(files)) for policy, path in asked)
-        return next(filter(None, reasons), None)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _of_late(self, member: str, undoes: Iterable[int]) -> list[Entry]:
         """What the member wrote within a minute, unless a person approved it or it is undone."""
@@ -295,7 +295,6 @@ def telling() -> Generator[dict[RelPath, Findings]]:
 
 
 _Key = tuple[object, ...]
-T = TypeVar("T")
 
 
 class Checks:

@@ -211,19 +211,15 @@ class Rules:
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless all these files are allowed."""
         for path in paths:
-            try:
-                rule = self._known[operation, path.parts]
-            except KeyError:
-                rule = self._rule_known(operation, path)
+            rule = self.rule_against(operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
     def check_walk(self, *paths: RelPath) -> None:
         """Raise AccessDenied unless all these directories may be listed or searched."""
-        for path in paths:
-            rule = self._rule_against_walk(path)
-            if rule:
-                raise AccessDenied("read", rule)
+        rule = next(filter(None, map(self._rule_against_walk, paths)), "")
+        if rule:
+            raise AccessDenied("read", rule)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
         """Raise AccessDenied for a .gitignore glob that explicitly names what may not be read.
@@ -238,35 +234,34 @@ class Rules:
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:
-        try:
-            return not self._known["read", path.parts]
-        except KeyError:
-            return not self._rule_known("read", path)
+        return not self.rule_against("read", path)
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether the directory may be listed: something in it might be readable."""
         return not self._rule_against_walk(path)
 
     def rule_against(self, operation: Operation, path: RelPath) -> str:
-        """The rule that forbids the operation; empty if none does."""
+        """The rule that forbids the operation; empty if none does.
+
+        It is recorded, since a call asks for the same few paths repeatedly.
+        """
+        known = self._known.get((operation, path.parts))
+        if known is not None:
+            return known
         if operation == "read":
             allowed, denied = self.read_dirs, self.no_read_dirs
         else:
             allowed, denied = self.write_dirs, self.no_write_dirs
-        return (
+        is_allowed = any(covers(pattern, path) for pattern in allowed)
+        rule = (
             self._reserved(path)
             or _denied(f"no_{operation}_dirs", denied, path)
             or self._extension(operation, path)
-            or _not_allowed(
-                f"{operation}_dirs", allowed, any(covers(pattern, path) for pattern in allowed)
-            )
+            or _not_allowed(f"{operation}_dirs", allowed, is_allowed)
         )
-
-    def _rule_known(self, operation: Operation, path: RelPath) -> str:
-        """The same, recorded, since a call asks for the same few paths repeatedly."""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        rule = self._known[operation, path.parts] = self.rule_against(operation, path)
+        self._known[operation, path.parts] = rule
         return rule
 
     def _rule_against_walk(self, path: RelPath) -> str:
@@ -327,10 +322,7 @@ def _reserved_rule(pattern: str) -> str:
 
 
 def _denied(list_name: str, patterns: tuple[str, ...], path: RelPath) -> str:
-    for pattern in patterns:
-        if guards(pattern, path):
-            return f"{list_name}: {pattern}"
-    return ""
+    return next((f"{list_name}: {pattern}" for pattern in patterns if guards(pattern, path)), "")
 
 
 def _not_allowed(list_name: str, allowed: tuple[str, ...], found: bool) -> str:
