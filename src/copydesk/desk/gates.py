@@ -219,9 +219,10 @@ class Approving:
             lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
             lines += sum(max(one.lines) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
-        asked = product(asking, paths)
-        reasons = (policy.human_reason(path, lines, len(files)) for policy, path in asked)
-        return next((reason for reason in reasons if reason is not None), None)
+        for policy, path in product(asking, paths):
+            if (reason := policy.human_reason(path, lines, len(files))) is not None:
+                return reason
+        return None
 
     def _of_late(self, member: str, undoes: Iterable[int]) -> list[Entry]:
         """What the member wrote within a minute, unless a person approved it or it is undone."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from inspect import get_annotations
 from math import isfinite
 from types import UnionType
@@ -290,7 +289,13 @@ class _Signature:
         }
 
 
-_signature_of = cache(_Signature)
+_SIGNATURES: dict[type[Arguments], _Signature] = {}
+
+
+def _signature_of(kind: type[Arguments]) -> _Signature:
+    if kind not in _SIGNATURES:
+        _SIGNATURES[kind] = _Signature(kind)
+    return _SIGNATURES[kind]
 
 
 def _form_of(name: str, hint: Any) -> _Form:
