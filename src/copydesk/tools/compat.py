@@ -90,12 +90,14 @@ def allowed(context: Context) -> list[str]:
 def place_of(context: Context, text: str) -> ClientPath:
     """Resolve a path that is absolute or relative to the root; raises Refusal, Told."""
     if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
-        words = f"Access denied - Windows-style path received on a POSIX host: {text}"
-        raise Told(words, errors.InvalidPath("absolute path outside of the workspace"))
+        raise Told(
+            f"Access denied - Windows-style path received on a POSIX host: {text}",
+            errors.InvalidPath("absolute path outside of the workspace"),
+        )
     if "\0" in text:
         raise errors.InvalidPath("NUL in path")
-    root = context.looking.files.root
-    full = "/" + posixpath.normpath(posixpath.join(root, text)).lstrip("/")
+    joined = posixpath.join(context.looking.files.root, text)
+    full = "/" + posixpath.normpath(joined).lstrip("/")
     try:
         return ClientPath(full, context.path_below(full, folder=True))
     except errors.InvalidPath as refusal:
@@ -270,8 +272,10 @@ class ReadTextFileCall(CompatCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if self.head and self.tail:
-            words = "Cannot specify both head and tail parameters simultaneously"
-            raise Told(words, errors.InvalidArgs("tail", "cannot be given together with head"))
+            raise Told(
+                "Cannot specify both head and tail parameters simultaneously",
+                errors.InvalidArgs("tail", "cannot be given together with head"),
+            )
         self.system_call = "stat" if self.tail else "open"
         return self.text(read_text(context, place, self.head, self.tail), place.path)
 
@@ -305,8 +309,8 @@ def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) ->
     is_cut = found.cut_by_characters or (found.cut_by_lines and not head)
     if is_cut or not (head or tail):
         raise errors.FileTooLarge(found.size_bytes, 0)
-    more = bool(tail) and found.ends_with_newline is not False
-    return "\n".join([*found.lines, *([""] if more else [])])
+    is_closed = bool(tail) and found.ends_with_newline is not False
+    return "\n".join(found.lines) + "\n" * is_closed
 
 
 class ReadMediaFileCall(CompatCall):
@@ -324,9 +328,8 @@ class ReadMediaFileCall(CompatCall):
         else:
             from urllib.parse import quote  # rarely needed
 
-            real = real_path(context, document.real)
-            uri = "file://" + quote(real, safe="/!$&'()*+,;=:@-._")
-            resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
+            real = quote(real_path(context, document.real), safe="/!$&'()*+,;=:@-._")
+            resource: Fields = {"uri": f"file://{real}", "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
         content: Fields = {"content": [block]}
         envelope = Envelope("success", kind, self.raw, str(place.path))
@@ -353,12 +356,12 @@ class ReadMultipleFilesCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if not self.paths:
             raise errors.InvalidArgs("paths", "must not be empty")
-        found: list[str] = []
-        room: int | None = None  # the first file may have any size, as when read alone
-        for path in self.paths:
-            found.append(self._one(context, path, room))
-            room = (MOST_TOGETHER if room is None else room) - len(found[-1].encode())
-        return self.text("\n---\n".join(found))
+        texts = [self._one(context, self.paths[0], None)]  # of any size, as when read alone
+        room = MOST_TOGETHER - len(texts[0].encode())
+        for path in self.paths[1:]:
+            texts.append(self._one(context, path, room))
+            room -= len(texts[-1].encode())
+        return self.text("\n---\n".join(texts))
 
     def _one(self, context: Context, path: str, room: int | None) -> str:
         place: ClientPath | None = None
@@ -393,8 +396,8 @@ class WriteFileCall(CompatCall):
         except errors.NotAFile as refusal:
             if refusal.kind != "directory":
                 raise
-            call = f"rename '{place.full}.tmp' -> '{place.full}'"
-            raise Told(f"EISDIR: illegal operation on a directory, {call}", refusal) from None
+            both = f"rename '{place.full}.tmp' -> '{place.full}'"
+            raise Told(f"EISDIR: illegal operation on a directory, {both}", refusal) from None
         return answered(context, self, done, f"Successfully wrote to {self.path}")
 
 
@@ -492,8 +495,7 @@ class ListDirectoryCall(_DirectoryCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         entries = context.looking.in_order(context.member, place.path)
-        rows = [f"{_kind(entry)} {entry.name}" for entry in entries]
-        return self.text("\n".join(rows), place.path)
+        return self.text("\n".join(f"{_kind(one)} {one.name}" for one in entries), place.path)
 
 
 class ListDirectoryWithSizesCall(_DirectoryCall):
@@ -509,11 +511,11 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
         by_size = self.sortBy == "size"
         entries.sort(key=lambda one: (-one[1],) if by_size else collation_key(one[0].name))
         rows = [
-            f"{_kind(entry)} {entry.name:30} "
-            + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
-            for entry, size in entries
-        ]
-        rows += [
+            *(
+                f"{_kind(entry)} {entry.name:30} "
+                + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
+                for entry, size in entries
+            ),
             "",
             f"Total: {len(files)} files, {len(entries) - len(files)} directories",
             f"Combined size: {_size_words(sum(files))}",
@@ -603,8 +605,8 @@ class MoveFileCall(CompatCall):
             else:
                 self._apply(context, name, {info.real: to.path})
         except errors.FileNotFound as refusal:
-            both = f"rename '{source.full}' -> '{to.full}'"
-            raise Told(f"ENOENT: no such file or directory, {both}", refusal) from None
+            words = f"ENOENT: no such file or directory, rename '{source.full}' -> '{to.full}'"
+            raise Told(words, refusal) from None
         except errors.FileExists as refusal:
             raise Told(f"Destination already exists: {to.full}", refusal) from None
         said, names = (
@@ -622,9 +624,10 @@ class MoveFileCall(CompatCall):
         """Move a directory; return the directories that could not be created or removed."""
         member = context.member
         if source.covers(to.path):
-            both = f"rename '{real_path(context, source)}' -> '{to.full}'"
-            wrong = errors.InvalidArgs("destination", "is inside of source")
-            raise Told(f"EINVAL: invalid argument, {both}", wrong)
+            raise Told(
+                f"EINVAL: invalid argument, rename '{real_path(context, source)}' -> '{to.full}'",
+                errors.InvalidArgs("destination", "is inside of source"),
+            )
         directories, files = context.looking.tree(member, source, MOST_MOVED)
         if len(files) + len(directories) > MOST_MOVED:
             raise errors.InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
@@ -794,8 +797,10 @@ class TextEditorCall(CompatCall):
     def require(self, name: str) -> None:
         """Raise Told if an argument that the command needs is missing; "" and 0 are values."""
         if self.raw.get(name) is None:
-            words = f"Parameter `{name}` is required for command: {self.command}"
-            raise Told(words, errors.InvalidArgs(name, "is required"))
+            raise Told(
+                f"Parameter `{name}` is required for command: {self.command}",
+                errors.InvalidArgs(name, "is required"),
+            )
 
 
 def _refuse_command(
@@ -820,16 +825,17 @@ def _numbered(text: str, described: str, first: int = 1) -> str:
 
 def _text_of(text: Snapshot) -> str:
     """The text with LF line ends and without a byte order mark."""
-    start = len(text.encoding.bom)
-    return text.encoding.decode(text.data[start:]).replace("\r\n", "\n")
+    return text.encoding.decode(text.data[len(text.encoding.bom) :]).replace("\r\n", "\n")
 
 
 def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """Show the numbered lines of a file, or the entries of a directory."""
     if context.looking.is_directory(context.member, place.path):
         if call.view_range:
-            words = "The `view_range` parameter is not allowed when `path` points to a directory."
-            raise Told(words, errors.InvalidArgs("view_range", "is for files"))
+            raise Told(
+                "The `view_range` parameter is not allowed when `path` points to a directory.",
+                errors.InvalidArgs("view_range", "is for files"),
+            )
         return call.text(_listing(context, call, place), place.path)
     made: list[tuple[str, int]] = []
 
@@ -918,8 +924,10 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     except errors.InvalidArgs:  # an empty text is in every line
         lines = [1, *(line + 1 for line in _lines_with(context, place, "\n"))]
-        refusal = errors.InvalidArgs("old_str", "must not be empty")
-        raise Told(f"No replacement was performed{_several('', lines)}", refusal) from None
+        raise Told(
+            f"No replacement was performed{_several('', lines)}",
+            errors.InvalidArgs("old_str", "must not be empty"),
+        ) from None
     text = _text_of(done.base)
     first = text[: max(text.find(old), 0)].count("\n")
     return _edited(context, call, done, first, call.new_str)
@@ -948,10 +956,10 @@ def _edited(
     start, end = max(0, line - SNIPPET_LINES), line + new.count("\n") + 1 + SNIPPET_LINES
     lines = _text_of(done.after).split("\n")[start:end]
     of, which = ("the edited file", _CHECKED) if call.command == "insert" else (call.named, "")
-    check = f"Review the changes and make sure they are as expected{which}."
     shown = _numbered("\n".join(lines), f"a snippet of {of}", start + 1)
     said = (
-        f"The file {call.named} has been edited. {shown}{check} Edit the file again if necessary."
+        f"The file {call.named} has been edited. {shown}Review the changes and make sure they are"
+        f" as expected{which}. Edit the file again if necessary."
     )
     return answered(context, call, done, said)
 
@@ -966,9 +974,10 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
         done = edited(context, name, place.path, compiled)
     except errors.RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
-        words = f"Invalid `insert_line` parameter: {line}. {inside}"
-        wrong = errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines")
-        raise Told(words, wrong) from None
+        raise Told(
+            f"Invalid `insert_line` parameter: {line}. {inside}",
+            errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines"),
+        ) from None
     return _edited(context, call, done, line, text)
 
 
@@ -979,8 +988,7 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientP
         (one for one in past if one.state == "done" and not (one.undone_by or one.undoes)), None
     )
     if last is None:
-        words = f"No edit history found for {call.named}."
-        raise Told(words, errors.EditNotFound(0, "unknown"))
+        raise Told(f"No edit history found for {call.named}.", errors.EditNotFound(0, "unknown"))
     undone = context.desk.undo(member, name, last.edit_id)
     if isinstance(undone, NotUndone):
         raise undone.refusal
