@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count
 from typing import Any, Literal, cast
 from xml.parsers import expat
@@ -181,34 +181,28 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
     return None
 
 
-def _by_grammar(name: str, language: str = "language") -> _Parser:
-    """A tree-sitter parser, for machines with its grammar installed."""
+def _by_grammar(data: bytes, grammar: str, language: str = "language") -> tuple[int, str] | None:
+    """Parse with a grammar of tree-sitter, on machines with that installed."""
+    tree_sitter, loaded = _extra("tree_sitter"), _grammar(grammar, language)
+    if loaded is None:
+        raise NotRun("missing", passes=True)
+    calls = count()
 
-    def parse(data: bytes) -> tuple[int, str] | None:
-        grammar = _grammar(name, language)
-        if grammar is None:
-            raise NotRun("missing", passes=True)
-        calls = count()
+    def stop(offset: int, has_error: bool) -> bool:
+        return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
 
-        def stop(offset: int, has_error: bool) -> bool:
-            return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
+    def read(offset: int, point: object) -> bytes:
+        return data[offset : offset + _CHUNK]
 
-        def read(offset: int, point: object) -> bytes:
-            return data[offset : offset + _CHUNK]
-
-        parser = _extra("tree_sitter").Parser(grammar)
-        node: Any = parser.parse(read, progress_callback=stop).root_node
-        if not node.has_error:
-            return None
-        while not (node.is_error or node.is_missing):
-            inner = [child for child in node.children if child.has_error or child.is_missing]
-            if not inner:
-                break
-            node = inner[0]
-        said = f"missing {node.type}" if node.is_missing else "syntax error"
-        return node.start_point[0] + 1, said
-
-    return parse
+    node: Any = tree_sitter.Parser(loaded).parse(read, progress_callback=stop).root_node
+    if not node.has_error:
+        return None
+    while not (node.is_error or node.is_missing):
+        inner = [child for child in node.children if child.has_error or child.is_missing]
+        if not inner:
+            break
+        node = inner[0]
+    return node.start_point[0] + 1, f"missing {node.type}" if node.is_missing else "syntax error"
 
 
 @cache
@@ -237,18 +231,20 @@ _PARSERS: Mapping[str, _Parser] = {
     ".toml": _toml,
     **dict.fromkeys((".xml", ".svg", ".xsd", ".xsl", ".xslt", ".plist", ".csproj", ".rss"), _xml),
     **dict.fromkeys((".yaml", ".yml"), _yaml),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), _by_grammar("tree_sitter_javascript")),
-    ".ts": _by_grammar("tree_sitter_typescript", "language_typescript"),
-    ".tsx": _by_grammar("tree_sitter_typescript", "language_tsx"),
-    ".go": _by_grammar("tree_sitter_go"),
-    ".rs": _by_grammar("tree_sitter_rust"),
-    ".java": _by_grammar("tree_sitter_java"),
-    ".c": _by_grammar("tree_sitter_c"),
-    **dict.fromkeys((".cc", ".cpp", ".hpp"), _by_grammar("tree_sitter_cpp")),
-    ".cs": _by_grammar("tree_sitter_c_sharp"),
-    ".rb": _by_grammar("tree_sitter_ruby"),
-    **dict.fromkeys((".sh", ".bash"), _by_grammar("tree_sitter_bash")),
-    ".css": _by_grammar("tree_sitter_css"),
+    **dict.fromkeys(
+        (".js", ".mjs", ".cjs", ".jsx"), partial(_by_grammar, grammar="tree_sitter_javascript")
+    ),
+    ".ts": partial(_by_grammar, grammar="tree_sitter_typescript", language="language_typescript"),
+    ".tsx": partial(_by_grammar, grammar="tree_sitter_typescript", language="language_tsx"),
+    ".go": partial(_by_grammar, grammar="tree_sitter_go"),
+    ".rs": partial(_by_grammar, grammar="tree_sitter_rust"),
+    ".java": partial(_by_grammar, grammar="tree_sitter_java"),
+    ".c": partial(_by_grammar, grammar="tree_sitter_c"),
+    **dict.fromkeys((".cc", ".cpp", ".hpp"), partial(_by_grammar, grammar="tree_sitter_cpp")),
+    ".cs": partial(_by_grammar, grammar="tree_sitter_c_sharp"),
+    ".rb": partial(_by_grammar, grammar="tree_sitter_ruby"),
+    **dict.fromkeys((".sh", ".bash"), partial(_by_grammar, grammar="tree_sitter_bash")),
+    ".css": partial(_by_grammar, grammar="tree_sitter_css"),
 }
 
 _CHUNK = 1 << 16
@@ -387,11 +383,10 @@ def _environment(root: str) -> dict[str, str]:
 
     Nor does Python import a checked module from the folder that the command runs in.
     """
-    path = os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder))
     values = ((name, os.environ.get(name, "")) for name in _PASSED_ON)
     return {
         **{name: value for name, value in values if value and not _is_in(root, value)},
-        "PATH": path,
+        "PATH": os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder)),
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONSAFEPATH": "1",
@@ -692,8 +687,8 @@ class Trust:
             "the home folder": os.path.expanduser("~"),
             "the folder for temporary files": tempfile.gettempdir(),
         }
-        lying = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
-        return next(lying, "")
+        inside = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
+        return next(inside, "")
 
     def is_given(self, rule: Rule | None = None) -> bool:
         """Whether exactly these commands, and what they reach below the root, are allowed.

@@ -207,8 +207,8 @@ class ReadCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path, start = context.path(self.path), self.start_line
+        limits = self.limit, context.read_tokens
         try:
-            limits = self.limit, context.read_tokens
             found = context.desk.read(context.member, path, f"{start}~", *limits)
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             count = f"{refusal.total_lines} line{'s' * (refusal.total_lines != 1)}"
