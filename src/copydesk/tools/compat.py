@@ -28,7 +28,7 @@ from copydesk.desk.outcome import NotUndone, Withheld
 from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, StringEdit, check_count
 from copydesk.errors import Refusal
-from copydesk.search.listings import DirEntry
+from copydesk.search.listings import DirEntry, FileInfo
 from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
@@ -73,9 +73,9 @@ class ClientPath:
 
 
 class Told(Exception):
-    """A refusal in the words of the original program, with remarks."""
+    """A refusal in the words of the original program, if it has any, with remarks."""
 
-    def __init__(self, words: str, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
+    def __init__(self, words: str | None, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
         super().__init__(words)
         self.words, self.refusal, self.remarks = words, refusal, remarks
 
@@ -116,12 +116,12 @@ def real_path(context: Context, real: RelPath) -> str:
     return posixpath.join(context.looking.files.root, *real.parts)
 
 
-def _kind_of(context: Context, path: RelPath) -> str:
-    """The kind of the entry at a path; empty if it is missing or hidden from the member."""
+def _info_of(context: Context, path: RelPath) -> FileInfo | None:
+    """The entry at a path; None if it is missing or hidden from the member."""
     try:
-        return context.looking.info(context.member, path).kind
+        return context.looking.info(context.member, path)
     except Refusal:
-        return ""
+        return None
 
 
 def _check_stands(context: Context, path: RelPath) -> None:
@@ -144,17 +144,15 @@ class CompatCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         place: ClientPath | None = None
-        words: str | None
         try:
             place = place_of(context, str(self.raw.get("path", ".")))
             return self.do(context, name, place)
-        except Told as told:
-            words, remarks, refusal = told.words, told.remarks, told.refusal
-        except Refusal as found:
-            words = None if place is None else self.words(context, found, place)
-            remarks, refusal = (), found
+        except Told as raised:
+            told = raised
+        except Refusal as refusal:
+            told = Told(None if place is None else self.words(context, refusal, place), refusal)
         return refused(
-            *(self.raw, refusal, context.lang, words, remarks),
+            *(self.raw, told.refusal, context.lang, told.words, told.remarks),
             path=None if place is None else str(place.path),
             voices=self.voices,
             only_text=self.only_text,
@@ -167,9 +165,11 @@ class CompatCall(ToolCall):
     def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
         """The other program's message for the refusal; None if it has none."""
         parts, call = place.path.parts, self.system_call
-        above = (_kind_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
+        above = (_info_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
         match refusal:
-            case errors.FileNotFound() if all(kind in ("", "directory") for kind in above):
+            case errors.FileNotFound() if all(
+                info is None or info.kind == "directory" for info in above
+            ):
                 return f"ENOENT: no such file or directory, {call} '{place.full}'"
             case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
                 return f"ENOTDIR: not a directory, realpath '{place.full}'"
@@ -371,7 +371,7 @@ class ReadMultipleFilesCall(CompatCall):
                 return f"{path}:\n{read_text(context, place)}\n"
             words = say("compat.full", context.lang)
         except Told as told:
-            words = told.words
+            return f"{path}: Error - {told.words}"
         except Refusal as refusal:
             words = refusal_words(refusal, context.lang, VOICES)
             if place is not None:
@@ -474,7 +474,7 @@ class CreateDirectoryCall(CompatCall):
         try:
             context.looking.make_directory(context.member, place.path)
         except errors.NotAFile as refusal:
-            if not _kind_of(context, place.path):
+            if _info_of(context, place.path) is None:
                 raise
             raise Told(f"EEXIST: file already exists, mkdir '{place.full}'", refusal) from None
         return self.text(f"Successfully created directory {self.path}", place.path)
@@ -505,8 +505,10 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
     sortBy: Literal["name", "size"] = "name"
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        shown = context.looking.in_order(context.member, place.path)
-        entries = [(entry, self._size(context, place, entry)) for entry in shown]
+        entries: list[tuple[DirEntry, int]] = []
+        for entry in context.looking.in_order(context.member, place.path):
+            info = _info_of(context, place.path / entry.name)
+            entries.append((entry, 0 if info is None else info.size))
         files = [size for entry, size in entries if entry.kind != "dir"]
         by_size = self.sortBy == "size"
         entries.sort(key=lambda one: (-one[1],) if by_size else collation_key(one[0].name))
@@ -521,12 +523,6 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
             f"Combined size: {_size_words(sum(files))}",
         ]
         return self.text("\n".join(rows), place.path)
-
-    def _size(self, context: Context, place: ClientPath, entry: DirEntry) -> int:
-        try:
-            return context.looking.info(context.member, place.path / entry.name).size
-        except Refusal:
-            return 0
 
 
 def _size_words(size: int) -> str:
@@ -595,8 +591,8 @@ class MoveFileCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         source, to = place_of(context, self.source), place_of(context, self.destination)
         try:
-            if _kind_of(context, to.path):
-                raise errors.FileExists(context.looking.info(context.member, to.path).size)
+            if there := _info_of(context, to.path):
+                raise errors.FileExists(there.size)
             info = context.looking.info(context.member, source.path)
             _check_stands(context, to.path.parent)
             left: tuple[RelPath, ...] = ()
@@ -681,9 +677,8 @@ class SearchFilesCall(_DirectoryCall):
         base = real_path(context, looking.info(member, place.path).real)
 
         def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
-            if entry.kind == "symlink" and not _kind_of(context, path):
-                return True  # it leads to nothing below the root
-            return any(matches(name, pattern) for pattern in self.excludePatterns)
+            leads_nowhere = entry.kind == "symlink" and _info_of(context, path) is None
+            return leads_nowhere or any(matches(name, one) for one in self.excludePatterns)
 
         walk = looking.walk(member, place.path, is_left_out, skip_refused=True)
         found = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
