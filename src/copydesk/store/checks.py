@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, count
+from itertools import count
 from typing import Any, Literal, cast
 from xml.parsers import expat
 
@@ -118,8 +118,7 @@ _FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
 
 
 def _python(data: bytes) -> None:
-    joined = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    steps = _square_of_dots(joined.split(b"\n"))
+    steps = _square_of_dots(re.sub(rb"\\\r?\n", b"", data).split(b"\n"))
     if _FORMATTED.search(data):
         steps += data.count(b"{") ** 2
     if steps > _MOST_QUICK_STEPS:
@@ -333,8 +332,11 @@ class Commands:
             raise NotRun("copy", copied)
         paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
         known = {"path": paths[0], "root": self._root}
-        words = (paths if word == "{files}" else [_filled(word, known)] for word in rule.command)
-        argv = [*chain.from_iterable(words)]
+        argv = [
+            argument
+            for word in rule.command
+            for argument in (paths if word == "{files}" else [_filled(word, known)])
+        ]
         program = program_of(rule, self._root)
         if program is None:
             raise NotRun("missing", argv[0], passes=True)
@@ -440,8 +442,7 @@ def _output(
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     if not hasattr(os, "waitid"):
         return process.poll() is not None
-    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, process.pid, flags) is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagnostic]:
@@ -453,8 +454,8 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagno
         path = names.get(at["path"]) if at else None
         if at is not None and path is not None:
             text = at["text"] or (lines[index - 1] if index else "")
-            number = int((at["line"] or at["at"])[:9])
-            found.append(Diagnostic(path, number, text.strip()[:_LONGEST]))
+            line_number = int((at["line"] or at["at"])[:9])
+            found.append(Diagnostic(path, line_number, text.strip()[:_LONGEST]))
         elif line.strip() in names:
             found.append(Diagnostic(names[line.strip()], 0, "is listed"))
     if found or not status:

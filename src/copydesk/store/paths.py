@@ -19,7 +19,7 @@ from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
-from copydesk.store.contents import flush_dir, is_temp
+from copydesk.store.contents import flush_dir, is_temp, listed
 from copydesk.store.protocol import Closing, DirEntry, FileInfo, failed, kind_of, refusing
 from copydesk.text.relpath import RelPath
 
@@ -421,12 +421,7 @@ def similar(dir_fd: int, name: str) -> tuple[str, ...]:
 
 def names(dir_fd: int) -> list[bytes]:
     """The names in the directory, unsorted and without temporary files; raises OSError."""
-    fd = _os.open_listing(dir_fd)
-    try:
-        found = [os.fsencode(name) for name in os.listdir(fd)]
-    finally:
-        _os.close_quietly(fd)
-    return [name for name in found if not is_temp(name)]
+    return [name for name in listed(dir_fd) if not is_temp(name)]
 
 
 def info_of(place: ResolvedPath) -> FileInfo:
