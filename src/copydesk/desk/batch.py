@@ -62,11 +62,13 @@ class Rewrite(FileEdit):
         member: Member, path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False
     ) -> Rewrite:
         """Return the result of the member's batch on `base`."""
-        no_ops, escapes = batch.no_op_count, batch.escapes
-        made = len(batch.spans) - no_ops
-        edit = path, base, batch.change, created
-        signs = signs_of(path, base, batch.change, member.usual_signs)
-        return Rewrite(*edit, replacements=made, no_ops=no_ops, escapes=escapes, signs=signs)
+        return Rewrite(
+            *(path, base, batch.change, created),
+            replacements=len(batch.spans) - batch.no_op_count,
+            no_ops=batch.no_op_count,
+            escapes=batch.escapes,
+            signs=signs_of(path, base, batch.change, member.usual_signs),
+        )
 
     def check_signs(self) -> Rewrite:
         """The same; raises SuspiciousText if its new text may not be what is meant."""
@@ -122,9 +124,8 @@ class Rewrite(FileEdit):
     @computed_once
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
         """What is reported about the change, computed while it is written."""
-        path = str(self.path)
-        most, created = (SHOWN_DIFF, SHOWN_LINES), self.created
-        diff, whole = unified_start(self.base, self.change, path, *most, created=created)
+        edit = self.base, self.change, str(self.path)
+        diff, whole = unified_start(*edit, SHOWN_DIFF, SHOWN_LINES, created=self.created)
         return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
 
 

@@ -167,10 +167,8 @@ class Approving:
             raise HunkRejected(decision.plan[0], decision.by, decision.reason)
         reason: HumanReason | None = None
         if is_asked:
-            policies = dict.fromkeys((member.policy, now.policy))
-            reason = self._reason(
-                member, policies, paths, others, together or ((real, made),), undoes
-            )
+            changes = together or ((real, made),)
+            reason = self._reason(member, now.policy, paths, others, changes, undoes)
         amended = (edited_by, plan[1]) if plan is not None and edited_by else ("", 0)
         is_approved = decision is not None and decision.verdict == "approved"
         if reason is not None and not is_approved:
@@ -202,25 +200,25 @@ class Approving:
     def _reason(
         self,
         member: Member,
-        policies: Iterable[Policy],
+        policy: Policy,
         paths: Sequence[RelPath],
         others: Sequence[RelPath],
         together: Sequence[tuple[RelPath, Revision]],
         undoes: Iterable[int],
     ) -> HumanReason | None:
-        """Why a person has to approve the change of the paths; the first of the policies' reasons.
+        """Why a person has to approve the change of the paths; by the policy of then or of now.
 
         That is of a transaction with all that the member wrote in the minute before.
         """
-        asking = [policy for policy in policies if not policy.asks_nobody]
+        asking = [one for one in dict.fromkeys((member.policy, policy)) if not one.asks_nobody]
         lines, files = 0, set(others)
-        if any(policy.has_limits for policy in asking):
+        if any(one.has_limits for one in asking):
             late = self._of_late(member.name, undoes)
             lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
             lines += sum(max(one.lines) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
-        for policy, path in product(asking, paths):
-            if (reason := policy.human_reason(path, lines, len(files))) is not None:
+        for asked, path in product(asking, paths):
+            if (reason := asked.human_reason(path, lines, len(files))) is not None:
                 return reason
         return None
 
@@ -344,8 +342,8 @@ class Checks:
             raise CheckFailed(findings)
         asking = {one.check for one in findings if one.mode == "ask"}.difference(accepted)
         if asking and not approved():
-            accept = tuple(sorted(asking)) if hunk_id else None
-            raise ApprovalRequired("checks", hunk_id, accept, findings)
+            to_accept = tuple(sorted(asking)) if hunk_id else None
+            raise ApprovalRequired("checks", hunk_id, to_accept, findings)
 
     def _rules_of(self, edit: Edited) -> list[Rule]:
         path = edit.real

@@ -70,9 +70,8 @@ MANY = 500  # edits: from this number on, garbage collection is paused
 def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Answer:
     """The envelope of lines that were read, with LF line ends; `start` is the first (1-based)."""
     truncated = found.cut_by_lines or found.cut_by_characters
-    content = "".join(f"{line}\n" for line in found.lines)
-    if found.cut_in_line or not (truncated or found.ends_with_newline):
-        content = content.removesuffix("\n")
+    is_open = found.cut_in_line or not (truncated or found.ends_with_newline)
+    content = "\n".join(found.lines) + "\n" * (bool(found.lines) and not is_open)
     after, total = start + len(found.lines), found.total_lines or 0
     facts = {
         "path": found.path,
@@ -96,10 +95,11 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Ans
         **known(file_sha256=found.digest),
     }
     status: Status = "partial" if truncated else "success"
-    envelope = Envelope(status, words, call.raw, str(found.path), stats)
     encoding = None if found.encoding == "utf-8" else found.encoding
-    data = known(content=content, truncated=truncated, encoding=encoding)
-    return Answer(data, envelope=envelope)
+    return Answer(
+        known(content=content, truncated=truncated, encoding=encoding),
+        envelope=Envelope(status, words, call.raw, str(found.path), stats),
+    )
 
 
 def written(
@@ -236,7 +236,7 @@ class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
             compiled = partial(replace_everywhere, edit=one)
             done = edited(context, name, path, compiled, expected, dry=dry)
         else:
-            done = made(context, name, request, expected, dry=dry)
+            done = edited_in_batch(context, name, request, expected, dry=dry)
         return written(context, self, done, bad=request.bad_character, dry=dry)
 
 
@@ -281,7 +281,7 @@ class BatchEditCall(_BatchCall, EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         with put_off() if len(self.edits) >= MANY else nullcontext():
             request, dry = self.request(context), self.dry_run
-            done = made(context, name, request, self.expected(), dry=dry)
+            done = edited_in_batch(context, name, request, self.expected(), dry=dry)
             return written(context, self, done, bad=request.bad_character, dry=dry)
 
 
@@ -372,7 +372,7 @@ def edited(
     return rewritten(context, name, path, partial(context.batches.edit, *call), dry=dry)
 
 
-def made(
+def edited_in_batch(
     context: Context, name: str, request: BatchEdit, expected: Preconditions, *, dry: bool
 ) -> Rewrite:
     """What the batch makes of the file; a refusal of its old texts has the corrected plan."""

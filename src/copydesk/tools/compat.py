@@ -417,9 +417,13 @@ def answered(
     context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
 ) -> Answer:
     """The answer of a write, in these words."""
-    bad = reports.lost(done.after, None if done.created else done.base)
-    saying = "batch.created" if done.created else "batch.done"
-    answer = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
+    answer = written(
+        *(context, call, done),
+        bad=reports.lost(done.after, None if done.created else done.base),
+        dry=dry,
+        saying="batch.created" if done.created else "batch.done",
+        dry_saying="compat.dry",
+    )
     return call.original(answer, said)
 
 
