@@ -373,6 +373,27 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
     return DiffModel(tuple(made), old.line_count - end)
 
 
+def of_place(
+    now: Text, old: Sequence[bytes], old_line: int, place: Span, within: Span
+) -> DiffModel:
+    """The model of one place that changed: the lines [start, stop) of a text were `old` before.
+
+    Lines are 0-based; `old_line` is the first of `old` in the text before. `within` [start, stop)
+    is the place with the lines of context, which have not changed.
+    """
+    text = now.unmarked()
+    (start, stop), (low, high) = place, within
+    decode = text.encoding.decode
+    shift = start - old_line
+    gone = [_line(at, decode(raw)) for at, raw in enumerate(old, old_line)]
+    blocks = (
+        _kept(text, low, start, -shift, is_new=True),
+        _changed([(gone, _lines(text, start, stop))]),
+        _kept(text, stop, high, len(old) - (stop - start) - shift, is_new=True),
+    )
+    return DiffModel((DiffHunk(tuple(block for block in blocks if block.rows)),))
+
+
 def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
     """The model of a recorded unified diff of one file."""
     made: list[DiffHunk] = []
@@ -416,10 +437,12 @@ def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
             yield _changed([(old, new)])
 
 
-def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
-    lines = _lines(old, start, stop)
-    rows = (DiffRow(line, replace(line, number=line.number + shift)) for line in lines)
-    return DiffBlock(tuple(rows), True)
+def _kept(text: Text, start: int, stop: int, shift: int, *, is_new: bool = False) -> DiffBlock:
+    """The context [start, stop) of the text before (or the new one); numbers differ by `shift`."""
+    lines = _lines(text, start, stop)
+    others = (replace(line, number=line.number + shift) for line in lines)
+    pairs = zip(others, lines, strict=True) if is_new else zip(lines, others, strict=True)
+    return DiffBlock(tuple(DiffRow(old, new) for old, new in pairs), True)
 
 
 def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> DiffBlock:

@@ -10,19 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from copydesk.app.web import changes
 from copydesk.app.web.markup import address, named
-from copydesk.app.web.pages import DiffOptions, RequestContext, model_of, number, shows_all
+from copydesk.app.web.pages import (
+    DiffOptions,
+    Location,
+    RequestContext,
+    model_of,
+    number,
+    shows_all,
+)
 from copydesk.app.web.reviewer import words_of
-from copydesk.app.web.security import one_of
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
 from copydesk.tools.reports import saved_words
 from copydesk.tools.ws_mod import UNDO
-
-Location = str
-"""The address of the page that follows."""
 
 Action = Callable[[RequestContext], Location]
 
@@ -66,10 +70,10 @@ def reject(ctx: RequestContext) -> Location:
 
 def comment(ctx: RequestContext) -> Location:
     """Comment on the plan, or on a line of it."""
-    line = number(_field(ctx, "line").strip(), 0, 17)
-    if _field(ctx, "side") == "old":
+    line = number(ctx.field("line").strip(), 0, 17)
+    if ctx.field("side") == "old":
         line = -line
-    said = ctx.review.comment(ctx.member, ctx.hunk_id, _field(ctx, "text"), line)
+    said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
     return _here(ctx, f"{said.owner} is told your comment with its next call.")
 
 
@@ -104,13 +108,13 @@ def extend_all(ctx: RequestContext) -> Location:
 
 def amend(ctx: RequestContext) -> Location:
     """Replace the plan's text; the next page shows it, not yet approved."""
-    ctx.reviewer.amend(_seen(ctx), _field(ctx, "content"))
+    ctx.reviewer.amend(_seen(ctx), ctx.field("content"))
     return _here(ctx, "This is the change with your text. It is not approved yet.")
 
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one for the file as shown; the next page shows it."""
-    given = (_field(ctx, name) for name in ("now", "range", "content"))
+    given = (ctx.field(name) for name in ("now", "range", "content"))
     ctx.review.replan(ctx.member, ctx.hunk_id, *given)
     return _here(ctx, "This is the new plan, with your text. It is not approved yet.")
 
@@ -156,7 +160,7 @@ def approve_all(ctx: RequestContext) -> Location:
 
 def reject_all(ctx: RequestContext) -> Location:
     """Reject several plans with one reason, or ask for changed ones."""
-    words = "rejected" if _field(ctx, "verdict") != "changes_requested" else "sent back"
+    words = "rejected" if ctx.field("verdict") != "changes_requested" else "sent back"
     ids = [one.hunk_id for one in _several(ctx)]
     return _each(ctx, words, {hunk_id: partial(_reject, ctx, hunk_id) for hunk_id in ids})
 
@@ -206,8 +210,8 @@ def _each(
 
 
 def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
-    wants_changes = _field(ctx, "verdict") == "changes_requested"
-    reason = _field(ctx, "reason")
+    wants_changes = ctx.field("verdict") == "changes_requested"
+    reason = ctx.field("reason")
     return ctx.review.reject(ctx.member, hunk_id, reason, wants_changes=wants_changes)
 
 
@@ -258,12 +262,16 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "/extend": extend_all,
     "/reject": reject_all,
     "/edit/{edit_id}/undo": _writing(undo),
+    "/changes/keep": changes.keep,
+    "/changes/undo": _writing(changes.undo),
+    "/changes/edit": _writing(changes.edit),
+    "/changes/comment": changes.comment,
 }
 """The forms by address."""
 
 
 def _seen(ctx: RequestContext) -> Seen:
-    return Seen(ctx.hunk_id, _field(ctx, "before"), _field(ctx, "after"))
+    return Seen(ctx.hunk_id, ctx.field("before"), ctx.field("after"))
 
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
@@ -286,10 +294,6 @@ def _is_short(ctx: RequestContext, one: Seen) -> bool:
     return shown.seen[1:] != one[1:] or shows_all(model_of(shown, options), options)
 
 
-def _field(ctx: RequestContext, name: str) -> str:
-    return one_of(ctx.form, name)
-
-
 def _here(ctx: RequestContext, words: str = "") -> Location:
     """The page of the same plan, with a notice."""
     if words:
@@ -299,6 +303,6 @@ def _here(ctx: RequestContext, words: str = "") -> Location:
 
 def _next(ctx: RequestContext) -> Location:
     """The next undecided plan on the page, if it is still pending; otherwise the list."""
-    onward = _field(ctx, "onward")
+    onward = ctx.field("onward")
     parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
     return address(*parts, **ctx.wanted.query)

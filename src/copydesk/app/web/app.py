@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -22,8 +22,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from copydesk.app.web.actions import ACTIONS, Location
-from copydesk.app.web.pages import VIEWS, RequestContext, gone
+from copydesk.app.web import changes
+from copydesk.app.web.actions import ACTIONS
+from copydesk.app.web.pages import VIEWS, Location, RequestContext, gone
 from copydesk.app.web.reviewer import Counted, Reviewer, words_of
 from copydesk.app.web.security import (
     BadForm,
@@ -43,7 +44,7 @@ from copydesk.text.relpath import RelPath
 MOST_LISTENERS: Final = 100
 PERIOD_SECONDS: Final = 0.25
 _FILES_EVERY: Final = 3
-"""The files of pending plans are checked once in this many periods."""
+"""The files of pending plans and open changes are checked once in this many periods."""
 
 _STATIC: Final = Path(__file__).parent / "static"
 _log = logging.getLogger("copydesk")
@@ -52,7 +53,7 @@ _log = logging.getLogger("copydesk")
 class ChangeEvents:
     """Notifies listeners when plans, decisions, edits or the files of plans change."""
 
-    def __init__(self, opened: OpenWorkspace, paths: Callable[[], tuple[RelPath, ...]]) -> None:
+    def __init__(self, opened: OpenWorkspace, paths: Callable[[], Iterable[RelPath]]) -> None:
         self._opened, self._paths = opened, paths
         self._listeners: set[asyncio.Event] = set()
         self._rung = asyncio.Event()
@@ -125,7 +126,7 @@ class ChangeEvents:
                     event.set()
 
     def _files(self) -> object:
-        """A token that changes whenever the file of a pending plan changes."""
+        """A token that changes whenever a file of pending plans or open changes does."""
         states: dict[RelPath, object] = {}
         for path in self._paths():
             try:
@@ -152,8 +153,11 @@ class ReviewApp:
         self._opened = opened
         self._counted = Counted(lambda: self.news.ring())
         self.login = Login(SessionStore(opened.clock, reviewers, announce), opened.names)
-        self.news = ChangeEvents(opened, lambda: self._counted.paths)
-        routes = [Route(path, self._view(view), methods=["GET"]) for path, view in VIEWS.items()]
+        self.news = ChangeEvents(
+            opened, lambda: {path for paths in [*self._counted.paths.values()] for path in paths}
+        )
+        views = {**VIEWS, **changes.VIEWS}
+        routes = [Route(path, self._view(view), methods=["GET"]) for path, view in views.items()]
         routes += [
             Route(path, self._action(action), methods=["POST"]) for path, action in ACTIONS.items()
         ]

@@ -23,17 +23,17 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from copydesk.app.web.diff_view import Colours, View, colours_of, conflict_of, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
 from copydesk.app.web.reviewer import Item, Reviewer, Task, expires_soon, words_of
-from copydesk.app.web.security import Session
+from copydesk.app.web.security import Session, one_of
 from copydesk.desk.backends.api import Entry, version_of
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member
 from copydesk.desk.review import Review, Shown, Waiting
-from copydesk.edit.draft import Draft, Plan
+from copydesk.edit.draft import Plan
 from copydesk.errors import HunkNotFound, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.tools.refusals import check_words
@@ -77,6 +77,9 @@ _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
 
+Location = str
+"""The address of the page that follows a form."""
+
 Values = dict[str, Any]
 """What a template is given, by name."""
 
@@ -117,6 +120,10 @@ class RequestContext:
         """The edit id in the address; -1, which no edit has, if it is not a number."""
         return number(self.path_params["edit_id"], -1, 18)
 
+    def field(self, name: str) -> str:
+        """The value of a field of the form; empty if it is missing."""
+        return one_of(self.form, name)
+
     @property
     def wanted(self) -> PlanFilter:
         """The filter of the list that the person sees, or comes from."""
@@ -143,6 +150,7 @@ class RequestContext:
             "csrf": session.csrf,
             "workspace": opened.root.rstrip("/").rpartition("/")[2] or "/",
             "waiting": _undecided(self.reviewer.waiting()) if waiting is None else waiting,
+            "changed": self.reviewer.open_changes(),
             "now_ms": opened.clock(),
             "notices": () if self.is_partial else session.take_notices(),
         }
@@ -159,13 +167,14 @@ def _undecided(plans: Iterable[Item | Waiting]) -> int:
     return sum(one.decision is None for one in plans)
 
 
-def _file(data: bytes, name: str) -> Response:
+def file_response(data: Callable[[], bytes], name: str) -> Response:
+    """A file to save; a line of text if there is a refusal instead."""
+    try:
+        content = data()
+    except Refusal as refusal:
+        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(data, media_type="text/plain; charset=utf-8", headers=headers)
-
-
-def _no_file(refusal: Refusal) -> Response:
-    return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+    return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,11 +496,7 @@ def gone(
 
 def diff(ctx: RequestContext) -> Response:
     """The diff of a plan as a file."""
-    try:
-        shown = ctx.reviewer.show(ctx.hunk_id)
-    except Refusal as refusal:
-        return _no_file(refusal)
-    return _file(shown.diff, f"{shown.plan.id}.diff")
+    return file_response(lambda: ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
 
 
 def together(ctx: RequestContext) -> Response:
@@ -599,11 +604,8 @@ def edit(ctx: RequestContext) -> Response:
 
 def edit_diff(ctx: RequestContext) -> Response:
     """The diff of an edit as a file."""
-    try:
-        entry = ctx.desk.history.entry(ctx.member, ctx.edit_id)
-    except Refusal as refusal:
-        return _no_file(refusal)
-    return _file(entry.diff, f"edit-{entry.edit_id}.diff")
+    entry = ctx.desk.history.entry
+    return file_response(lambda: entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
 
 
 def described(plan: Plan) -> str:
@@ -693,7 +695,7 @@ def _plan_values(
             part,
             options.view,
             address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
-            _colours(draft, path, part, size),
+            side_colours(path, draft.base, draft.after, part, size),
             whole=options.part > 0,
         )
     return {
@@ -736,16 +738,16 @@ def _every(
     return {"href": href, "words": words, "neighbours": neighbours}
 
 
-def _colours(
-    draft: Draft, path: str, model: DiffModel, size: int | None
+def side_colours(
+    path: str, base: Source, after: Source, model: DiffModel, size: int | None = None
 ) -> tuple[Colours, Colours] | None:
     """The colours of both texts; for large ones only of lines shown, None if unknown."""
-    if not isinstance(draft.base, Snapshot) or not isinstance(draft.after, Snapshot):
+    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
         return None
-    most = draft.base.size + draft.after.size if size is None else size
+    most = base.size + after.size if size is None else size
     shown = None if most <= _MOST_COLOURED else model
-    old = _lines_to_colour(draft.base, None if shown is None else shown.lines("old"))
-    new = _lines_to_colour(draft.after, None if shown is None else shown.lines("new"))
+    old = _lines_to_colour(base, None if shown is None else shown.lines("old"))
+    new = _lines_to_colour(after, None if shown is None else shown.lines("new"))
     return colours_of(path, old), colours_of(path, new)
 
 

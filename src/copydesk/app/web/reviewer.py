@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from threading import Lock, Thread
 from typing import Final, NamedTuple
 
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
+from copydesk.desk.changes import TaskChanges
 from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.review import Seen, Shown, State, Waiting
@@ -36,6 +37,9 @@ _MOST_PAST: Final = 2_000
 _MOST_COUNTED: Final = 20_000
 _PATIENCE_SECONDS: Final = 0.06
 """Time to count the lines of plans for a list; after that they are estimated."""
+
+_OPEN_SECONDS: Final = 5
+"""How long the number of open changes stands, unless an edit or a decision is recorded."""
 
 Counts = tuple[int, int]
 """Lines added and removed."""
@@ -98,8 +102,10 @@ class Counted:
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self.changed = changed
-        self.paths: tuple[RelPath, ...] = ()
-        """The files of the plans that were listed last."""
+        self.paths: dict[str, tuple[RelPath, ...]] = {}
+        """The files of the plans and of the changes that were listed last."""
+        self.open: dict[tuple[str, bool], tuple[float, object, int]] = {}
+        """How many changes were open, by person, with the time and the state of the records."""
         self.counting = Lock()
         self._known: OrderedDict[Version, Counts] = OrderedDict()
         self._lock = Lock()
@@ -140,6 +146,33 @@ class Reviewer:
             permission = _Either(permission, minds)
         return replace(own, permission=permission, refresh=self._member)
 
+    @property
+    def person(self) -> Member:
+        """Who decides on changes: the person; a member whose edits need approval, as itself."""
+        own = self.member
+        if not own.policy.asks_nobody:
+            return own
+        return replace(own, name=user_of(own.name), refresh=lambda: self.person)
+
+    def changes(self) -> tuple[TaskChanges, ...]:
+        """The tasks with open changes, newest first."""
+        began, records = time.monotonic(), self.opened.seen()
+        tasks = self.opened.desk.changes.tasks(self.member)
+        count = sum(task.open for task in tasks)
+        self._counted.open[self.name, self._is_member] = began, records, count
+        paths = {file.path for task in tasks for file in task.files}
+        self._counted.paths["changes"] = tuple(paths)
+        return tasks
+
+    def open_changes(self) -> int:
+        """The number of open changes, at most some seconds old."""
+        key = self.name, self._is_member
+        known = self._counted.open.get(key)
+        now = time.monotonic()
+        if known and now - known[0] < _OPEN_SECONDS and known[1] == self.opened.seen():
+            return known[2]
+        return sum(task.open for task in self.changes())
+
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
         """Pending plans by member and task, latest begun first.
 
@@ -160,7 +193,7 @@ class Reviewer:
             of = state, one.decision, known, counts is not None, soon
             items.append(Item(one.plan, task, *of))
         if patience:
-            self._counted.paths = tuple({item.plan.request.path for item in items})
+            self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
             left = [item.plan for item in items if not item.counted]
             if left and self._counted.counting.acquire(blocking=False):
                 Thread(target=self._count_all, args=(left,), daemon=True).start()

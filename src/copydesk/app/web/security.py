@@ -232,6 +232,9 @@ class Session:
         default_factory=OrderedDict[tuple[Seen, int], frozenset[int]]
     )
 
+    refused: tuple[Mapping[str, str], str] = field(default_factory=lambda: ({}, ""))
+    """Of the last undo of changes: why by hunk, and the hunks that could still be undone."""
+
     def was_shown(self, shown: Shown) -> bool:
         """Whether the plan in its current form was shown in full in this session."""
         return shown.seen in self.seen

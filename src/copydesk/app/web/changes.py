@@ -1,0 +1,264 @@
+"""Changes: what the members did, as a whole, to be kept or undone hunk by hunk.
+
+Invariant: a form names the hunks that its page showed, by ids that change with their texts; what
+came or changed meanwhile is neither kept nor undone by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from starlette.responses import Response
+
+from copydesk.app.web.diff_view import View, table
+from copydesk.app.web.markup import address, hidden_in, named
+from copydesk.app.web.pages import (
+    MOST_ROWS,
+    DiffOptions,
+    Location,
+    RequestContext,
+    Values,
+    file_response,
+    number,
+    side_colours,
+)
+from copydesk.app.web.reviewer import words_of
+from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
+from copydesk.errors import Refusal
+from copydesk.text.relpath import RelPath
+from copydesk.text.unified import CONTEXT
+from copydesk.tools.diff_model import LONG, of_place
+
+_HUNK_ROWS: Final = 300
+"""A hunk with more rows is shown in part; the plain text has all of it."""
+
+_MOST_EDITED: Final = 200_000
+_MOST_NAMED: Final = 3
+Action = Callable[[RequestContext], Location]
+_VERBS: Final = {"create": "created", "remove": "removed", "move": "moved"}
+
+
+def changes(ctx: RequestContext) -> Response:
+    """The tasks with open changes, or the changes of the task in the query."""
+    try:
+        query = _query(ctx)
+        return _review(ctx, query) if query else _tasks(ctx)
+    except Refusal as refusal:
+        ctx.session.notify("bad", words_of(refusal))
+        return _tasks(ctx)
+
+
+def _query(ctx: RequestContext) -> dict[str, str]:
+    """Which changes are looked at, as the query of an address; empty for the list of tasks."""
+    names = ("task", "path", "since")
+    return {name: ctx.query[name][:1000] for name in names if ctx.query.get(name)}
+
+
+def _selection(query: Mapping[str, str]) -> Selection:
+    """Raises Refusal for an invalid path."""
+    path = RelPath.parse(query["path"]) if "path" in query else None
+    since_ms = number(query.get("since", ""), 0, 15)
+    return Selection(task=query.get("task", ""), path=path, since_ms=since_ms)
+
+
+def _tasks(ctx: RequestContext) -> Response:
+    tasks = ctx.reviewer.changes()
+    return ctx.page(
+        "changes.html",
+        "Changes",
+        "changes",
+        tasks=[(_key(task), title_of(task), task, _files_of(task)) for task in tasks],
+        count=sum(task.open for task in tasks),
+        older=ctx.desk.changes.older(ctx.member),
+    )
+
+
+def _key(task: TaskChanges) -> str:
+    return hashlib.sha256(task.key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def title_of(task: TaskChanges) -> str:
+    """What a task is called: its name, else why it was begun, else whose session it is."""
+    return task.name or task.why or f"a session of {task.member}"
+
+
+def _files_of(task: TaskChanges) -> str:
+    names = [str(file.path) for file in task.files[:_MOST_NAMED]]
+    left = len(task.files) - len(names)
+    return ", ".join(names) + (f" and {left:,} more" if left else "")
+
+
+def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
+    """The page of the changes that are selected, file by file."""
+    files = ctx.desk.changes.view(ctx.member, _selection(query))
+    refused, others = ctx.session.refused
+    style = DiffOptions.of(ctx.query).view
+    rows, shown = MOST_ROWS, list[str]()
+    views: list[Values] = []
+    for at, file in enumerate(files):
+        count = len(file.hunks) if rows > 0 else 0
+        hunks = [_hunk(file, index, refused, style) for index in range(count)]
+        rows -= sum(hunk["rows"] for hunk in hunks)
+        ids = [hunk.id for hunk in file.hunks]
+        shown += ids if hunks else ()
+        here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
+        view = {"id": f"file-{at}", "href": here, "hunks": hunks, "ids": " ".join(ids)}
+        views.append({"file": file, "path": str(file.path), "counts": file.lines, **view})
+    every = (each for one in views for each in one["hunks"])
+    for hunk, onward in zip(every, [*shown, ""][1:], strict=False):
+        hunk["onward"] = onward
+    open_ = {hunk.id for file in files for hunk in file.hunks}
+    tasks = {task.key: task for task in ctx.reviewer.changes()}
+    task = tasks.get(query.get("task", ""))
+    return ctx.page(
+        "change.html",
+        title_of(task) if task else "Changes",
+        "changes",
+        wide=True,
+        task=task,
+        files=views,
+        query=query,
+        shown=shown,
+        left=len(open_) - len(shown),
+        view=style,
+        refusals=refused,
+        refused=[hunk for file in files for hunk in file.hunks if hunk.id in refused],
+        others=[one for one in others.split() if one in open_],
+        may=ctx.reviewer.person.policy.asks_nobody,
+    )
+
+
+def _hunk(file: FileChanges, index: int, refused: Mapping[str, str], style: View) -> Values:
+    """What the template is given of one hunk, with its diff rendered."""
+    hunk = file.hunks[index]
+    diff, rows, left = "", 1, 0
+    if hunk.old or hunk.new:
+        stop = hunk.new_line + len(hunk.new)
+        beside = [(one.new_line, one.new_line + len(one.new)) for one in file.hunks if one != hunk]
+        low = max([0, hunk.new_line - CONTEXT, *(b for _, b in beside if b <= hunk.new_line)])
+        high = min([file.now.line_count, stop + CONTEXT, *(a for a, _ in beside if a >= stop)])
+        if hunk.kind == "remove":
+            low, high = 0, 0
+        text = file.base if hunk.kind == "remove" else file.now
+        model = of_place(text, hunk.old, hunk.old_line, (hunk.new_line, stop), (low, high))
+        part = model.first(_HUNK_ROWS)
+        path = str(hunk.path)
+        diff = table(path, part, style, colours=side_colours(path, file.base, file.now, part))
+        rows, left = part.rows, model.rows - part.rows
+    content = _content(file, hunk)
+    return {
+        "hunk": hunk,
+        "edits": hunk.edits[-_MOST_NAMED:][::-1],
+        "more": max(len(hunk.edits) - _MOST_NAMED, 0),
+        "verb": _VERBS.get(hunk.kind, ""),
+        "line": hunk.new_line + 1,
+        "diff": diff,
+        "rows": rows,
+        "left": left,
+        "is_cut": left > 0 or any(len(line) > LONG for line in (*hunk.old, *hunk.new)),
+        "content": content,
+        "hidden_count": hidden_in(content or ""),
+        "refused": refused.get(hunk.id, ""),
+    }
+
+
+def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
+    """The new lines, to be edited; None if that cannot be, as a browser changes line ends."""
+    lines = b"".join(hunk.new)
+    if hunk.kind not in ("text", "create") or len(lines) > _MOST_EDITED:
+        return None
+    text = file.now.encoding.decode(lines).replace("\r\n", "\n")
+    return None if "\r" in text else text
+
+
+def diff(ctx: RequestContext) -> Response:
+    """The changes that are selected as a file, as `git apply` takes them."""
+
+    def data() -> bytes:
+        files = ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))
+        return b"".join(file.diff for file in files)
+
+    return file_response(data, "changes.diff")
+
+
+def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) -> Action:
+    """Wrap an action on hunks; the next page is that from which the form was sent."""
+
+    def act(ctx: RequestContext) -> Location:
+        query = _query(ctx)
+        ctx.session.refused = {}, ""
+        try:
+            action(ctx, _selection(query), ctx.field("hunks").split())
+        except Refusal as refusal:
+            ctx.session.notify("bad", words_of(refusal))
+        onward = ctx.field("onward")
+        return address("changes", **query) + (f"#change-{onward}" if onward.isalnum() else "")
+
+    return act
+
+
+@_action
+def keep(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Keep the hunks."""
+    kept = ctx.desk.changes.keep(ctx.reviewer.person, what, hunks)
+    if kept:
+        ctx.session.notify("good", f"{named(kept, 'change')} kept.")
+    if kept < len(hunks):
+        words = f"{named(len(hunks) - kept, 'change')} of these had changed or gone meanwhile."
+        ctx.session.notify("bad", words)
+
+
+@_action
+def undo(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Undo the hunks, all or none; or those that can be undone, if the person said so."""
+    outcome = ctx.desk.changes.undo(
+        ctx.reviewer.person,
+        what,
+        hunks,
+        reason=ctx.field("text"),
+        partly=bool(ctx.field("partly")),
+    )
+    refused = {hunk.id: words_of(refusal) for hunk, refusal in outcome.refused}
+    if refused:
+        others = () if outcome.written else (one for one in hunks if one not in refused)
+        ctx.session.refused = refused, " ".join(others)
+    count = len(set(hunks) - set(refused))
+    _tell(ctx, outcome, f"{named(count, 'change')} undone", "undone")
+
+
+@_action
+def edit(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Write the person's text in place of a hunk."""
+    person, text = ctx.reviewer.person, ctx.field("content")
+    outcome = ctx.desk.changes.rewrite(person, what, "".join(hunks), text)
+    for _, refusal in outcome.refused:
+        ctx.session.notify("bad", f"Your text was not written: {words_of(refusal)}")
+    _tell(ctx, outcome, "Your text is written", "written")
+
+
+@_action
+def comment(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Comment on a hunk."""
+    ctx.desk.changes.comment(ctx.reviewer.person, what, "".join(hunks), ctx.field("text"))
+    ctx.session.notify("plain", "Your comment is told with the next call.")
+
+
+def _tell(ctx: RequestContext, outcome: UndoneChanges, done: str, verb: str) -> None:
+    """What was written, or why nothing was, is told on the next page."""
+    ids = ", ".join(str(one.edit_id) for one in outcome.written)
+    if outcome.waiting:
+        ctx.session.notify("plain", f"It is {verb} when it is approved: see Pending.")
+    elif outcome.written:
+        edits = "edit" if len(outcome.written) == 1 else "edits"
+        ctx.session.notify("good", f"{done}, by {edits} {ids}.")
+    elif not outcome.refused:
+        ctx.session.notify("bad", f"Nothing was {verb}: it had changed or gone meanwhile.")
+
+
+VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
+    "/changes": changes,
+    "/changes/diff": diff,
+}
+"""The views by address; the forms are in `actions.ACTIONS`."""
