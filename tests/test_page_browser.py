@@ -765,19 +765,18 @@ def test_changes_are_kept_and_undone_by_keys(scene: Scene, width: int) -> None:
     page.keyboard.type("Why so?")
     page.get_by_role("button", name="Comment", exact=True).click()
     see(page, "is told with the next call")
-    text = (
-        (scene.root / "notes.txt")
-        .read_text()
-        .replace("and a second line\nnote 41", "mine\nnote 41")
-    )
-    (scene.root / "notes.txt").write_text(text)
+    code = (scene.root / "src/wrap.py").read_text().replace("text.split()", "text.split(None)")
+    (scene.root / "src/wrap.py").write_text(code)
+    see(page, "changed since by another program")
     page.get_by_role("button", name="Undo the rest").click()
     see(page, "not undone")
     page.wait_for_selector("#live.on")
     shot("change-refused")
     page.get_by_role("button", name="Undo the other").click()
     see(page, "undone, by edit")
-    assert "mine" in (scene.root / "notes.txt").read_text()
+    left = (scene.root / "src/wrap.py").read_text()
+    assert "text.split(None)" in left
+    assert "def fill(text):" in left
 
 
 def test_each_view_fits_and_can_be_used_by_all(scene: Scene) -> None:

@@ -114,7 +114,7 @@ def test_what_is_kept_is_open_no_more(room: Room) -> None:
     assert "1 change kept" in page
     assert hunks(page) == [second]
     assert (room.root / "a.txt").read_text().startswith("one\n"), "nothing is written"
-    assert "had changed or gone" in send(reader, "keep", [first])
+    assert "1 change had changed or gone since" in send(reader, "keep", [first])
     assert "Nothing is open here" in send(reader, "keep")
     assert "No change is open" in reader.page("/changes")
 
@@ -135,7 +135,7 @@ def test_what_is_undone_is_an_edit_and_the_agent_is_told_why(room: Room) -> None
     assert (room.root / "a.txt").read_text() == (room.root / "b.txt").read_text() == TEXT
     assert "user of Ada" in reader.page("/history")
     assert "No change is open" in reader.page("/changes"), "what a person does is not to be kept"
-    assert "it had changed or gone meanwhile" in send(reader, "undo", [first])
+    assert "1 change had changed or gone since" in send(reader, "undo", [first])
 
 
 def test_the_form_is_for_what_was_shown(room: Room) -> None:
@@ -146,7 +146,7 @@ def test_the_form_is_for_what_was_shown(room: Room) -> None:
     wrote(room, "uno", "1", task="tidy")
     wrote(room, "ten", "10", task="tidy")
     reader.post(address(action="/undo"), form)
-    assert "it had changed or gone meanwhile" in reader.page(address())
+    assert "1 change had changed or gone since" in reader.page(address())
     assert "uno" in (room.root / "a.txt").read_text()
 
 

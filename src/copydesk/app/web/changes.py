@@ -205,27 +205,28 @@ def keep(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
     kept = ctx.desk.changes.keep(ctx.reviewer.person, what, hunks)
     if kept:
         ctx.session.notify("good", f"{named(kept, 'change')} kept.")
-    if kept < len(hunks):
-        words = f"{named(len(hunks) - kept, 'change')} of these had changed or gone meanwhile."
-        ctx.session.notify("bad", words)
+    _tell_missing(ctx, len(hunks) - kept)
 
 
 @_action
 def undo(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
     """Undo the hunks, all or none; or those that can be undone, if the person said so."""
+    open_ = {hunk.id for file in ctx.desk.changes.view(ctx.member, what) for hunk in file.hunks}
+    wanted = open_.intersection(hunks)
     outcome = ctx.desk.changes.undo(
         ctx.reviewer.person,
         what,
-        hunks,
+        wanted,
         reason=ctx.field("text"),
         partly=bool(ctx.field("partly")),
     )
     refused = {hunk.id: words_of(refusal) for hunk, refusal in outcome.refused}
     if refused:
-        others = () if outcome.written else (one for one in hunks if one not in refused)
+        others = () if outcome.written else wanted.difference(refused)
         ctx.session.refused = refused, " ".join(others)
-    count = len(set(hunks) - set(refused))
+    count = len(wanted.difference(refused))
     _tell(ctx, outcome, f"{named(count, 'change')} undone", "undone")
+    _tell_missing(ctx, len(hunks) - len(wanted))
 
 
 @_action
@@ -253,8 +254,12 @@ def _tell(ctx: RequestContext, outcome: UndoneChanges, done: str, verb: str) -> 
     elif outcome.written:
         edits = "edit" if len(outcome.written) == 1 else "edits"
         ctx.session.notify("good", f"{done}, by {edits} {ids}.")
-    elif not outcome.refused:
-        ctx.session.notify("bad", f"Nothing was {verb}: it had changed or gone meanwhile.")
+
+
+def _tell_missing(ctx: RequestContext, count: int) -> None:
+    if count:
+        words = f"{named(count, 'change')} had changed or gone since this was shown to you."
+        ctx.session.notify("bad", words)
 
 
 VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
