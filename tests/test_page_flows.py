@@ -579,7 +579,7 @@ def test_each_form_does_what_it_says(
         for name in ("amend", "replan"):
             if address.endswith(name):
                 assert f"+{fields['content']}".encode() in left[0].diff
-                assert not session.was_shown(left[0])
+                assert left[0].seen not in session.seen
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from copydesk.app.web.security import (
     Session,
     SessionStore,
     address_of,
+    error_page,
     forged,
     form_of,
     one_of,
@@ -209,11 +210,11 @@ class ReviewApp:
         async def endpoint(request: Request) -> Response:
             session = self.login.session(request)
             if session is None:
-                return PlainTextResponse("Sign in first.", 401)
+                return error_page("Sign in first.", 401)
             try:
                 form = await form_of(request)
             except BadForm as bad:
-                return PlainTextResponse(str(bad), bad.status)
+                return error_page(str(bad), bad.status)
             if not session.is_form(one_of(form, "csrf")):
                 return forged()
             return await self._called(done, request, session, form)
@@ -240,7 +241,7 @@ class ReviewApp:
             )
             return await anyio.to_thread.run_sync(view, ctx)
         except Refusal as refusal:  # the configuration or the state cannot be used
-            return PlainTextResponse(words_of(refusal), 503)
+            return error_page(words_of(refusal), 503)
 
     async def _events(self, request: Request) -> Response:
         session = self.login.session(request)

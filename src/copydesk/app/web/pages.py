@@ -61,7 +61,7 @@ _COLOURED_BEFORE: Final = 30
 _MOST_EDITED: Final = 1_000_000
 _EXPIRING: Final = "expiring"
 _STATES: Final = (
-    ("exact", "exact"),
+    ("exact", "applies"),
     ("drifted", "drifted"),
     ("conflict", "conflict"),
     (_EXPIRING, "expires soon"),
@@ -272,9 +272,9 @@ def _remember_shown(
 ) -> int:
     """Record what the session was shown; return the next part of "Show all", or 0."""
     if not ctx.is_partial:
-        ctx.session.view(version_of(shown.plan), shown.state)
+        ctx.session.viewed[version_of(shown.plan), shown.state] = None
     if shows_all(model, options):
-        ctx.session.remember(shown.seen)
+        ctx.session.seen[shown.seen] = None
         return 0
     if not options.part:
         return 1
@@ -527,7 +527,7 @@ def together(ctx: RequestContext) -> Response:
         elif rights.apply is not None:
             refused.append((path, words_of(rights.apply)))
         was_shown = not _remember_shown(ctx, shown, model, options)
-        can = can and (was_shown or ctx.session.was_shown(shown))
+        can = can and (was_shown or shown.seen in ctx.session.seen)
         may_approve = is_open and ctx.review.rights(ctx.member, shown).approve is None
         can_approve = can_approve and may_approve
     refused += [

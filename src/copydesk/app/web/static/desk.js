@@ -82,6 +82,7 @@ function patch(next) {
   }
   const bar = one("#bar"), count = one("#bar", next);
   if (bar && count && bar.innerHTML !== count.innerHTML) bar.replaceWith(document.adoptNode(count));
+  document.title = next.title;
   patchReview(next);
   tellTimes();
   tellChoice();
