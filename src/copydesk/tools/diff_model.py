@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, takewhile, zip_longest
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
@@ -205,13 +205,30 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
 
 def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) -> str:
     """The windows of a line, with the length of each gap."""
-    shown = ""
-    at = 0
-    for start, stop in (*windows(line, marked), (len(line), len(line))):
-        shown += left_out(start - at) if start > at else ""
-        shown += line[start:stop]
-        at = stop
-    return shown
+    return "".join(
+        line[start:stop] if window else left_out(stop - start)
+        for start, stop, window in parts(0, len(line), windows(line, marked))
+    )
+
+
+_AnySpan = TypeVar("_AnySpan", bound=tuple[int, int, *tuple[object, ...]])
+
+
+def parts(
+    start: int, stop: int, spans: Iterable[_AnySpan]
+) -> Iterator[tuple[int, int, _AnySpan | None]]:
+    """The characters [start, stop) of a line in parts, each with the span that it is of, if any."""
+    at = start
+    for span in spans:
+        begin, end = max(span[0], start), min(span[1], stop)
+        if begin >= end:
+            continue
+        if at < begin:
+            yield at, begin, None
+        yield begin, end, span
+        at = end
+    if at < stop:
+        yield at, stop, None
 
 
 def _into_word(kept: str, *differs: str) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 from copydesk.app.web import changes
 from copydesk.app.web.markup import address, named
 from copydesk.app.web.pages import (
+    Action,
     DiffOptions,
     Location,
     RequestContext,
@@ -27,8 +28,6 @@ from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
 from copydesk.tools.reports import saved_words
 from copydesk.tools.ws_mod import UNDO
-
-Action = Callable[[RequestContext], Location]
 
 
 def approve(ctx: RequestContext) -> Location:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -24,13 +24,12 @@ from starlette.staticfiles import StaticFiles
 
 from copydesk.app.web import changes
 from copydesk.app.web.actions import ACTIONS
-from copydesk.app.web.pages import VIEWS, Location, RequestContext, gone
+from copydesk.app.web.pages import VIEWS, Action, RequestContext, gone
 from copydesk.app.web.reviewer import Counted, Reviewer, words_of
 from copydesk.app.web.security import (
     BadForm,
     Login,
     RequestGuard,
-    Session,
     SessionStore,
     address_of,
     error_page,
@@ -158,13 +157,11 @@ class ReviewApp:
             opened, lambda: {path for paths in [*self._counted.paths.values()] for path in paths}
         )
         views = {**VIEWS, **changes.VIEWS}
-        routes = [Route(path, self._view(view), methods=["GET"]) for path, view in views.items()]
-        routes += [
-            Route(path, self._action(action), methods=["POST"]) for path, action in ACTIONS.items()
-        ]
+        forms = {path: self._done(action) for path, action in ACTIONS.items()}
         inner = Starlette(
             routes=[
-                *routes,
+                *(self._route("GET", path, view) for path, view in views.items()),
+                *(self._route("POST", path, form) for path, form in forms.items()),
                 *self.login.routes(),
                 Route("/events", self._events, methods=["GET"]),
                 Mount("/static", StaticFiles(directory=_STATIC)),
@@ -188,47 +185,35 @@ class ReviewApp:
         except Exception:  # the request handler will report the error
             _log.exception("cannot list the plans that wait")
 
-    def _view(
-        self, view: Callable[[RequestContext], Response]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    def _route(self, method: str, path: str, view: Callable[[RequestContext], Response]) -> Route:
         async def endpoint(request: Request) -> Response:
-            session = self.login.session(request)
-            if session is None:
-                return RedirectResponse(address_of(request.url.path, request.url.query), 303)
-            return await self._called(view, request, session, {})
+            return await self._called(view, request)
 
-        return endpoint
+        return Route(path, endpoint, methods=[method])
 
-    def _action(
-        self, action: Callable[[RequestContext], Location]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    def _done(self, action: Action) -> Callable[[RequestContext], Response]:
         def done(ctx: RequestContext) -> Response:
             location = action(ctx)
             self.news.ring()
             return RedirectResponse(location, 303)
 
-        async def endpoint(request: Request) -> Response:
-            session = self.login.session(request)
-            if session is None:
-                return error_page("Sign in first.", 401)
-            try:
-                form = await form_of(request)
-            except BadForm as bad:
-                return error_page(str(bad), bad.status)
-            if not session.is_form(one_of(form, "csrf")):
-                return forged()
-            return await self._called(done, request, session, form)
-
-        return endpoint
+        return done
 
     async def _called(
-        self,
-        view: Callable[[RequestContext], Response],
-        request: Request,
-        session: Session,
-        form: Mapping[str, list[str]],
+        self, view: Callable[[RequestContext], Response], request: Request
     ) -> Response:
         """The response of a view, run in a thread; 503 if no page can be made for the workspace."""
+        session, is_form = self.login.session(request), request.method == "POST"
+        if session is None and is_form:
+            return error_page("Sign in first.", 401)
+        if session is None:
+            return RedirectResponse(address_of(request.url.path, request.url.query), 303)
+        try:
+            form = await form_of(request) if is_form else {}
+        except BadForm as bad:
+            return error_page(str(bad), bad.status)
+        if is_form and not session.is_form(one_of(form, "csrf")):
+            return forged()
         try:
             ctx = RequestContext(
                 session,
@@ -270,4 +255,4 @@ class ReviewApp:
             return PlainTextResponse("Not Found", 404)
 
         words = "There is nothing at this address."
-        return await self._view(lambda ctx: gone(ctx, "Page not found", words))(request)
+        return await self._called(lambda ctx: gone(ctx, "Page not found", words), request)

@@ -16,6 +16,7 @@ from copydesk.app.web.diff_view import View, table
 from copydesk.app.web.markup import address, hidden_in, named
 from copydesk.app.web.pages import (
     MOST_ROWS,
+    Action,
     DiffOptions,
     Location,
     RequestContext,
@@ -36,7 +37,6 @@ _HUNK_ROWS: Final = 300
 
 _MOST_EDITED: Final = 200_000
 _MOST_NAMED: Final = 3
-Action = Callable[[RequestContext], Location]
 _VERBS: Final = {"create": "created", "remove": "removed", "move": "moved"}
 
 

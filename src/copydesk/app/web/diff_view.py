@@ -10,7 +10,7 @@ from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, groupby
-from typing import Final, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
@@ -18,7 +18,7 @@ from copydesk.app.web.markup import named, render, visible
 from copydesk.desk.review import Shown
 from copydesk.text.diff import align
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, windows
+from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, parts, windows
 
 MOST_CHARACTERS: Final = 200_000
 """Larger texts are not coloured: Pygments reads about a million characters per second."""
@@ -130,7 +130,7 @@ def render_line(
         _marked(text, start, stop, colours, marked)
         if window
         else Markup(f'<span class="cut">… {named(stop - start, "character")} …</span>')
-        for start, stop, window in _parts(0, len(text), shown)
+        for start, stop, window in parts(0, len(text), shown)
     )
 
 
@@ -139,7 +139,7 @@ def _marked(
 ) -> Markup:
     return Markup("").join(
         Markup("<mark>{}</mark>" if mark else "{}").format(_coloured(text, begin, end, colours))
-        for begin, end, mark in _parts(start, stop, marked)
+        for begin, end, mark in parts(start, stop, marked)
     )
 
 
@@ -148,28 +148,8 @@ def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) ->
         Markup(f'<span class="s-{colour.kind}">{visible(text, begin, end)}</span>')
         if colour
         else visible(text, begin, end)
-        for begin, end, colour in _parts(start, stop, colours)
+        for begin, end, colour in parts(start, stop, colours)
     )
-
-
-_AnySpan = TypeVar("_AnySpan", Span, Highlight)
-
-
-def _parts(
-    start: int, stop: int, spans: Iterable[_AnySpan]
-) -> Iterator[tuple[int, int, _AnySpan | None]]:
-    """The characters [start, stop) of a line in parts, each with the span that it is of, if any."""
-    at = start
-    for span in spans:
-        begin, end = max(span[0], start), min(span[1], stop)
-        if begin >= end:
-            continue
-        if at < begin:
-            yield at, begin, None
-        yield begin, end, span
-        at = end
-    if at < stop:
-        yield at, stop, None
 
 
 View = Literal["split", "unified"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, groupby
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -158,6 +158,10 @@ class RequestContext:
         return HTMLResponse(page.encode("utf-8", "backslashreplace"), status)
 
 
+Action = Callable[[RequestContext], Location]
+"""What a form does."""
+
+
 def number(text: str, default: int, digits: int = 7) -> int:
     """The number that the text is, in so many ASCII digits at most; otherwise the default."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else default
@@ -282,16 +286,6 @@ def _remember_shown(
     return ctx.session.show_part(shown.seen, options.context, options.part, count)
 
 
-class _TreeRow(NamedTuple):
-    """A folder or file of the tree at this `depth`, with the number of its plans."""
-
-    name: str
-    depth: int
-    href: str
-    plans: int
-    is_current: bool
-
-
 def pending(ctx: RequestContext) -> Response:
     """A page of the list of plans."""
     items, wanted = ctx.reviewer.items(), ctx.wanted
@@ -362,8 +356,11 @@ def _note(every: int, found: Sequence[Item], start: int) -> str:
     return f"{words}; {start + 1:,}–{min(start + MOST_LISTED, len(found)):,} are listed"
 
 
-def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
-    """The files and their folders; a folder with a single subfolder is joined with it."""
+def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
+    """The files and their folders; a folder with a single subfolder is joined with it.
+
+    `depth` is that of the row, `plans` the number of plans of the file or below the folder.
+    """
     counts = Counter(paths)
     below: Counter[str] = Counter()
     children: dict[str, set[str]] = {}
@@ -373,7 +370,7 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
             folder = "/".join(parts[:depth])
             below[folder] += count
             children.setdefault(folder, set()).add("/".join(parts[: depth + 1]))
-    rows: list[_TreeRow] = []
+    rows: list[Values] = []
     rest: list[tuple[str, str, int]] = [("", "", 0)]
     while rest:
         path, above, depth = rest.pop()
@@ -386,8 +383,8 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
             name = path[len(above) :].lstrip("/") + "/" * (path in children)
             target = "" if wanted.path == f"/{path}" else f"/{path}"
             href = address(**{**wanted.query, "path": target})
-            count = below[path] or counts[path]
-            rows.append(_TreeRow(name, min(depth, 6), href, count, not target))
+            row = {"name": name, "depth": min(depth, 6), "href": href, "is_current": not target}
+            rows.append({**row, "plans": below[path] or counts[path]})
             depth += 1
         ordered = sorted(children.get(path, ()), key=lambda each: (each not in children, each))
         rest += [(each, path, depth) for each in reversed(ordered)]
@@ -806,33 +803,28 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     start = now_ms // step - count + 1
     members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
     series = [*members[: _MOST_SERIES - 1], "others"] if len(members) > _MOST_SERIES else members
-    cells: Counter[tuple[int, int]] = Counter()
-    for entry in entries:
-        column = entry.time_ms // step - start
-        if column >= 0:
-            at = series.index(entry.member) if entry.member in series else len(series) - 1
-            cells[min(column, count - 1), at] += 1
+    places = {name: at for at, name in enumerate(series)}
+    cells = Counter(
+        (min(entry.time_ms // step - start, count - 1), places.get(entry.member, len(series) - 1))
+        for entry in entries
+        if entry.time_ms // step >= start
+    )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
     top = _round_up(max(heights))
     wide = _WIDTH / count
     times = [_time(start + column, step) for column in range(count)]
     bars: list[Mapping[str, str]] = []
-    for column in range(count):
-        below = 0
-        for at, name in enumerate(series):
-            value = cells[column, at]
-            if value:
-                y = _y(below + value, top)
-                place = {
-                    "x": _LEFT + column * wide + wide * 0.12,
-                    "width": wide * 0.76,
-                    "y": y,
-                    "height": _y(below, top) - y,
-                }
-                words = f"{times[column]}: {named(value, 'edit')} by {name}"
-                shown = {name: _n(number) for name, number in place.items()}
-                bars.append({"kind": f"e{at}", "words": words, **shown})
-            below += value
+    for (column, at), value in sorted(cells.items()):
+        below = sum(cells[column, other] for other in range(at))
+        top_y = _y(below + value, top)
+        bar = {
+            "x": _LEFT + column * wide + wide * 0.12,
+            "width": wide * 0.76,
+            "y": top_y,
+            "height": _y(below, top) - top_y,
+        }
+        words = f"{times[column]}: {named(value, 'edit')} by {series[at]}"
+        bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
     every = max(count // 6, 1)
     marked = range(every // 2, count, every)
     return {

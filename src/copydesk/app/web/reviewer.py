@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock, Thread
 from typing import Final, NamedTuple
 
+from copydesk.app.web.security import Remembered
 from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.changes import TaskChanges
@@ -95,7 +96,7 @@ PlanResult = tuple[str, str, str]
 
 
 class Counted:
-    """A cache of the lines that each plan adds and removes. Safe to use from many threads.
+    """What was counted for lists. Safe to use from many threads.
 
     `changed` is called when lines that a list estimated have been counted in the background.
     """
@@ -106,20 +107,9 @@ class Counted:
         """The files of the plans and of the changes that were listed last."""
         self.open: dict[tuple[str, bool], tuple[float, object, int]] = {}
         """How many changes were open, by person, with the time and the state of the records."""
+        self.counts: Remembered[Version, Counts] = Remembered(_MOST_COUNTED)
+        """By plan; those that were asked for last."""
         self.counting = Lock()
-        self._known: OrderedDict[Version, Counts] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, plan: Plan) -> Counts | None:
-        """The counts, if known."""
-        with self._lock:
-            return self._known.get(version_of(plan))
-
-    def put(self, plan: Plan, counts: Counts) -> None:
-        with self._lock:
-            self._known[version_of(plan)] = counts
-            while len(self._known) > _MOST_COUNTED:
-                self._known.popitem(last=False)
 
 
 class Reviewer:
@@ -185,7 +175,7 @@ class Reviewer:
         now_ms = self.opened.clock()
         items: list[Item] = []
         for (task, one), state in zip(listed, states, strict=True):
-            counts = self._counted.of(one.plan)
+            counts = self._counted.counts.get(version_of(one.plan))
             if counts is None and patience and time.monotonic() < until:
                 counts = self._count(one.plan)
             known = counts if counts is not None else estimate(one.plan)
@@ -203,8 +193,8 @@ class Reviewer:
         try:
             self.show(plan.id)
         except Refusal:
-            self._counted.put(plan, estimate(plan))  # no better value will be known
-        return self._counted.of(plan)
+            self._counted.counts[version_of(plan)] = estimate(plan)  # no better one will be known
+        return self._counted.counts.get(version_of(plan))
 
     def _count_all(self, plans: Sequence[Plan]) -> None:
         try:
@@ -219,7 +209,8 @@ class Reviewer:
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
-        self._counted.put(shown.plan, line_counts(shown.draft.base, shown.draft.change))
+        counts = line_counts(shown.draft.base, shown.draft.change)
+        self._counted.counts[version_of(shown.plan)] = counts
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:

@@ -208,9 +208,13 @@ _Value = TypeVar("_Value")
 class Remembered(OrderedDict[_Key, _Value]):
     """A mapping of the last keys that were set. Safe to use from many threads."""
 
+    def __init__(self, most: int = _MOST_SEEN) -> None:
+        super().__init__()
+        self._most = most
+
     def __setitem__(self, key: _Key, value: _Value) -> None:
         super().__setitem__(key, value)
-        while len(self) > _MOST_SEEN:
+        while len(self) > self._most:
             with suppress(KeyError):  # another thread did it
                 self.popitem(last=False)
 
