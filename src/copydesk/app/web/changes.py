@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from starlette.responses import Response
@@ -15,7 +16,6 @@ from starlette.responses import Response
 from copydesk.app.web.diff_view import View, table
 from copydesk.app.web.markup import address, hidden_in, named
 from copydesk.app.web.pages import (
-    MOST_ROWS,
     Action,
     DiffOptions,
     Location,
@@ -30,7 +30,10 @@ from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChang
 from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import CONTEXT
-from copydesk.tools.diff_model import LONG, of_place
+from copydesk.tools.diff_model import LONG, DiffModel, of_place
+
+_MOST_ROWS: Final = 1_000
+"""Once a page has so many rows, further files are only named."""
 
 _HUNK_ROWS: Final = 300
 """A hunk with more rows is shown in part; the plain text has all of it."""
@@ -69,7 +72,7 @@ def _tasks(ctx: RequestContext) -> Response:
         "changes.html",
         "Changes",
         "changes",
-        tasks=[(_key(task), title_of(task), task, _files_of(task)) for task in tasks],
+        tasks=[(_key(task), title_of(task), task, task.lines, _files_of(task)) for task in tasks],
         count=sum(task.open for task in tasks),
         older=ctx.desk.changes.older(ctx.member),
     )
@@ -95,21 +98,22 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     files = ctx.desk.changes.view(ctx.member, _selection(query))
     refused, others = ctx.session.refused
     style = DiffOptions.of(ctx.query).view
-    rows, shown = MOST_ROWS, list[str]()
+    size = sum(file.base.size + file.now.size for file in files)
+    rows = _MOST_ROWS
+    shown: list[Values] = []
     views: list[Values] = []
     for at, file in enumerate(files):
-        count = len(file.hunks) if rows > 0 else 0
-        hunks = [_hunk(file, index, refused, style) for index in range(count)]
+        hunks = _hunks(file, size, style) if rows > 0 else []
         rows -= sum(hunk["rows"] for hunk in hunks)
-        ids = [hunk.id for hunk in file.hunks]
-        shown += ids if hunks else ()
+        shown += hunks
         here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
-        view = {"id": f"file-{at}", "href": here, "hunks": hunks, "ids": " ".join(ids)}
+        view: Values = {"id": f"file-{at}", "href": here, "hunks": hunks}
+        view["ids"] = " ".join(hunk.id for hunk in file.hunks)
         views.append({"file": file, "path": str(file.path), "counts": file.lines, **view})
-    every = (each for one in views for each in one["hunks"])
-    for hunk, onward in zip(every, [*shown, ""][1:], strict=False):
-        hunk["onward"] = onward
-    open_ = {hunk.id for file in files for hunk in file.hunks}
+    ids = [hunk["id"] for hunk in shown]
+    for hunk, onward in zip(shown, [*ids[1:], ""], strict=False):
+        hunk |= {"onward": onward, "refused": refused.get(hunk["id"], "")}
+    open_ = {hunk.id: hunk for file in files for hunk in file.hunks}
     tasks = {task.key: task for task in ctx.reviewer.changes()}
     task = tasks.get(query.get("task", ""))
     return ctx.page(
@@ -120,48 +124,51 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
         task=task,
         files=views,
         query=query,
-        shown=shown,
-        left=len(open_) - len(shown),
+        shown=ids,
+        left=len(open_) - len(ids),
         view=style,
-        refusals=refused,
-        refused=[hunk for file in files for hunk in file.hunks if hunk.id in refused],
-        others=[one for one in others.split() if one in open_],
+        refused=[(open_[hunk_id], words) for hunk_id, words in refused.items() if hunk_id in open_],
+        others=[hunk_id for hunk_id in others.split() if hunk_id in open_],
         may=ctx.reviewer.person.policy.asks_nobody,
     )
 
 
-def _hunk(file: FileChanges, index: int, refused: Mapping[str, str], style: View) -> Values:
-    """What the template is given of one hunk, with its diff rendered."""
-    hunk = file.hunks[index]
-    diff, rows, left = "", 1, 0
-    if hunk.old or hunk.new:
-        stop = hunk.new_line + len(hunk.new)
-        beside = [(one.new_line, one.new_line + len(one.new)) for one in file.hunks if one != hunk]
-        low = max([0, hunk.new_line - CONTEXT, *(b for _, b in beside if b <= hunk.new_line)])
-        high = min([file.now.line_count, stop + CONTEXT, *(a for a, _ in beside if a >= stop)])
-        if hunk.kind == "remove":
-            low, high = 0, 0
-        text = file.base if hunk.kind == "remove" else file.now
-        model = of_place(text, hunk.old, hunk.old_line, (hunk.new_line, stop), (low, high))
-        part = model.first(_HUNK_ROWS)
-        path = str(hunk.path)
-        diff = table(path, part, style, colours=side_colours(path, file.base, file.now, part))
-        rows, left = part.rows, model.rows - part.rows
-    content = _content(file, hunk)
-    return {
-        "hunk": hunk,
-        "edits": hunk.edits[-_MOST_NAMED:][::-1],
-        "more": max(len(hunk.edits) - _MOST_NAMED, 0),
-        "verb": _VERBS.get(hunk.kind, ""),
-        "line": hunk.new_line + 1,
-        "diff": diff,
-        "rows": rows,
-        "left": left,
-        "is_cut": left > 0 or any(len(line) > LONG for line in (*hunk.old, *hunk.new)),
-        "content": content,
-        "hidden_count": hidden_in(content or ""),
-        "refused": refused.get(hunk.id, ""),
-    }
+def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
+    """What the template is given of each hunk of a file, with its diff rendered.
+
+    `size` is that of all texts of the page, by which colours are cut.
+    """
+    placed = [hunk for hunk in file.hunks if hunk.kind != "move"]
+    spans = [(hunk.new_line, hunk.new_line + len(hunk.new)) for hunk in placed]
+    ends = [0, *(stop for _, stop in spans)]
+    starts = [*(start for start, _ in spans[1:]), file.now.line_count]
+    text = file.base if file.kind == "remove" else file.now
+    models: list[DiffModel] = []
+    for hunk, (start, stop), low, high in zip(placed, spans, ends, starts, strict=False):
+        within = max(start - CONTEXT, low), min(stop + CONTEXT, high)
+        models.append(of_place(text, hunk.old, hunk.old_line, (start, stop), within))
+    parts = [model.first(_HUNK_ROWS) for model in models]
+    path, every = str(file.path), DiffModel(tuple(one for part in parts for one in part.hunks))
+    colours = side_colours(path, file.base, file.now, every, size)
+    diffs = [table(path, part, style, colours=colours) for part in parts]
+    left = [model.rows - part.rows for model, part in zip(models, parts, strict=True)]
+    hunks = zip_longest(file.hunks, diffs, parts, left)  # a move comes last, and has no lines
+    return [
+        {
+            "id": hunk.id,
+            "hunk": hunk,
+            "edits": hunk.edits[-_MOST_NAMED:][::-1],
+            "more": max(len(hunk.edits) - _MOST_NAMED, 0),
+            "verb": _VERBS.get(hunk.kind, ""),
+            "diff": diff,
+            "rows": part.rows if part else 1,
+            "left": left,
+            "is_cut": any(len(line) > LONG for line in (*hunk.old, *hunk.new)),
+            "content": (content := _content(file, hunk)),
+            "hidden_count": hidden_in(content or ""),
+        }
+        for hunk, diff, part, left in hunks
+    ]
 
 
 def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
