@@ -592,20 +592,22 @@ def _add(
             if row[1].text[1:] != _BOM or after.sign != "\\"
         ]
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
-    placed = [(at, line, line.old, line.new) for at, line in lines[: gaps[0] if gaps else None]]
+    placed = [*lines[: gaps[0] if gaps else None]]
     if gaps and (rest := lines[gaps[-1] + 1 :]):
         counts = HUNK_HEAD.match(head.text)
         assert counts is not None, "it was read as a head"
         by = head.old + int(counts[2] or 1) - sum(line.sign in (" ", "-") for _, line in rest)
         by_new = head.new + int(counts[4] or 1) - sum(line.sign in (" ", "+") for _, line in rest)
         by, by_new = by - rest[0][1].old, by_new - rest[0][1].new
-        placed += [(at, line, line.old + by, line.new + by_new) for at, line in rest]
-    for at, line, old_line, new_line in placed:
+        placed += [
+            (at, line._replace(old=line.old + by, new=line.new + by_new)) for at, line in rest
+        ]
+    for at, line in placed:
         text = line.text
         lacks = may_be_cut and (_LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST)
         if lacks or (wanted is not None and at not in wanted):
             continue
-        for runs, own, number in ((old, "-", old_line), (new, "+", new_line)):
+        for runs, own, number in ((old, "-", line.old), (new, "+", line.new)):
             if line.sign not in (" ", own):
                 continue
             if runs and runs[-1][1] == number:  # joined at once, which costs no call

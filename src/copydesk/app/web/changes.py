@@ -6,7 +6,6 @@ came or changed meanwhile is neither kept nor undone by it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
@@ -72,14 +71,10 @@ def _tasks(ctx: RequestContext) -> Response:
         "changes.html",
         "Changes",
         "changes",
-        tasks=[(_key(task), title_of(task), task, task.lines, _files_of(task)) for task in tasks],
+        tasks=[(title_of(task), task, task.lines, _files_of(task)) for task in tasks],
         count=sum(task.open for task in tasks),
         older=ctx.desk.changes.older(ctx.member),
     )
-
-
-def _key(task: TaskChanges) -> str:
-    return hashlib.sha256(task.key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def title_of(task: TaskChanges) -> str:

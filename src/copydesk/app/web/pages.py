@@ -611,8 +611,7 @@ def described(plan: Plan) -> str:
     old = place.stop - place.start
     lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
     if plan.base_digest is None:
-        is_run = plan.request.is_executable
-        return "creates an executable file" if is_run else "creates the file"
+        return f"creates {'an executable' if plan.request.is_executable else 'the'} file"
     if plan.request.target is not None:
         return f"moves the file to {plan.request.target}"
     if plan.request.deletes:
@@ -755,12 +754,7 @@ def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[D
     if shown is not None:
         runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
         wanted = sorted({number for run in runs for number in run})
-    lines: list[DiffLine] = []
-    for _, run in groupby(enumerate(wanted), lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in run]
-        texts = text.texts(numbers[0] - 1, numbers[-1])
-        lines += [DiffLine(n, each, "lf") for n, each in zip(numbers, texts, strict=True)]
-    return lines
+    return [DiffLine(number, text.text(number - 1), "lf") for number in wanted]
 
 
 cast("dict[str, object]", ENVIRONMENT.filters).update(

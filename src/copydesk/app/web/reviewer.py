@@ -238,21 +238,15 @@ class Reviewer:
             outcomes = self.opened.tally.noted()
         except StateFailed:  # the edits are shown anyway
             outcomes = ()
-        results: list[PlanResult] = [
+        results = [
             (one.member, one.path, one.how)
             for one in outcomes
             if may(RelPath(tuple(one.path.split("/"))))
         ]
         carried = Counter((member, path) for member, path, how in results if how == "fuzz")
-        for entry in edits:
-            key = entry.member, str(entry.path)
-            if not entry.hunk_id:
-                continue
-            if carried[key]:  # it is reported already
-                carried[key] -= 1
-            else:
-                results.append((*key, "exact"))
-        return edits, results
+        written = Counter((entry.member, str(entry.path)) for entry in edits if entry.hunk_id)
+        exact = (written - carried).elements()  # those that were carried are reported already
+        return edits, [*results, *((*key, "exact") for key in exact)]
 
     def may_undo(self, entry: Entry) -> bool:
         """Whether the person may write there without approval, and the text is still there."""
