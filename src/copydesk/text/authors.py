@@ -56,7 +56,7 @@ class Authored:
 
     def change(self, changes: Iterable[LineChange], author: int) -> None:
         """Replace lines; the changes are in order and of one text."""
-        for start, stop, new in reversed([*changes]):
+        for start, stop, new in reversed(self._joined(changes)):
             stop_at = self._cut(stop)
             start_at = self._cut(start) if start != stop else stop_at
             if start != stop:
@@ -64,7 +64,44 @@ class Authored:
             while start_at and self._runs[start_at - 1].removed:  # what was here before
                 start_at -= 1
             gap = self._runs[start_at:stop_at]
-            self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author))
+            # what was removed here stays beside what its author wrote instead, right below
+            below = self._runs[stop_at : stop_at + 1] if start == stop else ()
+            is_above = any(run.added != BASE for run in below)
+            self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author, is_above))
+
+    def _joined(self, changes: Iterable[LineChange]) -> list[LineChange]:
+        """The changes; joined if all that is between was added, and is like what was removed here.
+
+        So who puts back a text that has such a line in common with what is there puts back all.
+        """
+        joined: list[LineChange] = []
+        for start, stop, new in changes:
+            if joined:
+                first, last, before = joined[-1]
+                between, removed = self._between(first, last, start)
+                if between is not None and removed.issuperset(between):
+                    joined[-1] = first, stop, [*before, *between, *new]
+                    continue
+            joined.append((start, stop, new))
+        return joined
+
+    def _between(
+        self, first: int, start: int, stop: int
+    ) -> tuple[Sequence[bytes] | None, set[bytes]]:
+        """The lines [start, stop), None if some were there first; those removed from `first` on."""
+        lines: list[bytes] | None = []
+        removed: set[bytes] = set()
+        at = 0
+        for run in self._runs:
+            if run.removed:
+                removed |= {*run.lines} if first <= at <= stop else set()
+                continue
+            end = at + len(run.lines)
+            if at < stop and end > start and lines is not None:
+                inside = run.lines[max(start - at, 0) : stop - at]
+                lines = None if run.added == BASE else [*lines, *inside]
+            at = end
+        return lines, removed
 
     def _cut(self, line: int) -> int:
         """Split so that a run begins at this line; return its index: removed runs are before it."""
@@ -122,6 +159,23 @@ class Authored:
                 start = index + 1
         yield start, len(self._runs)
 
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines that are there."""
+        return [line for run in self._runs if not run.removed for line in run.lines]
+
+    def without(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if our authors had not made these hunks of them as they are."""
+        left = Authored([])
+        left._runs = [*self._runs]
+        for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
+            start, stop = hunk.runs
+            back = [run for run in left._runs[start:stop] if run.removed and not ours(run.added)]
+            left._runs[start:stop] = [
+                replace(run, removed=BASE) if ours(run.removed) else run for run in back
+            ]
+        return left
+
     def settle(self, hunks: Iterable[NetHunk]) -> None:
         """Count what these hunks did as there from the first; they are of the lines as they are."""
         for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
@@ -131,7 +185,7 @@ class Authored:
 
     def settle_by(self, text: Sequence[bytes]) -> None:
         """Count what is in this text too as there from the first, and what is gone from it."""
-        now = [line for run in self._runs if not run.removed for line in run.lines]
+        now = self.lines
         gaps = [*align(text, now).gaps()]
         at, runs = 0, list[_Run]()
         for run in self._runs:
@@ -139,7 +193,7 @@ class Authored:
                 here = (gap for gap in gaps if gap.now_start <= at <= gap.now_stop)
                 left = {line for gap in here for line in text[gap.base_start : gap.base_stop]}
                 lines = [line for line in run.lines if line in left]
-                runs += [replace(run, lines=lines)] if lines else []
+                runs += [replace(run, lines=lines, added=BASE)] if lines else []
                 continue
             end, low = at + len(run.lines), at
             for gap in gaps:
@@ -153,10 +207,13 @@ class Authored:
         self._runs = runs
 
 
-def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterator[_Run]:
+def _replaced(
+    gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: bool
+) -> Iterator[_Run]:
     """Yield the runs of a gap, those that are there removed, with the new lines among them.
 
-    New lines that were removed here are these again.
+    New lines that were removed here are these again; the others come as early as they can if they
+    are `is_above`, else as late.
     """
     gone = [line for run in gap if run.removed for line in run.lines]
     back = {
@@ -165,6 +222,10 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterato
         for offset in range(matched.length)
     }
     line = taken = 0
+    last = max(back, default=-1)
+    if is_above and last < 0:
+        yield _Run(new, author)
+        taken = len(new)
     for run in gap:
         if not run.removed:
             if run.added != BASE or author != BASE:
@@ -179,6 +240,9 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterato
                     yield _Run(new[taken:at], author)
                 yield replace(run, lines=[text], removed=BASE)
                 taken = at + 1
+                if is_above and line == last:
+                    yield _Run(new[taken:], author)
+                    taken = len(new)
             line += 1
     if taken < len(new):
         yield _Run(new[taken:], author)
@@ -187,7 +251,7 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterato
 def _merged(runs: Iterable[_Run]) -> list[_Run]:
     """The runs, with neighbours of the same authors as one."""
     merged: list[_Run] = []
-    for run in runs:
+    for run in (run for run in runs if run.lines):
         if merged and (merged[-1].added, merged[-1].removed) == (run.added, run.removed):
             merged[-1] = replace(run, lines=[*merged[-1].lines, *run.lines])
         else:
