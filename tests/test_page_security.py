@@ -591,8 +591,10 @@ def _check_hostile(room: Room, text: str) -> None:
     edit = f"/edit/{room.desk.history('fixer')[0].edit_id}"
     for path in ("/history", edit, "/trends", "/changes"):
         check_harmless(reader.page(path), path)
-    given = {"path": f"{name}.py", "content": f"{text}\n", "why": text}
-    planned = room.desk.call("fixer", "prepare_file_append", given, task=text)
+    given = {"path": f"{name}.py", "content": f"{text}\n"}
+    planned = room.desk.call("fixer", "prepare_file_append", {**given, "why": text}, task=text)
+    if planned.is_error:  # such a reason, or such a task, is refused
+        planned = room.desk.call("fixer", "prepare_file_append", given)
     written = {"hunk_id": planned.fields["hunk_id"]}
     assert not room.desk.call("fixer", "apply_file_modification", written).is_error
     links = re.findall(r'href="(/changes\?task=[^"]*)"', reader.page("/changes"))
