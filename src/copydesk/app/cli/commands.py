@@ -334,7 +334,7 @@ def _review(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
     # with keys it waits for plans, which needs the state folder
-    with _open(options, looks=not terminal.Keys.work()) as opened:
+    with _open(options, looks=not terminal.Keys().single) as opened:
         _check_declared(opened)
         return review(opened)
 
