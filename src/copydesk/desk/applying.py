@@ -264,7 +264,7 @@ class Applying:
 
         One that is not `is_stored` is not pending either, if it is refused.
         """
-        member, current = member.because(plan.why), None
+        member, current = member.because(plan.why, plan.task), None
         try:
             if plan.request.in_notes:
                 return self._write_blocks(member, plan, is_stored=is_stored)
@@ -512,7 +512,7 @@ class Applying:
 
     def _item(self, plan: Plan, member: Member, *, is_stored: bool) -> _Item:
         """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""
-        member, age = member.because(plan.why), (plan.created_ms, plan.id)
+        member, age = member.because(plan.why, plan.task), (plan.created_ms, plan.id)
         job = WriteRequest(
             *(member, plan.tool, plan.request.path, age, plan.id),
             edited_by=plan.edited_by,

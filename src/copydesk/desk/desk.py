@@ -12,6 +12,7 @@ from copydesk.desk.applying import Applying
 from copydesk.desk.approvals import needs_person
 from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
+from copydesk.desk.changes import Changes
 from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
 from copydesk.desk.history import Forgetting, History, Undoing
@@ -93,6 +94,7 @@ class FileDesk:
         self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
         self.review = Review(setting, self._drafting, self.applying)
+        self.changes = Changes(setting, self)
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS

@@ -31,6 +31,7 @@ from copydesk.store.protocol import (
     MadeDirectories,
     ModeChanged,
     Moved,
+    OfTask,
     OpenText,
     Piece,
     Removed,
@@ -233,6 +234,7 @@ class Step(ABC):
             undoes=job.undoes,
             group=at.group,
             why=job.member.why,
+            file=(OfTask(job.member.task),) if job.member.task else (),
             approval=part.approval,
         )
 
@@ -340,7 +342,8 @@ class Create(Step):
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         first, *rest = self.parts
-        made = [replace(self._entry(first, at, "create"), file=_above(at.files, self.real))]
+        entry = self._entry(first, at, "create")
+        made = [replace(entry, file=(*entry.file, *_above(at.files, self.real)))]
         made += (self._entry(part, at, "edit") for part in rest)
         at.digests[self.real] = made[-1].after
         return made
@@ -364,7 +367,7 @@ class Remove(Step):
 
     def make_entries(self, at: Bench) -> Iterable[Entry]:
         entry = self._entry(self.parts[0], at, "remove")
-        return (replace(entry, after="", file=(at.files.attributes(self.real),)),)
+        return (replace(entry, after="", file=(*entry.file, at.files.attributes(self.real))),)
 
     @classmethod
     def put_back(cls, files: Files, found: Found) -> None:
@@ -392,7 +395,7 @@ class Chmod(Step):
         entry = self._entry(self.parts[0], at, "edit")
         digest = at.digests.get(self.real, entry.after)
         change = ModeChanged(self.stamp.mode & 0o7777, self._mode)
-        return (replace(entry, before=digest, after=digest, file=(change,)),)
+        return (replace(entry, before=digest, after=digest, file=(*entry.file, change)),)
 
     @classmethod
     def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
@@ -447,9 +450,9 @@ class Move(Step):
             after=digest,
             inverse=nothing,
             undoes=self.parts[0].job.undoes_source,
-            file=(come, *_above(at.files, self._to)),
+            file=(*entry.file, come, *_above(at.files, self._to)),
         )
-        return (replace(source, file=(gone,)), target)
+        return (replace(source, file=(*entry.file, gone)), target)
 
     @classmethod
     def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:

@@ -203,6 +203,12 @@ class Files(Closing):
         file, data = self._settled(self.open_for_reading(path), path, self._data)
         return Document(file.real, data, file.stamp)
 
+    def committed(self, paths: Sequence[RelPath]) -> dict[RelPath, bytes]:
+        """What git's last commit has at these paths, if the root is in a repository."""
+        from copydesk.store.git import committed  # rarely needed
+
+        return committed(self.root, paths)
+
     def _data(self, file: OpenFile) -> bytes:
         """All bytes of the file; TargetMoved if there are fewer, FileTooLarge, OSError."""
         size = file.stamp.size

@@ -258,8 +258,15 @@ class Forgotten:
     removed: int
 
 
-FileChange = Removed | Moved | MadeDirectories | ModeChanged | Forgotten
-"""What a write changed in the file tree besides the bytes, and what is left of its texts."""
+@dataclass(frozen=True, slots=True)
+class OfTask:
+    """The label of the task that an edit is part of."""
+
+    name: str
+
+
+FileChange = Removed | Moved | MadeDirectories | ModeChanged | Forgotten | OfTask
+"""What is recorded of a write besides the bytes: of the file tree, of its texts, of its task."""
 
 
 @dataclass(frozen=True, slots=True)

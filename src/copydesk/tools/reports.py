@@ -857,6 +857,8 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
     said: str = "written" if written and decision.verdict == "approved" else decision.verdict
     if said == "commented":
         said = f"commented.{'line' if decision.after else 'plan'}"
+    elif said == "undone" and decision.reason:
+        said = "undone.why"
     return say(f"decision.{said}", lang, facts)
 
 

@@ -34,6 +34,7 @@ from copydesk.store.protocol import (
     MadeDirectories,
     ModeChanged,
     Moved,
+    OfTask,
     Removed,
 )
 from copydesk.store.threads import Soon
@@ -98,7 +99,7 @@ def _know_notes() -> None:
 
 _know((*KINDS, Anchor, PatchHunk, Place, StringEdit))
 _know((Approval, BlockReads, ChangeSet, Edit, Plan, RelPath))
-_know((Forgotten, MadeDirectories, ModeChanged, Moved, Removed))
+_know((Forgotten, MadeDirectories, ModeChanged, Moved, OfTask, Removed))
 
 
 _HEAD = b"\x93" + cast("Callable[..., bytes]", msgpack.packb)(SCHEMA)
@@ -407,6 +408,11 @@ class Entry:
         return next((one for one in self.file if isinstance(one, Removed)), None)
 
     @property
+    def task(self) -> str:
+        """The label of its task, if it has one."""
+        return next((one.name for one in self.file if isinstance(one, OfTask)), "")
+
+    @property
     def made_directories(self) -> int:
         return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
 
@@ -467,11 +473,23 @@ def linked(
 
 
 Verdict = Literal[
-    "approved", "rejected", "changes_requested", "amended", "split", "commented", "lapsed"
+    "approved",
+    "rejected",
+    "changes_requested",
+    "amended",
+    "split",
+    "commented",
+    "lapsed",
+    "undone",
+    "rewritten",
+    "remarked",
+    "kept",
+    "checkpoint",
 ]
 """`changes_requested`: the plan is not written, a new one with its id is wanted. `amended` and
 `split` end a plan as it was: a person changed its text, or split it into several plans, which
-are all pending again. `commented` decides nothing. `lapsed`: an approval is no longer valid."""
+are all pending again. `commented` decides nothing. `lapsed`: an approval is no longer valid.
+The others are of changes that were written, not of plans: see `desk/changes.py`."""
 
 REFUSING = ("rejected", "changes_requested")
 """The verdicts that forbid writing a plan."""

@@ -1,0 +1,195 @@
+"""Who added and who removed each line of a text, over any number of changes.
+
+Lines are in runs. A removed line stays, with who removed it, until what removed it is known to
+count no more; a change that puts removed lines back at their place revives them. So the net change
+of some authors is read off at once, and what others wrote is context in it: it is on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from copydesk.text.diff import align, common_ends
+
+BASE = 0
+"""The author of what was there first, and of what nobody we know of wrote."""
+
+OTHER = -1
+"""Who removed what somebody we know of had written, but is not known."""
+
+LineChange = tuple[int, int, Sequence[bytes]]
+"""Old lines [start, stop), 0-based, are replaced by new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Some lines with one author; `removed` is who removed them, BASE while they are there."""
+
+    lines: Sequence[bytes]
+    added: int = BASE
+    removed: int = BASE
+
+
+@dataclass(slots=True)
+class NetHunk:
+    """What some authors made of `old` lines; both texts have the same lines around it.
+
+    `old_line` and `new_line` are 0-based. `authors` are theirs; `touched_by` those of others who
+    removed lines that they had added. `runs` [start, stop) are where it is in the lines.
+    """
+
+    old_line: int
+    new_line: int
+    old: list[bytes] = field(default_factory=list[bytes])
+    new: list[bytes] = field(default_factory=list[bytes])
+    authors: set[int] = field(default_factory=set[int])
+    touched_by: set[int] = field(default_factory=set[int])
+    runs: tuple[int, int] = (0, 0)
+
+
+class Authored:
+    """The lines of a text that changes, with their authors, which are positive numbers."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._runs = [_Run(lines)] if lines else []
+
+    def change(self, changes: Iterable[LineChange], author: int) -> None:
+        """Replace lines; the changes are in order and of one text."""
+        for start, stop, new in reversed([*changes]):
+            stop_at = self._cut(stop)
+            start_at = self._cut(start) if start != stop else stop_at
+            if start != stop:
+                stop_at = self._cut(stop)
+            while start_at and self._runs[start_at - 1].removed:  # what was here before
+                start_at -= 1
+            gap = self._runs[start_at:stop_at]
+            self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author))
+
+    def _cut(self, line: int) -> int:
+        """Split so that a run begins at this line; return its index: removed runs are before it."""
+        at = 0
+        for index, run in enumerate(self._runs):
+            if run.removed:
+                continue
+            if at == line:
+                return index
+            if line < at + len(run.lines):
+                parts = run.lines[: line - at], run.lines[line - at :]
+                self._runs[index : index + 1] = [replace(run, lines=part) for part in parts]
+                return index + 1
+            at += len(run.lines)
+        return len(self._runs)
+
+    def net(self, ours: Callable[[int], bool]) -> tuple[list[bytes], list[NetHunk]]:
+        """The lines without what our authors did, and what they did to these, in order."""
+        base: list[bytes] = []
+        found: list[NetHunk] = []
+        now_line = 0
+        for start, stop in self._stretches(ours):
+            hunk, lost = NetHunk(len(base), now_line, runs=(start, stop)), False
+            for run in self._runs[start:stop]:
+                is_ours, by_us = ours(run.added), ours(run.removed)
+                if not run.removed:
+                    hunk.new += run.lines
+                elif by_us and not is_ours:
+                    hunk.old += run.lines
+                elif is_ours and not by_us:
+                    hunk.touched_by.add(run.removed)
+                    lost = True
+                hunk.authors |= {one for one in (run.added, run.removed) if ours(one)}
+            if lost and not hunk.new:  # others decided what is here now
+                hunk.old = []
+            head, tail = common_ends(hunk.old, hunk.new)
+            now_line += len(hunk.new)
+            base += hunk.old
+            if hunk.old != hunk.new:
+                hunk.old_line, hunk.new_line = hunk.old_line + head, hunk.new_line + head
+                hunk.old = hunk.old[head : len(hunk.old) - tail]
+                hunk.new = hunk.new[head : len(hunk.new) - tail]
+                found.append(hunk)
+            for run in self._runs[stop : stop + 1]:  # the one that is context
+                base += run.lines
+                now_line += len(run.lines)
+        return base, found
+
+    def _stretches(self, ours: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+        """Yield the runs [start, stop) between those that are there and not ours; perhaps none."""
+        start = 0
+        for index, run in enumerate(self._runs):
+            if not run.removed and not ours(run.added):
+                yield start, index
+                start = index + 1
+        yield start, len(self._runs)
+
+    def settle(self, hunks: Iterable[NetHunk]) -> None:
+        """Count what these hunks did as there from the first; they are of the lines as they are."""
+        for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
+            start, stop = hunk.runs
+            there = [run for run in self._runs[start:stop] if not run.removed]
+            self._runs[start:stop] = [replace(run, added=BASE) for run in there]
+
+    def settle_by(self, text: Sequence[bytes]) -> None:
+        """Count what is in this text too as there from the first, and what is gone from it."""
+        now = [line for run in self._runs if not run.removed for line in run.lines]
+        gaps = [*align(text, now).gaps()]
+        at, runs = 0, list[_Run]()
+        for run in self._runs:
+            if run.removed:  # the text may still have it here
+                here = (gap for gap in gaps if gap.now_start <= at <= gap.now_stop)
+                left = {line for gap in here for line in text[gap.base_start : gap.base_stop]}
+                lines = [line for line in run.lines if line in left]
+                runs += [replace(run, lines=lines)] if lines else []
+                continue
+            end, low = at + len(run.lines), at
+            for gap in gaps:
+                start, stop = max(gap.now_start, at), min(gap.now_stop, end)
+                if start < stop:
+                    runs += [_Run(now[low:start])] if low < start else []
+                    runs += [replace(run, lines=now[start:stop])]
+                    low = stop
+            runs += [_Run(now[low:end])] if low < end else []
+            at = end
+        self._runs = runs
+
+
+def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterator[_Run]:
+    """Yield the runs of a gap, those that are there removed, with the new lines among them.
+
+    New lines that were removed here are these again.
+    """
+    gone = [line for run in gap if run.removed for line in run.lines]
+    back = {
+        matched.base_start + offset: matched.now_start + offset
+        for matched in align(gone, new).runs
+        for offset in range(matched.length)
+    }
+    line = taken = 0
+    for run in gap:
+        if not run.removed:
+            if run.added != BASE or author != BASE:
+                yield replace(run, removed=author or OTHER)
+            continue
+        for text in run.lines:
+            at = back.get(line)
+            if at is None:
+                yield replace(run, lines=[text])
+            else:
+                if taken < at:
+                    yield _Run(new[taken:at], author)
+                yield replace(run, lines=[text], removed=BASE)
+                taken = at + 1
+            line += 1
+    if taken < len(new):
+        yield _Run(new[taken:], author)
+
+
+def _merged(runs: Iterable[_Run]) -> list[_Run]:
+    """The runs, with neighbours of the same authors as one."""
+    merged: list[_Run] = []
+    for run in runs:
+        if merged and (merged[-1].added, merged[-1].removed) == (run.added, run.removed):
+            merged[-1] = replace(run, lines=[*merged[-1].lines, *run.lines])
+        else:
+            merged.append(run)
+    return merged
