@@ -235,6 +235,21 @@ class Keys:
         finally:
             self.__enter__()
 
+    def line(self, question: str) -> str:
+        """The line that answers a question, without white space around it."""
+        with self.lines():
+            return input(f"{question} ").strip()
+
+    def run(self, steps: Callable[[], None]) -> int:
+        """Take steps until all are taken, or the person ends them; return the exit status."""
+        try:
+            with self:
+                steps()
+        except (EOFError, KeyboardInterrupt) as ended:
+            out("\n")
+            return 130 if isinstance(ended, KeyboardInterrupt) else 0
+        return 0
+
     def answer(self, prompts: Iterable[str]) -> str:
         """The next key, or the one letter of a line, in lower case; "?" for any other line.
 

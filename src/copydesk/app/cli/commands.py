@@ -23,7 +23,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
-from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
+from copydesk.errors import CheckFinding, InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
 from copydesk.store.checks import NotRun, Trust
 from copydesk.text.encoding import encoding_of_diff
@@ -274,18 +274,11 @@ def _discard(options: argparse.Namespace) -> int:
         return _each(options, discard)
 
 
-def _check_declared(opened: OpenWorkspace) -> None:
-    """Raise AccessDenied if only a flag or a variable names the person who decides."""
-    name = opened.config.member
-    if name not in opened.config.members and name != load(opened.root, {}).member:
-        raise AccessDenied("approve", "the configuration declares no such member")
-
-
 def _approve(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import approve, decision_data
+    from copydesk.app.cli.review import approve, check_declared, decision_data
 
     with _open(options, looks=True) as opened:
-        _check_declared(opened)
+        check_declared(opened)
 
         def decide(hunk_id: str) -> dict[str, object]:
             decision = approve(opened, hunk_id, options.after, as_json=options.json)
@@ -295,10 +288,10 @@ def _approve(options: argparse.Namespace) -> int:
 
 
 def _reject(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import decision_data, reviewer
+    from copydesk.app.cli.review import check_declared, decision_data, reviewer
 
     with _open(options, looks=True) as opened:
-        _check_declared(opened)
+        check_declared(opened)
         person, review = reviewer(opened), opened.desk.review
 
         def decide(hunk_id: str) -> dict[str, object]:
@@ -329,13 +322,15 @@ def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) 
 
 
 def _review(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import review
+    from copydesk.app.cli.review import check_declared, review
 
+    if options.done:
+        return _changes(options)
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
     # with keys it waits for plans, which needs the state folder
     with _open(options, looks=not terminal.Keys().single) as opened:
-        _check_declared(opened)
+        check_declared(opened)
         return review(opened)
 
 
@@ -487,7 +482,27 @@ def _edit_diff(edit: Past) -> str:
     return encoding_of_diff(edit.diff, None).decode(edit.diff)
 
 
+def _changes(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.changes import run
+
+    named, options.member = options.member, None  # it says whose edits
+    with _open(options, looks=True) as opened:
+        return run(opened, options, named or "")
+
+
+def _checkpoint(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.changes import checkpoint
+
+    with _open(options, looks=options.name is None) as opened:
+        return checkpoint(opened, options)
+
+
 def _undo(options: argparse.Namespace) -> int:
+    selects = [name for name in ("task", "since", "to") if getattr(options, name)]
+    if (options.edit_id is None) != bool(selects):
+        raise UsageError("name an edit, or give --task, --since or --to", "copydesk help undo")
+    if selects:
+        return _changes(options)
     with _open(options, looks=True) as opened:
         arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
@@ -817,6 +832,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "recover": _recover,
     "history": _history,
     "approvals": _approvals,
+    "changes": _changes,
+    "keep": _changes,
+    "checkpoint": _checkpoint,
     "undo": _undo,
     "forget": _forget,
     "notes": _notes,

@@ -140,14 +140,21 @@ def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:
         yield from _tools()
     elif name == "words":
         yield from (*new_parser()[1], *_tools())
-    elif name in ("hunk_id", "edit_id", "member"):
+    elif name in ("hunk_id", "edit_id", "member", "task", "since", "to", "change"):
         with opened() as workspace:
-            config = workspace.config
+            config, changes = workspace.config, workspace.desk.changes
             if name == "member":
                 yield from (config.member, *config.members)
             elif name == "hunk_id":
                 waiting = workspace.desk.review.pending(workspace.member(config.member))
                 yield from (one.plan.id for one in waiting)
+            elif name in ("since", "to"):
+                yield from (checkpoint.name for checkpoint in changes.checkpoints())
+            elif name == "task":
+                yield from (task.key for task in changes.tasks(workspace.member(config.member)))
+            elif name == "change":
+                files = changes.view(workspace.member(config.member))
+                yield from (hunk.id for file in files for hunk in file.hunks)
             else:
                 edits = workspace.history(config.member, most=_MOST_EDITS)
                 yield from (str(edit.edit_id) for edit in edits)

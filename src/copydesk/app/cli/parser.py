@@ -144,6 +144,15 @@ _WIRE = [
         " auto: write certain edits at once",
     ),
 ]
+_CHANGES = [
+    _argument("--task", metavar="TASK", help="only edits of this task, as in changes --stat"),
+    _argument(
+        "--since",
+        metavar="WHEN",
+        help="only edits since then: 2h, 3d or a checkpoint (default: a week ago);"
+        " with --member, only edits of this member",
+    ),
+]
 _Commands = Mapping[str, tuple[str, Sequence[_Argument]]]
 """What each command does, and its arguments."""
 
@@ -243,7 +252,41 @@ _COMMANDS: _Commands = {
             _argument("--reason", required=True, help="the reason for the plan's owner"),
         ],
     ),
-    "review": ("review pending plans one by one: approve, reject, edit or split", []),
+    "review": (
+        "review pending plans one by one: approve, reject, edit or split",
+        [
+            _argument(
+                "--done",
+                action="store_true",
+                help="review what was written instead: keep, undo or edit each change",
+            ),
+            *_CHANGES,
+        ],
+    ),
+    "changes": (
+        "show what was changed and is neither kept nor undone, as a diff for git apply",
+        [
+            *_CHANGES,
+            _argument("--stat", action="store_true", help="list tasks, or the changes of one"),
+        ],
+    ),
+    "keep": (
+        "keep changes: they are yours from now on, and no longer shown",
+        [
+            _argument(
+                "change",
+                nargs="*",
+                metavar="CHANGE",
+                help="as in changes --stat --task TASK (default: all that are selected)",
+            ),
+            *_CHANGES,
+            _argument("--stage", action="store_true", help="git add them, and nothing else"),
+        ],
+    ),
+    "checkpoint": (
+        "give this moment a name, for undo --to and --since; without a name, list them",
+        [_argument("name", nargs="?", metavar="NAME")],
+    ),
     "discard": ("discard plans", [_PLANS]),
     "history": (
         "list recent edits",
@@ -261,10 +304,11 @@ _COMMANDS: _Commands = {
     ),
     "recover": ("recover unfinished writes of crashed processes", []),
     "undo": (
-        "undo an edit, even if other lines were edited since",
+        "undo an edit, or all of a task, even if other lines were edited since",
         [
             _argument(
                 "edit_id",
+                nargs="?",
                 type=_positive,
                 metavar="EDIT",
                 help="edit number, as in copydesk history",
@@ -273,6 +317,16 @@ _COMMANDS: _Commands = {
                 "--transaction",
                 action="store_true",
                 help="undo all edits of its transaction, or none",
+            ),
+            *_CHANGES,
+            _argument("--to", metavar="CHECKPOINT", help="go back to this checkpoint"),
+            _argument(
+                "--reason", default="", help="the reason for the members whose edits they are"
+            ),
+            _argument(
+                "--partly",
+                action="store_true",
+                help="undo the rest if some cannot be undone (default: all or none)",
             ),
         ],
     ),

@@ -23,6 +23,7 @@ from pathlib import Path
 from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
+from copydesk.app.config import load
 from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, out, text_rows
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -30,7 +31,7 @@ from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone, Rejected, Transacted, Withheld
 from copydesk.desk.review import Shown
 from copydesk.edit.draft import Plan
-from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
+from copydesk.errors import AccessDenied, AlreadyDecided, ContentChanged, HunkNotFound, Refusal
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import CONTEXT
@@ -51,6 +52,13 @@ def reviewer(opened: OpenWorkspace) -> Member:
     member = opened.member(name)
     alone = not member.policy.asks_nobody and terminal.has_person()
     return opened.person(name) if alone else member
+
+
+def check_declared(opened: OpenWorkspace) -> None:
+    """Raise AccessDenied if only a flag or a variable names the person who decides."""
+    name = opened.config.member
+    if name not in opened.config.members and name != load(opened.root, {}).member:
+        raise AccessDenied("approve", "the configuration declares no such member")
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
@@ -231,18 +239,12 @@ class _Review:
 
     def run(self) -> int:
         """Show each plan and act on the answers; return the exit status."""
-        status = 0
         self._refresh()
         if not self._queue:
             self._say("cli.none_yet" if self._keys.single else "cli.none_undecided")
             if not self._keys.single:
-                return status
-        try:
-            with self._keys:
-                self._steps()
-        except (EOFError, KeyboardInterrupt) as ended:
-            out("\n")
-            status = 130 if isinstance(ended, KeyboardInterrupt) else 0
+                return 0
+        status = self._keys.run(self._steps)
         self._sum_up()
         return status
 
@@ -370,8 +372,7 @@ class _Review:
                     decision = self._review.approve(self._reviewer, *one.seen)
                     self._record(decision.verdict, [one], decision_words(decision, self._lang))
             case "n":
-                with self._keys.lines():
-                    reason = input(say("cli.reason", self._lang) + " ").strip()
+                reason = self._keys.line(say("cli.reason", self._lang))
                 if not reason:
                     return False
                 for one in shown:

@@ -19,6 +19,18 @@ _LOOK_SECONDS: Final = 0.5
 _MOST_EDITS: Final = 200
 _Event = dict[str, object]
 
+_SAID: Final = {
+    "planned": "cli.event_planned",
+    "replanned": "cli.event_replanned",
+    "approved": "cli.event_approved",
+    "rejected": "cli.event_rejected",
+    "changes_requested": "cli.event_changes_requested",
+    "written": "cli.event_written",
+    "undone": "cli.event_undone",
+    "withdrawn": "cli.event_withdrawn",
+    "gone": "cli.event_gone",
+}
+
 
 def watch(opened: OpenWorkspace, seconds: int | None, *, as_json: bool) -> int:
     """Print pending plans, then events, until Ctrl-C or for `seconds`."""
@@ -122,6 +134,6 @@ def _print(event: _Event, lang: Lang, *, as_json: bool) -> None:
         terminal.complain(str(event["reason"]))
         return
     when = terminal.when(int(str(event["time_ms"])))[11:]
-    words = say(f"cli.event_{event['event']}", lang, event)
+    words = say(_SAID[str(event["event"])], lang, event)
     parts = [when, event["member"], event["hunk_id"] or "-", event["path"], words, event["why"]]
     terminal.out(terminal.line("  ".join(str(part) for part in parts if part)) + "\n")
