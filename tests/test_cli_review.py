@@ -148,13 +148,15 @@ def test_an_apply_that_waits_for_a_person_is_not_done(agent: OpenWorkspace, run:
 class Terminal:
     """`copydesk review` on a terminal of its own; its keys need no Enter."""
 
-    def __init__(self, root: Path, size: tuple[int, int] = (100, 40), **environment: str) -> None:
+    def __init__(
+        self, root: Path, size: tuple[int, int] = (100, 40), *words: str, **environment: str
+    ) -> None:
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._seen = ""
         kept = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "copydesk.app.cli", "review"],
+            [sys.executable, "-m", "copydesk.app.cli", "review", *words],
             cwd=root,
             stdin=follower,
             stdout=follower,
@@ -178,9 +180,9 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._leader, text.encode())
 
-    def terminate(self) -> bool:
-        """End the program by SIGTERM; whether the terminal shows again what is typed."""
-        self._process.terminate()
+    def terminate(self, number: int) -> bool:
+        """End the program by a signal; whether the terminal shows again what is typed."""
+        self._process.send_signal(number)
         self._process.wait(PATIENCE_SECONDS)
         return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
 
@@ -254,13 +256,31 @@ def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminated_review_gives_the_terminal_back(agent: OpenWorkspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("words", [(), ("--done",)])
+def test_a_review_ended_from_outside_gives_the_terminal_back(
+    agent: OpenWorkspace, tmp_path: Path, words: tuple[str, ...], number: int
+) -> None:
     plan(agent, 20, "twenty")
-    step = Terminal(tmp_path)
-    step.wait()
-    assert step.terminate()
+    agent.call("bob", "create_new_file", {"path": "b.txt", "content": "b\n"})
+    step = Terminal(tmp_path, (100, 40), *words)
+    step.wait("?] ")
+    assert step.terminate(number)
     assert "twenty" not in (tmp_path / "a.txt").read_text()
-    step.end(-signal.SIGTERM)
+    step.end(-number)
+
+
+@pytest.mark.slow
+def test_changes_are_decided_on_with_single_keys(agent: OpenWorkspace, tmp_path: Path) -> None:
+    for name in ("b.txt", "c.txt", "d.txt"):
+        agent.call("bob", "create_new_file", {"path": name, "content": f"{name}\n"})
+    step = Terminal(tmp_path, (100, 40), "--done")
+    assert "\x1b[32m+b.txt\x1b[0m" in step.answer("kk")
+    assert "before this was shown: k" in step.answer("u")
+    step.answer("no\n", until="empty): ")
+    step.answer("\x04")
+    assert "1 kept, 1 undone, 0 edited; 1 open." in step.end()
+    assert sorted(path.name for path in tmp_path.glob("*.txt")) == ["a.txt", "b.txt", "d.txt"]
 
 
 @pytest.mark.slow
