@@ -122,6 +122,9 @@ def _argument(*names: str, **settings: Any) -> _Argument:
 _FILE = _argument("file", nargs="?", metavar="FILE", help="default: standard input")
 _PLAN = _argument("hunk_id", metavar="HUNK")
 _PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
+_AFTER = _argument(
+    "--after", default="", help="the digest that the file must have afterwards, as it was shown"
+)
 _COMMON = [
     _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
     _argument("--member", help="member name (default: from the configuration)"),
@@ -225,6 +228,12 @@ _COMMANDS: _Commands = {
         [
             _PLANS,
             _argument(
+                "--approve",
+                action="store_true",
+                help="approve them as they are shown, and write them for their owners",
+            ),
+            _AFTER,
+            _argument(
                 "--accept",
                 action="append",
                 default=[],
@@ -242,7 +251,7 @@ _COMMANDS: _Commands = {
         "approve plans as copydesk show displays them",
         [
             _PLANS,
-            _argument("--after", default="", help="the digest that the file must have afterwards"),
+            _AFTER,
         ],
     ),
     "reject": (

@@ -6,6 +6,7 @@ again.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -28,7 +30,7 @@ from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, out, text_rows
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member
-from copydesk.desk.outcome import NotUndone, Rejected, Transacted, Withheld
+from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Withheld
 from copydesk.desk.review import Shown
 from copydesk.edit.draft import Plan
 from copydesk.errors import AccessDenied, AlreadyDecided, ContentChanged, HunkNotFound, Refusal
@@ -61,29 +63,93 @@ def check_declared(opened: OpenWorkspace) -> None:
         raise AccessDenied("approve", "the configuration declares no such member")
 
 
-def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
-    """Approve a plan; `after` is the shown digest, or at least its first 8 digits."""
-    person, review = reviewer(opened), opened.desk.review
-    lang = opened.config.lang
-    shown = review.show(person, hunk_id)
+def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -> Shown:
+    """A plan to approve, shown now, or before if `options.after` begins the digest of then.
+
+    Raises ContentChanged for another digest, or if not all is shown, or not as it was planned.
+    """
+    lang, after = opened.config.lang, options.after
+    shown = opened.desk.review.show(reviewer(opened), hunk_id)
     if shown.refusal is not None:
         raise shown.refusal
+    if after:
+        if len(after) < _SEEN or not shown.after.startswith(after):
+            raise ContentChanged("the file or the plan changed since it was shown")
+        return shown
     text, was_cut = short_diff(shown, lang)
-    facts = {"id": hunk_id, "after": shown.after}
-    is_seen = len(after) >= _SEEN and shown.after.startswith(after)
-    known = is_seen if after else shown.state == "exact"
-    if known and was_cut and not after:
-        if not as_json:
-            out(say("cli.approve_long", lang, facts) + "\n")
-        raise ContentChanged("not all of the change was shown")
-    if not as_json and not after:
-        text = text if known else diff_text(shown.diff, shown.draft.base.encoding)
+    problem = ""
+    if shown.state != "exact":
+        problem = "the file or the plan changed since it was shown"
+        text = diff_text(shown.diff, shown.draft.base.encoding)
+    elif was_cut:
+        problem = "not all of the change was shown"
+        text = ""
+    if text and not options.json:
         out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n")
-    if not known:
-        if not as_json:
-            out(say("cli.approve_after", lang, facts) + "\n")
-        raise ContentChanged("the file or the plan changed since it was shown")
-    return review.approve(person, hunk_id, shown.before, shown.after)
+    if problem and not options.json:
+        key = "cli.approve_after" if text else "cli.approve_long"
+        command = "apply --approve" if options.command == "apply" else options.command
+        out(say(key, lang, {"id": hunk_id, "after": shown.after, "command": command}) + "\n")
+    if problem:
+        raise ContentChanged(problem)
+    return shown
+
+
+def write(opened: OpenWorkspace, shown: Sequence[Shown]) -> Sequence[Applied]:
+    """Approve plans as shown and write them at once, all or none; raises Refusal."""
+    seen = [one.seen for one in shown]
+    outcome = opened.desk.review.apply(reviewer(opened), seen)
+    if isinstance(outcome, Rejected | Withheld):
+        raise outcome.refusal
+    return outcome.applied if isinstance(outcome, Transacted) else (outcome,)
+
+
+def written_words(applied: Applied, lang: Lang) -> str:
+    """An approved edit that was written, in words."""
+    plan = applied.plan
+    facts = {"id": plan.id, "path": plan.request.path, "edit": applied.edit_id}
+    return say("cli.written", lang, facts)
+
+
+def next_steps(opened: OpenWorkspace, shown: Shown) -> str:
+    """What the person at the command line may do with a plan: the commands, in one line."""
+    plan, lang = shown.plan, opened.config.lang
+    own = opened.member(opened.config.member)
+    rights = opened.desk.review.rights(reviewer(opened), shown)
+    may_write = opened.desk.review.rights(own, shown).apply is None
+    verdict = shown.decision.verdict if shown.decision else ""
+    is_over = verdict not in ("", "approved")
+    if plan.owner == own.name and (is_over or shown.refusal is not None):
+        key = "cli.next_discard"
+    elif plan.owner == own.name and (verdict or may_write):
+        key = "cli.next"
+    elif is_over:
+        return ""
+    elif rights.decide is not None:
+        key = "cli.next_person"
+    elif shown.refusal is not None:
+        key = "cli.next_reject"
+    else:
+        key = "cli.next_decide" if rights.apply is None else "cli.next_approve"
+    after = f" --after {shown.after[:_SEEN]}" if shown.state == "drifted" else ""
+    return say(key, lang, {"id": plan.id, "owner": plan.owner, "after": after})
+
+
+def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
+    """Print what the person may do with a plan, if it is pending, on standard error."""
+    with suppress(Refusal):
+        shown = opened.desk.review.show(reviewer(opened), hunk_id)
+        print(f"  {terminal.line(next_steps(opened, shown))}", file=sys.stderr)
+
+
+def about(shown: Shown, lang: Lang) -> Iterator[str]:
+    """The lines about a plan that applies: whether it was carried, signs, and checks."""
+    if shown.state == "drifted":
+        yield say("cli.drifted", lang)
+    for sign in shown.signs:
+        yield say_reason(sign, lang)
+    for check in shown.checks or ():
+        yield check_words(check, lang)
 
 
 def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
@@ -397,18 +463,8 @@ class _Review:
 
     def _write(self, shown: list[Shown]) -> None:
         """Approve and write at once; several plans all or none."""
-        outcome = self._review.apply(self._reviewer, [one.seen for one in shown])
-        if isinstance(outcome, Rejected | Withheld):
-            raise outcome.refusal
-        applied = outcome.applied if isinstance(outcome, Transacted) else (outcome,)
-        words = [
-            say(
-                "cli.written",
-                self._lang,
-                {"id": one.plan.id, "path": one.plan.request.path, "edit": one.edit_id},
-            )
-            for one in applied
-        ]
+        applied = write(self._opened, shown)
+        words = [written_words(one, self._lang) for one in applied]
         self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
 
     def _edit(self, shown: Shown) -> bool:
@@ -579,16 +635,11 @@ class _Review:
         said = [say("cli.step", lang, facts)]
         if plan.why:
             said.append(say("ask.why", lang, {"why": plan.why}))
+        barred = one.refusal if self._keys.single else None
         if one.refusal is None:
-            said += [say("cli.drifted", lang)] if one.state == "drifted" else []
             barred = self._review.rights(self._reviewer, one).apply
-        else:
-            barred = one.refusal if self._keys.single else None
-        if barred is not None:
-            said.append(errors.refusal_words(barred, lang))
-        said += [say_reason(sign, lang) for sign in one.signs]
-        said += [check_words(check, lang) for check in one.checks or ()]
-        return map(terminal.line, said)
+        said += [errors.refusal_words(barred, lang)] if barred is not None else []
+        return map(terminal.line, chain(said, about(one, lang)))
 
     def _print(self, one: Shown) -> None:
         """Print a plan, or only its start if it is long."""
