@@ -194,8 +194,8 @@ def test_pending_says_how_each_plan_stands_now(
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
     (tmp_path / "b.json").write_text("{}\n")
     table = run("pending")[1]
-    assert re.findall(r"ann  (\w+)", table) == ["carried", "conflict"]
-    assert re.findall(r"ann  (\S+)", run("pending", "--lang", "zh")[1]) == ["已移位", "有冲突"]
+    assert re.findall(r"ann +(\w+)", table) == ["carried", "conflict"]
+    assert re.findall(r"ann +(\S+)", run("pending", "--lang", "zh")[1]) == ["已移位", "有冲突"]
 
 
 def test_the_approver_writes_what_was_shown(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
