@@ -673,6 +673,22 @@ def test_a_review_on_a_screen_of_any_width(
 
 
 @pytest.mark.slow
+def test_all_of_a_plan_is_shown_by_one_key(agent: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT + f"{'x' * 3_000}\n")
+    plan(agent, 5, MANY)
+    plan(agent, 31, f"{'y' * 3_000}\n")
+    step = Terminal(tmp_path, (100, 24))
+    step.answer("a")
+    assert "+new 199" in _plain(step.answer("y"))
+    assert "[space,a,n," in step.answer("a")
+    assert "[a,n," in step.answer("a"), "of a long line the parts that change were shown"
+    shown = _plain(step.answer("y"))
+    assert shown.count("y") >= 3_000
+    step.answer("q")
+    assert "2 approved" in step.end()
+
+
+@pytest.mark.slow
 def test_the_queue_is_live_and_leads_back(agent: OpenWorkspace, tmp_path: Path) -> None:
     first = plan(agent, 5, "five")
     step = Terminal(tmp_path, (100, 60))

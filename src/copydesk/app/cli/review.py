@@ -37,12 +37,15 @@ from copydesk.errors import AccessDenied, AlreadyDecided, ContentChanged, HunkNo
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import CONTEXT
-from copydesk.tools.diff_model import DiffModel, diff_text, of_change
+from copydesk.tools.diff_model import diff_text, of_change
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import is_binary_deletion, short_diff
 from copydesk.tools.ws_mod import UNDO
+
+_ALL = 1 << 40
+"""More rows than there are."""
 
 _SEEN = 8
 """The fewest digits of a digest that nobody can guess."""
@@ -77,19 +80,19 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
             raise ContentChanged("the file or the plan changed since it was shown")
         return shown
     text, was_cut = short_diff(shown, lang)
-    problem = ""
     if shown.state != "exact":
-        problem = "the file or the plan changed since it was shown"
+        key, problem = "cli.approve_after", "the file or the plan changed since it was shown"
         text = diff_text(shown.diff, shown.draft.base.encoding)
     elif was_cut:
-        problem = "not all of the change was shown"
+        key, problem = "cli.approve_long", "not all of the change was shown"
         text = ""
-    if text and not options.json:
-        out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n")
-    if problem and not options.json:
-        key = "cli.approve_after" if text else "cli.approve_long"
+    else:
+        key = problem = ""
+    if not options.json:
         command = "apply --approve" if options.command == "apply" else options.command
-        out(say(key, lang, {"id": hunk_id, "after": shown.after, "command": command}) + "\n")
+        facts = {"id": hunk_id, "after": shown.after, "command": command}
+        out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n" * bool(text))
+        out(say(key, lang, facts) + "\n" if key else "")
     if problem:
         raise ContentChanged(problem)
     return shown
@@ -182,19 +185,16 @@ def log_approvals(opened: OpenWorkspace) -> int:
 def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
     """Compare the lines of a log with the journal; return the exit status, 1 if one differs."""
     rows = {_canonical(row) for row in _approved(opened)}
-    wrong: list[int] = []
-    count = 0
     try:
         with open(log, encoding="utf-8") as file:
-            for count, text in enumerate(file, 1):
-                if _canonical(json.loads(text)) not in rows:
-                    wrong.append(count)
+            logged = [json.loads(line) for line in file]
     except (OSError, ValueError) as error:
         raise UsageError(f"{log}: {error}") from None
+    wrong = [at for at, row in enumerate(logged, 1) if _canonical(row) not in rows]
     if as_json:
-        terminal.dump({"checked": count, "wrong_lines": wrong})
+        terminal.dump({"checked": len(logged), "wrong_lines": wrong})
     else:
-        facts = {"count": count, "lines": ", ".join(map(str, wrong))}
+        facts = {"count": len(logged), "lines": ", ".join(map(str, wrong))}
         said = say("cli.log_wrong" if wrong else "cli.log_right", opened.config.lang, facts)
         out(terminal.line(said) + "\n")
     return 1 if wrong else 0
@@ -259,7 +259,7 @@ class _Pager:
         self._stop = 0
         self.is_seen = False
 
-    def on(self, count: int = sys.maxsize) -> list[str]:
+    def on(self, count: int) -> list[str]:
         """The next rows, at most `count`."""
         start = self._stop
         self._drawn += islice(self._rows, max(start + count + 1 - len(self._drawn), 0))
@@ -379,15 +379,20 @@ class _Review:
         while True:
             key = self._keys.answer(self._prompts(shown))
             keys = self._offered(shown)
-            unseen = not self._pager.is_seen
             if key in ("", "q"):
                 return key == ""
-            if shown and self._keys.single and (key in " \nb" or (key == "a" and unseen)):
+            if (
+                shown
+                and self._keys.single
+                and (key in " \nb" or (key == "a" and not self._pager.is_seen))
+            ):
                 height = self._height
-                counts = {" ": height, "\n": 1, "a": sys.maxsize}
+                counts = {" ": height, "\n": 1, "a": _ALL}
                 self._draw(self._pager.back(height) if key == "b" else self._pager.on(counts[key]))
+            elif shown and key in "yw" and key not in keys and not self._is_seen:
+                self._say("cli.see_first")
             elif key not in keys or key == "?":
-                self._help(keys, unseen=bool(shown) and unseen and key in "yw")
+                self._help(keys)
             else:
                 try:
                     if self._act(key, shown):
@@ -525,10 +530,10 @@ class _Review:
         first = shown[0]
         can, is_one = first.refusal is None, len(shown) == 1
         rights = [self._review.rights(self._reviewer, one, len(shown)) for one in shown]
-        is_seen = self._pager.is_seen and not self._view.is_cut
+        is_seen = self._is_seen
         keys = "y" if can and is_seen and not any(each.approve for each in rights) else ""
         keys += "w" if can and is_seen and not any(each.apply for each in rights) else ""
-        keys += "" if is_seen or (not can and self._pager.is_seen) else "a"
+        keys += "" if is_seen else "a"
         if any(each.decide for each in rights):
             return keys
         draft = first.draft
@@ -556,14 +561,16 @@ class _Review:
         named = ",".join("space" if key == " " else key for key in keys)
         return terminal.strong(f"{place}{question} [{named}]", self._coloured) + " "
 
-    def _help(self, keys: str, *, unseen: bool = False) -> None:
-        if unseen:
-            self._say("cli.see_first")
-            return
+    def _help(self, keys: str) -> None:
         for key in keys:
             out(f"{key} - {say(_KEYS[key], self._lang)}\n")
         if self._keys.single:
             self._say("cli.key.page")
+
+    @property
+    def _is_seen(self) -> bool:
+        """Whether all of the shown plans was on the screen."""
+        return self._pager.is_seen and not self._view.is_cut
 
     @property
     def _size(self) -> os.terminal_size:
@@ -582,18 +589,13 @@ class _Review:
 
     def _show(self, shown: list[Shown]) -> None:
         """Draw the plans: on a terminal their first page, otherwise all of them."""
-        if not self._keys.single:
-            for one in shown:
-                self._print(one)
-            return
         if self._queue and not shown:
             self._say("cli.all_seen")
-        view = self._view
-        models = [of_change(one.draft.base, one.draft.change, view.context) for one in shown]
-        view.is_cut = not view.whole and any(model.is_cut for model in models)
-        self._pager = _Pager(chain.from_iterable(map(self._rows, shown, models)))
-        self._draw(self._pager.on(sys.maxsize if view.whole else self._height))
-        if self._pager.is_seen and view.is_cut:
+        self._view.is_cut = False
+        self._pager = _Pager(chain.from_iterable(map(self._rows, shown)))
+        is_long = self._keys.single and not self._view.whole
+        self._draw(self._pager.on(self._height if is_long else _ALL))
+        if self._pager.is_seen and self._view.is_cut:
             self._say("cli.diff_cut")
 
     def _draw(self, rows: Sequence[str]) -> None:
@@ -603,18 +605,35 @@ class _Review:
         if early:
             self._say("cli.typed_early", keys=",".join(early))
 
-    def _rows(self, one: Shown, model: DiffModel) -> Iterator[str]:
-        columns = self._size.columns
+    def _rows(self, one: Shown) -> Iterator[str]:
+        """The rows of a plan; whether some of the change is in none is noted in the view."""
+        columns = self._size.columns if self._keys.single else sys.maxsize
         for number, words in enumerate(self._about(one)):
             for row in text_rows(words, columns):
                 yield row if number else terminal.strong(row, self._coloured)
+        if self._keys.single:
+            yield from self._diff_rows(one, columns)
+            return
+        if one.refusal is not None:
+            self._complain(one.plan.id, one.refusal)
+        text, is_cut = short_diff(one, self._lang)
+        self._view.is_cut |= is_cut and not self._view.whole
+        if self._view.whole:
+            text = diff_text(one.diff, one.draft.base.encoding)
+        yield terminal.diff(text.removesuffix("\n"), self._coloured)
+
+    def _diff_rows(self, one: Shown, columns: int) -> Iterator[str]:
+        """The change as rows of the screen."""
+        view = self._view
+        model = of_change(one.draft.base, one.draft.change, view.context)
+        view.is_cut |= model.is_cut and not view.whole
         is_text = is_binary_deletion(one.draft) or not model.hunks
         text = diff_text(one.diff if is_text else one.diff.partition(b"\n@@ ")[0], UTF8)
         for line in text.removesuffix("\n").split("\n"):
             if is_text or not line.startswith(("diff ", "index ", "--- ", "+++ ")):
                 yield from text_rows(line, columns)
         if not is_text:
-            look = Look(columns, self._coloured, self._is_split, self._view.whole)
+            look = Look(columns, self._coloured, self._is_split, view.whole)
             yield from diff_rows(
                 model, look, lambda count: say("left_out.characters", self._lang, {"count": count})
             )
@@ -640,21 +659,6 @@ class _Review:
             barred = self._review.rights(self._reviewer, one).apply
         said += [errors.refusal_words(barred, lang)] if barred is not None else []
         return map(terminal.line, chain(said, about(one, lang)))
-
-    def _print(self, one: Shown) -> None:
-        """Print a plan, or only its start if it is long."""
-        head, *rest = self._about(one)
-        out(terminal.strong(head, self._coloured) + "\n" + "".join(f"{each}\n" for each in rest))
-        if one.refusal is not None:
-            self._complain(one.plan.id, one.refusal)
-        text, is_cut = short_diff(one, self._lang)
-        self._view.is_cut = is_cut and not self._view.whole
-        self._pager.is_seen = not self._view.is_cut
-        if self._view.whole:
-            text = diff_text(one.diff, one.draft.base.encoding)
-        out(terminal.diff(text, self._coloured))
-        if self._view.is_cut:
-            self._say("cli.diff_cut")
 
     def _sum_up(self) -> None:
         kinds = Counter({"approved": 0, "rejected": 0, "written": 0})
