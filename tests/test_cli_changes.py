@@ -115,6 +115,51 @@ def test_git_applies_what_changes_prints(agents: OpenWorkspace, run: Run, root: 
         assert (other / name).read_bytes() == (root / name).read_bytes()
 
 
+def test_git_takes_and_stages_changes_of_every_kind(
+    agents: OpenWorkspace, run: Run, root: Path
+) -> None:
+    """Other line ends and encodings, none at the end, strange names; removed, moved and created."""
+    files = {
+        "crlf.txt": b"one\r\ntwo\r\nthree\r\n",
+        "latin.txt": "eins\nzw\xf6lf\ndrei\n".encode("latin-1"),
+        "open end.txt": b"one\ntwo",
+        "\u4e2d\u6587.md": "\u4e00\n\u4e8c\n".encode(),
+        "gone.txt": b"x\ny\n",
+        "old/name.txt": b"".join(b"%d\n" % number for number in range(20)),
+        "bom.txt": b"\xef\xbb\xbfone\ntwo\n",
+    }
+    for name, data in files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(data)
+    in_git(root)
+    tree = git(root, "write-tree")
+
+    def wrote(tool: str, **given: str) -> None:
+        hunk = agents.call("bob", tool, given).fields["hunk_id"]
+        done = agents.call("bob", "apply_file_modification", {"hunk_id": hunk})
+        assert done.fields["status"] == "ok", done.text
+        agents.desk.changes.view(agents.member("bob"))
+
+    for name in ("crlf.txt", "latin.txt", "open end.txt", "\u4e2d\u6587.md", "bom.txt"):
+        wrote("prepare_file_range_edit", path=name, range="2", content="new")
+    wrote("prepare_file_range_edit", path="bom.txt", range="1", content="first")
+    wrote("prepare_file_delete", path="gone.txt")
+    wrote("prepare_file_move", path="old/name.txt", to="new/name.txt")
+    wrote("prepare_file_range_edit", path="new/name.txt", range="5", content="new")
+    create(agents, "empty.txt", "")
+    create(agents, "created.txt", "a\nb")
+    words = [sys.executable, "-m", "copydesk.app.cli", "--root", str(root), "changes"]
+    diff = subprocess.run(words, capture_output=True, check=True).stdout
+    assert (diff.count(b"diff --git"), b"rename to new/name.txt" in diff) == (9, True)
+    assert run("keep", "--stage").status == 0
+    assert git(root, "diff") == "", "git's index has what the files have"
+    assert run("changes").out == ""
+    staged = git(root, "write-tree")
+    git(root, "read-tree", tree.strip())
+    git(root, "apply", "--cached", given=diff)
+    assert git(root, "write-tree") == staged
+
+
 def test_changes_are_selected(agents: OpenWorkspace, run: Run) -> None:
     edit(agents, 5, "five", why="to count")
     assert run("checkpoint", "half way").status == 0

@@ -182,6 +182,9 @@ class _Changes:
         if self._options.json:
             raise UsageError("copydesk review asks a person; --json is not for it")
         hunks = [hunk for file in self._view() for hunk in file.hunks]
+        if not hunks:
+            self._say("cli.changes_none")
+            return 0
         status = self._keys.run(lambda: self._ask_each(hunks))
         left = sum(len(file.hunks) for file in self._view())
         self._say("cli.changes_reviewed", **self._counts, left=left)
@@ -365,18 +368,15 @@ def _print_diff(diff: bytes) -> None:
 def _part(file: FileChanges, hunks: Sequence[ChangedHunk]) -> FileChanges:
     """The file with only these of its changes."""
     kinds = {hunk.kind for hunk in hunks}
-    change, base = file.change, file.base
+    change = file.change
     if kinds.isdisjoint(("create", "remove")):
+        start = file.base.unmarked().start  # a byte order mark is part of the first line
         edits = [
-            Edit(
-                base.start(hunk.old_line),
-                base.start(hunk.old_line + len(hunk.old)),
-                b"".join(hunk.new),
-            )
-            for hunk in hunks
-            if hunk.kind == "text"
+            Edit(start(one.old_line), start(one.old_line + len(one.old)), b"".join(one.new))
+            for one in hunks
+            if one.kind == "text"
         ]
-        change = ChangeSet.of(base.size, edits)
+        change = ChangeSet.of(file.base.size, edits)
     was = file.was if "move" in kinds else None
     return replace(file, hunks=tuple(hunks), change=change, was=was)
 
