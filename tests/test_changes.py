@@ -406,3 +406,40 @@ def test_any_hunks_undone_leave_the_tree_without_them(desk: OpenWorkspace, seed:
     assert outcome.refused == ()
     assert Path(desk.root, "a.txt").read_bytes() == expected
     assert [one.new for one in hunks(desk)] == [one.new for one in file.hunks if one.id not in gone]
+
+
+def test_an_agent_lists_and_undoes_a_task_in_one_call_each(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\n"), task="T-1")
+    write(desk, RangeEdit(RelPath.parse("b.txt"), "1~2", ""), task="T-1")
+    edit(desk, "10", "zehn\n")
+    listed = call(desk, "list_edits", task="T-1")
+    assert [(one["path"], one["added"], one["removed"]) for one in listed["list_changes"]] == [
+        ("a.txt", 1, 1),
+        ("b.txt", 0, 2),
+    ]
+    (first,) = listed["list_changes"][0]["hunks"]
+    assert first["edit_ids"] == [
+        only(desk, Selection(path=RelPath.parse("a.txt"), task="T-1")).hunks[0].edits[0].edit_id
+    ]
+    assert desk.call("local", "list_edits", {"task": "T-1"}).text.count("a.txt +1 -1") == 1
+    undone = call(desk, "undo_file_modification", task="T-1")
+    assert (undone["status"], undone["paths"]) == ("ok", ["a.txt", "b.txt"])
+    assert Path(desk.root, "b.txt").read_text() == TEXT
+    assert texts(hunks(desk)) == [("line 10\n", "zehn\n")]
+    assert call(desk, "undo_file_modification", task="T-1")["error"] == "INVALID_ARGS"
+
+
+def test_a_task_that_others_changed_is_refused_as_a_whole(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\nmore\n"), task="T-1")
+    save(desk, "more\n", "")
+    refused = call(desk, "undo_file_modification", task="T-1")
+    assert (refused["status"], refused["error"]) == ("error", "CONTENT_CHANGED")
+    assert [(one["path"], one["line"]) for one in refused["refused"]] == [("a.txt", 3)]
+    assert "a.txt:3" in refused["summary"]
+
+
+def test_a_careful_agents_undo_of_a_task_waits_for_a_person(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\n"), task="T-1")
+    refused = call(desk, "undo_file_modification", by="careful", task="T-1")
+    assert (refused["status"], refused["error"]) == ("error", "APPROVAL_REQUIRED")
+    assert [plan.id for plan in desk.pending("careful")] == refused["hunk_ids"]
