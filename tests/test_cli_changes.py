@@ -160,6 +160,15 @@ def test_git_takes_and_stages_changes_of_every_kind(
     assert git(root, "write-tree") == staged
 
 
+def test_what_git_cannot_apply_is_named(agents: OpenWorkspace, run: Run, root: Path) -> None:
+    (root / "a.txt").write_bytes(TEXT.encode("utf-16"))
+    create(agents, "b.txt", "b\n")
+    edit(agents, 5, "five")
+    ran = run("changes")
+    assert ("a.txt" in ran.out, "b.txt" in ran.out) == (False, True)
+    assert "left out: a.txt" in ran.err
+
+
 def test_changes_are_selected(agents: OpenWorkspace, run: Run) -> None:
     edit(agents, 5, "five", why="to count")
     assert run("checkpoint", "half way").status == 0

@@ -90,13 +90,18 @@ class _Changes:
         """Print the changes: as a diff that `git apply` takes, as a table, or as data."""
         files = self._view()
         is_all = self._what == Selection()
-        tasks = self._changes.tasks(self._person) if is_all else ()
+        by_task = is_all and (self._options.stat or self._options.json)
+        tasks = self._changes.tasks(self._person) if by_task else ()
         older = self._changes.older(self._person) if is_all else 0
         if self._options.json:
             rows = [_task_data(task) for task in tasks]
             dump({"files": [_file_data(file) for file in files], "tasks": rows, "older": older})
         elif not self._options.stat:
-            _print_diff(b"".join(file.diff for file in files))
+            wide = [str(file.path) for file in files if file.now.encoding.unit > 1]
+            _print_diff(b"".join(file.diff for file in files if str(file.path) not in wide))
+            if wide:
+                facts = {"paths": ", ".join(wide)}
+                terminal.complain(terminal.line(say("cli.changes_wide", self._lang, facts)))
         elif tasks:
             cells = [_task_row(task) for task in tasks]
             out(terminal.table([_TASK_HEAD, *cells]))

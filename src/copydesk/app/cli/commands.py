@@ -130,20 +130,19 @@ def _set_own(options: argparse.Namespace, own: Own) -> None:
 
 def _pending(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        review, member = opened.desk.review, opened.member(opened.config.member)
-        waiting = review.pending(member)
-        states = review.states(waiting)
-        checks = [_findings(opened, one.plan) for one in waiting]
-    verdicts = [one.decision.verdict if one.decision else "" for one in waiting]
+        waiting = opened.desk.review.pending(opened.member(opened.config.member))
+        states = opened.desk.review.states(waiting)
+        plans = [
+            {
+                **_plan_data(one.plan),
+                "decision": one.decision.verdict if one.decision else "",
+                "state": state,
+                "findings": _findings(opened, one.plan),
+            }
+            for one, state in zip(waiting, states, strict=True)
+        ]
     if options.json:
-        dump(
-            [
-                {**_plan_data(one.plan), "decision": verdict, "state": state, "findings": found}
-                for one, verdict, state, found in zip(
-                    waiting, verdicts, states, checks, strict=True
-                )
-            ]
-        )
+        dump(plans)
         return 0
     now_ms = time.time_ns() // 1_000_000
     rows = [
@@ -152,22 +151,19 @@ def _pending(options: argparse.Namespace) -> int:
             str(one.plan.request.path),
             one.plan.action,
             one.plan.owner,
-            say(f"fits.{state}", options.lang),
-            "-" if found is None else str(found),
+            say(f"fits.{plan['state']}", options.lang),
+            "-" if plan["findings"] is None else str(plan["findings"]),
             terminal.ago(now_ms - one.plan.created_ms),
             terminal.ago(one.plan.expires_ms - now_ms),
-            verdict or "-",
+            str(plan["decision"] or "-"),
             one.plan.why,
         )
-        for one, verdict, state, found in zip(waiting, verdicts, states, checks, strict=True)
+        for one, plan in zip(waiting, plans, strict=True)
     ]
-    out(
-        terminal.table([_PENDING_HEAD, *rows])
-        if rows
-        else say("cli.none_wait", options.lang) + "\n"
-    )
+    none = say("cli.none_wait", options.lang) + "\n"
+    out(terminal.table([_PENDING_HEAD, *rows]) if rows else none)
     if rows and sys.stdout.isatty():
-        print(say("cli.pending_next", options.lang, {"id": waiting[0].plan.id}), file=sys.stderr)
+        print(say("cli.pending_next", options.lang, {"id": rows[0][0]}), file=sys.stderr)
     return 0
 
 
@@ -201,7 +197,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import about, next_steps
+    from copydesk.app.cli.review import next_steps
 
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
@@ -210,7 +206,7 @@ def _show(options: argparse.Namespace) -> int:
         steps = next_steps(opened, shown)
     plan = shown.plan
     if options.json:
-        dump({**report.data, **_plan_data(plan), "state": shown.state, "diff": report.diff})
+        dump({**report.data, **_plan_data(plan), "state": shown.state})
         return 0
     now_ms = time.time_ns() // 1_000_000
     facts = {
@@ -224,11 +220,12 @@ def _show(options: argparse.Namespace) -> int:
     if shown.decision is not None:
         by, verdict = shown.decision.by, say_reason(shown.decision.verdict, lang)
         said.append(say("cli.decided", lang, {"id": plan.id, "by": by, "verdict": verdict}))
-    said += [errors.refusal_words(shown.refusal, lang)] if shown.refusal is not None else []
-    said += about(shown, lang)
-    out("".join(terminal.line(each) + "\n" for each in said))
-    if shown.state == "drifted":
+    if shown.refusal is not None:
+        said.append(errors.refusal_words(shown.refusal, lang))
+    elif shown.state == "drifted":
+        said.append(say("cli.drifted", lang))
         report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
+    out("".join(terminal.line(each) + "\n" for each in said))
     short(report)
     lines = getattr(shown.refusal, "current", None)
     if lines:

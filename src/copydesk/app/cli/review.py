@@ -145,16 +145,6 @@ def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
         print(f"  {terminal.line(next_steps(opened, shown))}", file=sys.stderr)
 
 
-def about(shown: Shown, lang: Lang) -> Iterator[str]:
-    """The lines about a plan that applies: whether it was carried, signs, and checks."""
-    if shown.state == "drifted":
-        yield say("cli.drifted", lang)
-    for sign in shown.signs:
-        yield say_reason(sign, lang)
-    for check in shown.checks or ():
-        yield check_words(check, lang)
-
-
 def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
     """A decision for a program, with its summary in words."""
     return {
@@ -657,8 +647,11 @@ class _Review:
         barred = one.refusal if self._keys.single else None
         if one.refusal is None:
             barred = self._review.rights(self._reviewer, one).apply
+        said += [say("cli.drifted", lang)] if one.state == "drifted" else []
         said += [errors.refusal_words(barred, lang)] if barred is not None else []
-        return map(terminal.line, chain(said, about(one, lang)))
+        said += [say_reason(sign, lang) for sign in one.signs]
+        said += [check_words(check, lang) for check in one.checks or ()]
+        return map(terminal.line, said)
 
     def _sum_up(self) -> None:
         kinds = Counter({"approved": 0, "rejected": 0, "written": 0})
