@@ -197,7 +197,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import next_steps
+    from copydesk.app.cli.review import next_steps, standing_words
 
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
@@ -218,8 +218,7 @@ def _show(options: argparse.Namespace) -> int:
     said = [say("cli.plan_of", lang, facts)]
     said += [say("ask.why", lang, {"why": plan.why})] if plan.why else []
     if shown.decision is not None:
-        by, verdict = shown.decision.by, say_reason(shown.decision.verdict, lang)
-        said.append(say("cli.decided", lang, {"id": plan.id, "by": by, "verdict": verdict}))
+        said.append(standing_words(shown.decision, lang))
     if shown.refusal is not None:
         said.append(errors.refusal_words(shown.refusal, lang))
     elif shown.state == "drifted":

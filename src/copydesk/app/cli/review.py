@@ -165,6 +165,12 @@ def decision_words(decision: Decision, lang: Lang) -> str:
     return say("cli.approved" if decision.verdict == "approved" else "cli.rejected", lang, facts)
 
 
+def standing_words(decision: Decision, lang: Lang) -> str:
+    """How a plan was decided on, and by whom, in words."""
+    verdict = say_reason(decision.verdict, lang)
+    return say("cli.decided", lang, {"id": decision.plan[0], "by": decision.by, "verdict": verdict})
+
+
 def log_approvals(opened: OpenWorkspace) -> int:
     """Print each approved edit as a line of JSON, oldest first; return the exit status."""
     rows = [terminal.json_line(row) for row in _approved(opened)]
@@ -174,13 +180,13 @@ def log_approvals(opened: OpenWorkspace) -> int:
 
 def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
     """Compare the lines of a log with the journal; return the exit status, 1 if one differs."""
-    rows = {_canonical(row) for row in _approved(opened)}
+    rows = {json.dumps(row, sort_keys=True) for row in _approved(opened)}
     try:
         with open(log, encoding="utf-8") as file:
-            logged = [json.loads(line) for line in file]
+            logged = [json.dumps(json.loads(line), sort_keys=True) for line in file]
     except (OSError, ValueError) as error:
         raise UsageError(f"{log}: {error}") from None
-    wrong = [at for at, row in enumerate(logged, 1) if _canonical(row) not in rows]
+    wrong = [at for at, row in enumerate(logged, 1) if row not in rows]
     if as_json:
         terminal.dump({"checked": len(logged), "wrong_lines": wrong})
     else:
@@ -188,10 +194,6 @@ def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
         said = say("cli.log_wrong" if wrong else "cli.log_right", opened.config.lang, facts)
         out(terminal.line(said) + "\n")
     return 1 if wrong else 0
-
-
-def _canonical(row: object) -> str:
-    return json.dumps(row, sort_keys=True)
 
 
 def _approved(opened: OpenWorkspace) -> Iterator[dict[str, object]]:
@@ -301,7 +303,10 @@ class _Review:
             if not self._keys.single:
                 return 0
         status = self._keys.run(self._steps)
-        self._sum_up()
+        kinds = Counter({"approved": 0, "rejected": 0, "written": 0})
+        for done in self._done:
+            kinds[done.kind] += len(done.plans)
+        self._say("cli.reviewed", **kinds, left=len(self._open()))
         return status
 
     def _steps(self) -> None:
@@ -338,12 +343,10 @@ class _Review:
             if hunk_id not in self._mine:
                 self._complain(hunk_id, refusal)
             return None
-        decision = shown.decision
-        if decision is None:
+        if shown.decision is None:
             return shown
         if hunk_id not in self._mine:
-            verdict = say_reason(decision.verdict, self._lang)
-            self._say("cli.decided", id=hunk_id, by=decision.by, verdict=verdict)
+            out(terminal.line(standing_words(shown.decision, self._lang)) + "\n")
         return None
 
     @property
@@ -371,11 +374,8 @@ class _Review:
             keys = self._offered(shown)
             if key in ("", "q"):
                 return key == ""
-            if (
-                shown
-                and self._keys.single
-                and (key in " \nb" or (key == "a" and not self._pager.is_seen))
-            ):
+            turns = key in " \nb" or (key == "a" and not self._pager.is_seen)
+            if turns and shown and self._keys.single:
                 height = self._height
                 counts = {" ": height, "\n": 1, "a": _ALL}
                 self._draw(self._pager.back(height) if key == "b" else self._pager.on(counts[key]))
@@ -652,12 +652,6 @@ class _Review:
         said += [say_reason(sign, lang) for sign in one.signs]
         said += [check_words(check, lang) for check in one.checks or ()]
         return map(terminal.line, said)
-
-    def _sum_up(self) -> None:
-        kinds = Counter({"approved": 0, "rejected": 0, "written": 0})
-        for done in self._done:
-            kinds[done.kind] += len(done.plans)
-        self._say("cli.reviewed", **kinds, left=len(self._open()))
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
         sys.stdout.flush()
