@@ -298,7 +298,9 @@ def test_back_to_a_checkpoint(agents: OpenWorkspace, run: Run, root: Path) -> No
     assert (root / "a.txt").read_text() == TEXT.replace("line 5\n", "five\n")
 
 
-@pytest.mark.parametrize("words", [(), ("1", "--task", "t1"), ("--partly",)])
+@pytest.mark.parametrize(
+    "words", [(), ("1", "--task", "t1"), ("--partly",), ("1", "--reason", "x")]
+)
 def test_what_to_undo_is_named_in_one_way(run: Run, words: tuple[str, ...]) -> None:
     assert run("undo", *words).status == 2
 

@@ -108,6 +108,9 @@ def test_approve_and_reject(agent: OpenWorkspace, run: Run, tmp_path: Path) -> N
         (("reject", "DONE", "--reason", "no"), 1, "ALREADY_DECIDED"),
         (("approve", "HUNK", "--member", "ann"), 1, "ACCESS_DENIED"),
         (("review",), 2, "USAGE"),
+        (("review", "--done"), 2, "USAGE"),
+        (("review", "--task", "t"), 2, "USAGE"),
+        (("apply", "HUNK", "--after", "0123"), 2, "USAGE"),
     ],
 )
 def test_refusals(
@@ -117,9 +120,8 @@ def test_refusals(
     assert run("approve", ids["DONE"])[0] == 0
     ended, out, _ = run(*(ids.get(word, word) for word in words), "--json")
     assert (ended, json.loads(out)["error"]) == (status, code)
-    assert run(*(ids.get(word, word) for word in words))[0] == (
-        0 if words == ("review",) else status
-    )
+    done = words in (("review",), ("review", "--done"))
+    assert run(*(ids.get(word, word) for word in words))[0] == (0 if done else status)
 
 
 def test_what_is_not_as_show_has_it_needs_its_digest(
@@ -395,6 +397,8 @@ def test_changes_are_decided_on_with_single_keys(agent: OpenWorkspace, tmp_path:
     for name in ("b.txt", "c.txt", "d.txt"):
         agent.call("bob", "create_new_file", {"path": name, "content": f"{name}\n"})
     step = Terminal(tmp_path, (100, 40), "--done")
+    step.answer("\x1b[D")  # an arrow is no k
+    step.wait("quit")
     assert "\x1b[32m+b.txt\x1b[0m" in step.answer("kk")
     assert "before this was shown: k" in step.answer("u")
     step.answer("no\n", until="empty): ")

@@ -18,12 +18,13 @@ import termios
 import time
 import tty
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Final, NamedTuple, TextIO, cast
 
 from copydesk.desk.outcome import Saved
@@ -194,12 +195,15 @@ def complain(text: str) -> None:
 class Keys:
     """Answers of a person: single keys from a terminal, within a `with`, or else lines.
 
-    However the process ends, the terminal is left as it was found.
+    `named` gives the keys that stand for others, as an escape sequence of the terminal. However the
+    process ends, the terminal is left as it was found.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, named: Mapping[str, str] = MappingProxyType({})) -> None:
         self.single = has_person() and os.environ.get("TERM", "dumb") != "dumb"
         """Whether the terminal can deliver single keys, without Enter."""
+        self._named = named
+        self._mode = termios.tcgetattr(sys.stdin) if self.single else []
         self._typed: list[str] = []
         self._restoring = ExitStack()
 
@@ -210,9 +214,9 @@ class Keys:
                 if handler is not signal.SIG_IGN:  # as nohup has it
                     signal.signal(number, self._end)
                     self._restoring.callback(signal.signal, number, handler)
-            mode = termios.tcgetattr(sys.stdin)
-            self._restoring.callback(termios.tcsetattr, sys.stdin, termios.TCSADRAIN, mode)
-            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+            drain = termios.TCSADRAIN
+            self._restoring.callback(termios.tcsetattr, sys.stdin, drain, self._mode)
+            tty.setcbreak(sys.stdin, drain)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -296,20 +300,12 @@ class Keys:
         typed = os.read(sys.stdin.fileno(), 4_096).decode("utf-8", "replace")
         if not typed:
             raise EOFError
-        self._typed += [_NAMED_KEYS.get(key, key) for key in _KEY.findall(typed)]
+        self._typed += [self._named.get(key, key) for key in _KEY.findall(typed)]
         return True
 
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
-_NAMED_KEYS = {
-    **dict.fromkeys(("\x1b[A", "\x1bOA", "\x1b[5~"), "b"),
-    **dict.fromkeys(("\x1b[B", "\x1bOB", "\x1b[6~"), " "),
-    **dict.fromkeys(("\x1b[C", "\x1bOC"), "j"),
-    **dict.fromkeys(("\x1b[D", "\x1bOD"), "k"),
-    "\r": "\n",
-}
-"""Arrow and page keys as navigation keys."""
 
 
 class Counter:

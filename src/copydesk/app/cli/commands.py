@@ -239,6 +239,8 @@ def _apply(options: argparse.Namespace) -> int:
     wanted = list(dict.fromkeys(options.hunk_id))
     if options.approve:
         return _approve_and_apply(options, wanted)
+    if options.after:
+        raise UsageError("--after goes with --approve")
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
         if len(wanted) == 1:
@@ -435,6 +437,8 @@ def _review(options: argparse.Namespace) -> int:
 
     if options.done:
         return _changes(options)
+    if options.task or options.since:
+        raise UsageError("--task and --since select what --done reviews", "copydesk review --done")
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
     # with keys it waits for plans, which needs the state folder
@@ -614,6 +618,8 @@ def _undo(options: argparse.Namespace) -> int:
         raise UsageError("name an edit, or give --task, --since or --to", "copydesk help undo")
     if selects:
         return _changes(options)
+    if options.reason or options.partly:
+        raise UsageError("--reason and --partly go with --task, --since or --to")
     with _open(options, looks=True) as opened:
         arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)

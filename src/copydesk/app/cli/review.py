@@ -282,7 +282,7 @@ class _Review:
         self._lang: Lang = opened.config.lang
         self._review = opened.desk.review
         self._coloured = terminal.colours(sys.stdout)
-        self._keys = terminal.Keys()
+        self._keys = terminal.Keys(_NAVIGATION)
         self._done: list[_Done] = []
         self._queue: list[str] = []
         self._at = 0
@@ -660,6 +660,15 @@ class _Review:
     def _say(self, saying: str, **facts: object) -> None:
         out(terminal.line(say(saying, self._lang, facts)) + "\n")
 
+
+_NAVIGATION = {
+    **dict.fromkeys(("\x1b[A", "\x1bOA", "\x1b[5~"), "b"),
+    **dict.fromkeys(("\x1b[B", "\x1bOB", "\x1b[6~"), " "),
+    **dict.fromkeys(("\x1b[C", "\x1bOC"), "j"),
+    **dict.fromkeys(("\x1b[D", "\x1bOD"), "k"),
+    "\r": "\n",
+}
+"""Arrow and page keys as navigation keys."""
 
 _CONTEXTS = (CONTEXT, 10, 40, 1_000_000)
 
