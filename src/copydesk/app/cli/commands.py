@@ -22,9 +22,10 @@ from copydesk.app.terminal import agrees, dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Forgettable, Past
 from copydesk.desk.recovery import Settled
+from copydesk.desk.review import Shown
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
-from copydesk.errors import AccessDenied, InvalidArgs, Refusal
+from copydesk.errors import InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import NoteBlock
 from copydesk.notes.tools import block_fields, coverage_fields, covered_lines, label, unread_lines
@@ -33,7 +34,9 @@ from copydesk.store.state import StateFolder
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.tools.catalog import Catalog, Tool
+from copydesk.tools.diff_model import diff_text
 from copydesk.tools.messages import say, say_reason
+from copydesk.tools.refusals import numbered_lines
 from copydesk.tools.report import Answer, Lang, LongTexts
 from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
@@ -132,29 +135,56 @@ def _call(options: argparse.Namespace) -> int:
 
 def _pending(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        plans = opened.pending(opened.config.member)
-        decided = {plan.id: opened.desk.review.decision(plan) for plan in plans}
-    verdicts = {key: decision.verdict if decision else "" for key, decision in decided.items()}
+        waiting = opened.desk.review.pending(opened.member(opened.config.member))
+        states = opened.desk.review.states(waiting)
+        plans = [
+            {
+                **_plan_data(one.plan),
+                "decision": one.decision.verdict if one.decision else "",
+                "state": state,
+                "findings": _findings(opened, one.plan),
+            }
+            for one, state in zip(waiting, states, strict=True)
+        ]
     if options.json:
-        dump([{**_plan_data(plan), "decision": verdicts[plan.id]} for plan in plans])
+        dump(plans)
         return 0
     now_ms = time.time_ns() // 1_000_000
-    rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN", "DECISION", "WHY")]
-    rows += [
+    rows = [
         (
-            plan.id,
-            str(plan.request.path),
-            plan.action,
-            plan.owner,
-            terminal.ago(now_ms - plan.created_ms),
-            terminal.ago(plan.expires_ms - now_ms),
-            verdicts[plan.id] or "-",
-            plan.why,
+            one.plan.id,
+            str(one.plan.request.path),
+            one.plan.action,
+            one.plan.owner,
+            say(f"fits.{plan['state']}", options.lang),
+            "-" if plan["findings"] is None else str(plan["findings"]),
+            terminal.ago(now_ms - one.plan.created_ms),
+            terminal.ago(one.plan.expires_ms - now_ms),
+            str(plan["decision"] or "-"),
+            one.plan.why,
         )
-        for plan in plans
+        for one, plan in zip(waiting, plans, strict=True)
     ]
-    out(terminal.table(rows) if plans else say("cli.none_wait", options.lang) + "\n")
+    none = say("cli.none_wait", options.lang) + "\n"
+    out(terminal.table([_PENDING_HEAD, *rows]) if rows else none)
+    if rows and sys.stdout.isatty():
+        print(say("cli.pending_next", options.lang, {"id": rows[0][0]}), file=sys.stderr)
     return 0
+
+
+_PENDING_HEAD = (
+    *("HUNK", "PATH", "ACTION", "MEMBER", "NOW", "FINDINGS"),
+    *("AGE", "EXPIRES IN", "DECISION", "WHY"),
+)
+
+
+def _findings(opened: OpenWorkspace, plan: Plan) -> int | None:
+    """The number of new findings of checks; None if none applies, or if a command would run."""
+    if not any(rule.command for rule in opened.config.checks):
+        with contextlib.suppress(Refusal):
+            shown = opened.desk.review.show(opened.member(opened.config.member), plan.id)
+            return None if shown.checks is None else len(shown.checks)
+    return None
 
 
 def _plan_data(plan: Plan) -> dict[str, object]:
@@ -172,31 +202,63 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import next_steps, standing_words
+
     with _open(options, looks=True) as opened:
-        report = opened.pending_report(opened.config.member, options.hunk_id, opened.config.lang)
+        member, lang = opened.config.member, opened.config.lang
+        report = opened.pending_report(member, options.hunk_id, lang)
+        shown = opened.desk.review.show(opened.member(member), options.hunk_id)
+        steps = next_steps(opened, shown)
+    plan = shown.plan
     if options.json:
-        dump(report.data)
-    else:
-        if "why" in report.fields:
-            facts = {"why": report.fields["why"]}
-            out(terminal.line(say("ask.why", options.lang, facts)) + "\n")
-        short(report)
-        out("\n" + say("cli.next", options.lang, {"id": options.hunk_id}) + "\n")
+        dump({**report.data, **_plan_data(plan), "state": shown.state})
+        return 0
+    now_ms = time.time_ns() // 1_000_000
+    facts = {
+        "id": plan.id,
+        "owner": plan.owner,
+        "age": terminal.ago(now_ms - plan.created_ms),
+        "left": terminal.ago(plan.expires_ms - now_ms),
+    }
+    said = [say("cli.plan_of", lang, facts)]
+    said += [say("ask.why", lang, {"why": plan.why})] if plan.why else []
+    if shown.decision is not None:
+        said.append(standing_words(shown.decision, lang))
+    if shown.refusal is not None:
+        said.append(errors.refusal_words(shown.refusal, lang))
+    elif shown.state == "drifted":
+        said.append(say("cli.drifted", lang))
+        report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
+    out("".join(terminal.line(each) + "\n" for each in said))
+    short(report)
+    lines = getattr(shown.refusal, "current", None)
+    if lines:
+        out("\n" + say("cli.now", lang) + "\n" + terminal.safe(numbered_lines(lines)))
+    out("\n" + terminal.line(steps) + "\n")
     return 0
 
 
 def _apply(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import print_next
+
     wanted = list(dict.fromkeys(options.hunk_id))
+    if options.approve:
+        return _approve_and_apply(options, wanted)
+    if options.after:
+        raise UsageError("--after goes with --approve")
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
         if len(wanted) == 1:
             given: dict[str, object] = {"hunk_id": wanted[0], "accept": options.accept}
             report = opened.call(member, APPLY, given, lang=lang)
-            return _print_report(options, report, wanted[0])
-        given = {"hunk_ids": wanted, "accept": options.accept}
-        report = opened.call(member, APPLY_ALL, given, lang=lang)
-    status = _print_report(options, report, str(report.fields.get("hunk_id", "")))
-    if status and not options.json:
+        else:
+            given = {"hunk_ids": wanted, "accept": options.accept}
+            report = opened.call(member, APPLY_ALL, given, lang=lang)
+        named = wanted[0] if len(wanted) == 1 else str(report.fields.get("hunk_id", ""))
+        status = _print_report(options, report, named)
+        if status and not options.json:
+            print_next(opened, named)
+    if status and not options.json and len(wanted) > 1:
         hunks = cast("Sequence[Mapping[str, object]]", report.fields.get("hunks", ()))
         rows = [
             (str(row["hunk_id"]), str(row["path"]), str(row.get("error", row["context_match"])))
@@ -204,6 +266,36 @@ def _apply(options: argparse.Namespace) -> int:
         ]
         sys.stderr.write(terminal.table(rows))
     return status
+
+
+def _approve_and_apply(options: argparse.Namespace, wanted: Sequence[str]) -> int:
+    """Approve plans as they are shown, and write them, all or none; return the exit status."""
+    from copydesk.app.cli.review import as_shown, check_declared, write, written_words
+
+    shown: dict[str, Shown] = {}
+    with _open(options, looks=True) as opened:
+        check_declared(opened)
+        try:
+            for hunk_id in wanted:
+                shown[hunk_id] = as_shown(opened, hunk_id, options)
+            applied = write(opened, [*shown.values()])
+        except Refusal as refusal:
+            lacking = (hunk_id for hunk_id in wanted if hunk_id not in shown)
+            named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
+            data = _refused(opened, options, refusal, named)
+            if options.json:
+                dump(data)
+            return 1
+    words = [written_words(one, options.lang) for one in applied]
+    if options.json:
+        rows = [
+            {"status": "ok", "hunk_id": one.plan.id, "edit_id": one.edit_id, "summary": said}
+            for one, said in zip(applied, words, strict=True)
+        ]
+        dump(rows if len(rows) > 1 else rows[0])
+    else:
+        out("".join(terminal.line(each) + "\n" for each in words))
+    return 0
 
 
 def _apply_patch(options: argparse.Namespace) -> int:
@@ -241,16 +333,22 @@ def _apply_patch(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     """Print the diff of a plan with its exact bytes; return the status."""
+    from copydesk.app.cli.review import print_next
+
     with _open(options, looks=True) as opened:
         planned = opened.desk.show(opened.member(opened.config.member), options.hunk_id)
-    draft = planned.draft
-    if draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
-        raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
-    if options.json:
-        dump({"status": "ok", "hunk_id": planned.id, "diff": draft.diff.decode("utf-8", "replace")})
-        return 0
-    sys.stdout.flush()
-    sys.stdout.buffer.write(draft.diff)
+        diff = planned.draft.diff
+        if planned.draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
+            raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
+        if options.json:
+            text = diff.decode("utf-8", "replace")
+            dump({"status": "ok", "hunk_id": planned.id, "diff": text})
+            return 0
+        sys.stdout.flush()
+        sys.stdout.buffer.write(diff)
+        if sys.stdout.isatty():
+            sys.stdout.flush()
+            print_next(opened, planned.id)
     return 0
 
 
@@ -275,43 +373,39 @@ def _discard(options: argparse.Namespace) -> int:
             summary = say("cli.discarded", options.lang, {"id": plan.id, "path": path})
             return {"hunk_id": plan.id, "path": path, "summary": summary}
 
-        return _each(options, discard)
-
-
-def _check_declared(opened: OpenWorkspace) -> None:
-    """Raise AccessDenied if only a flag or a variable names the person who decides."""
-    name = opened.config.member
-    if name not in opened.config.members and name != load(opened.root, {}).member:
-        raise AccessDenied("approve", "the configuration declares no such member")
+        return _each(options, discard, opened)
 
 
 def _approve(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import approve, decision_data
+    from copydesk.app.cli.review import as_shown, check_declared, decision_data, reviewer
 
     with _open(options, looks=True) as opened:
-        _check_declared(opened)
+        check_declared(opened)
 
         def decide(hunk_id: str) -> dict[str, object]:
-            decision = approve(opened, hunk_id, options.after, as_json=options.json)
+            seen = as_shown(opened, hunk_id, options).seen
+            decision = opened.desk.review.approve(reviewer(opened), *seen)
             return decision_data(decision, options.lang)
 
-        return _each(options, decide)
+        return _each(options, decide, opened)
 
 
 def _reject(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import decision_data, reviewer
+    from copydesk.app.cli.review import check_declared, decision_data, reviewer
 
     with _open(options, looks=True) as opened:
-        _check_declared(opened)
+        check_declared(opened)
         person, review = reviewer(opened), opened.desk.review
 
         def decide(hunk_id: str) -> dict[str, object]:
             return decision_data(review.reject(person, hunk_id, options.reason), options.lang)
 
-        return _each(options, decide)
+        return _each(options, decide, opened)
 
 
-def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) -> int:
+def _each(
+    options: argparse.Namespace, act: Callable[[str], dict[str, object]], opened: OpenWorkspace
+) -> int:
     """Act once on each named plan, whatever the others do; `act` returns data or raises Refusal."""
     found: list[dict[str, object]] = []
     status = 0
@@ -320,9 +414,7 @@ def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) 
             data = {"status": "ok", **act(hunk_id)}
         except Refusal as refusal:
             status = 1
-            data = errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
-            if not options.json:
-                terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
+            data = _refused(opened, options, refusal, hunk_id)
         else:
             if not options.json:
                 out(terminal.line(str(data["summary"])) + "\n")
@@ -332,14 +424,31 @@ def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) 
     return status
 
 
-def _review(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import review
+def _refused(
+    opened: OpenWorkspace, options: argparse.Namespace, refusal: Refusal, hunk_id: str
+) -> dict[str, object]:
+    """The data of a refusal, which is printed with what the person may do, if it is for one."""
+    from copydesk.app.cli.review import print_next
 
+    if not options.json:
+        sys.stdout.flush()
+        terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
+        print_next(opened, hunk_id)
+    return errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
+
+
+def _review(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import check_declared, review
+
+    if options.done:
+        return _changes(options)
+    if options.task or options.since:
+        raise UsageError("--task and --since select what --done reviews", "copydesk review --done")
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
     # with keys it waits for plans, which needs the state folder
-    with _open(options, looks=not terminal.Keys.work()) as opened:
-        _check_declared(opened)
+    with _open(options, looks=not terminal.Keys().single) as opened:
+        check_declared(opened)
         return review(opened)
 
 
@@ -427,6 +536,8 @@ def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
     state: list[str] = [edit.state]
     if edit.forgotten:
         state.append(say("cli.text_forgotten", lang))
+    if edit.approval is not None:
+        state.append(say("cli.event_approved", lang, {"by": edit.approval.by}))
     if edit.undoes:
         state.append(say("cli.undoes", lang, {"id": edit.undoes}))
     if edit.undone_by:
@@ -477,7 +588,29 @@ def _edit_diff(edit: Past) -> str:
     return encoding_of_diff(edit.diff, None).decode(edit.diff)
 
 
+def _changes(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.changes import run
+
+    named, options.member = options.member, None  # it says whose edits
+    with _open(options, looks=True) as opened:
+        return run(opened, options, named or "")
+
+
+def _checkpoint(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.changes import checkpoint
+
+    with _open(options, looks=options.name is None) as opened:
+        return checkpoint(opened, options)
+
+
 def _undo(options: argparse.Namespace) -> int:
+    selects = [name for name in ("task", "since", "to") if getattr(options, name)]
+    if (options.edit_id is None) != bool(selects):
+        raise UsageError("name an edit, or give --task, --since or --to", "copydesk help undo")
+    if selects:
+        return _changes(options)
+    if options.reason or options.partly:
+        raise UsageError("--reason and --partly go with --task, --since or --to")
     with _open(options, looks=True) as opened:
         arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
@@ -1003,6 +1136,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "recover": _recover,
     "history": _history,
     "approvals": _approvals,
+    "changes": _changes,
+    "keep": _changes,
+    "checkpoint": _checkpoint,
     "undo": _undo,
     "forget": _forget,
     "notes": _notes,

@@ -150,6 +150,20 @@ _OF_WORKSPACE: Mapping[str, Callable[[OpenWorkspace, str], Iterable[str]]] = {
     "edit_id": lambda workspace, member: (
         str(edit.edit_id) for edit in workspace.history(member, most=_MOST_EDITS)
     ),
+    **dict.fromkeys(
+        ("since", "to"),
+        lambda workspace, member: (
+            checkpoint.name for checkpoint in workspace.desk.changes.checkpoints()
+        ),
+    ),
+    "task": lambda workspace, member: (
+        task.key for task in workspace.desk.changes.tasks(workspace.member(member))
+    ),
+    "change": lambda workspace, member: (
+        hunk.id
+        for file in workspace.desk.changes.view(workspace.member(member))
+        for hunk in file.hunks
+    ),
 }
 
 

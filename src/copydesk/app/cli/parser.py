@@ -121,6 +121,9 @@ def _argument(*names: str, **settings: Any) -> _Argument:
 _FILE = _argument("file", nargs="?", metavar="FILE", help="default: standard input")
 _PLAN = _argument("hunk_id", metavar="HUNK")
 _PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
+_AFTER = _argument(
+    "--after", default="", help="the digest that the file must have afterwards, as it was shown"
+)
 _COMMON = [
     _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
     _argument("--member", help="member name (default: from the configuration)"),
@@ -141,6 +144,15 @@ _WIRE = [
         choices=("never", "auto"),
         help="default of the apply argument, unless the member has its own setting;"
         " auto: write certain edits at once",
+    ),
+]
+_CHANGES = [
+    _argument("--task", metavar="TASK", help="only edits of this task, as in changes --stat"),
+    _argument(
+        "--since",
+        metavar="WHEN",
+        help="only edits since then: 2h, 3d or a checkpoint (default: a week ago);"
+        " with --member, only edits of this member",
     ),
 ]
 _Commands = Mapping[str, tuple[str, Sequence[_Argument]]]
@@ -215,6 +227,12 @@ _COMMANDS: _Commands = {
         [
             _PLANS,
             _argument(
+                "--approve",
+                action="store_true",
+                help="approve them as they are shown, and write them for their owners",
+            ),
+            _AFTER,
+            _argument(
                 "--accept",
                 action="append",
                 default=[],
@@ -232,7 +250,7 @@ _COMMANDS: _Commands = {
         "approve plans as copydesk show displays them",
         [
             _PLANS,
-            _argument("--after", default="", help="the digest that the file must have afterwards"),
+            _AFTER,
         ],
     ),
     "reject": (
@@ -242,7 +260,41 @@ _COMMANDS: _Commands = {
             _argument("--reason", required=True, help="the reason for the plan's owner"),
         ],
     ),
-    "review": ("review pending plans one by one: approve, reject, edit or split", []),
+    "review": (
+        "review pending plans one by one: approve, reject, edit or split",
+        [
+            _argument(
+                "--done",
+                action="store_true",
+                help="review what was written instead: keep, undo or edit each change",
+            ),
+            *_CHANGES,
+        ],
+    ),
+    "changes": (
+        "show what was changed and is neither kept nor undone, as a diff for git apply",
+        [
+            *_CHANGES,
+            _argument("--stat", action="store_true", help="list tasks, or the changes of one"),
+        ],
+    ),
+    "keep": (
+        "keep changes: they are yours from now on, and no longer shown",
+        [
+            _argument(
+                "change",
+                nargs="*",
+                metavar="CHANGE",
+                help="as in changes --stat --task TASK (default: all that are selected)",
+            ),
+            *_CHANGES,
+            _argument("--stage", action="store_true", help="git add them, and nothing else"),
+        ],
+    ),
+    "checkpoint": (
+        "give this moment a name, for undo --to and --since; without a name, list them",
+        [_argument("name", nargs="?", metavar="NAME")],
+    ),
     "discard": ("discard plans", [_PLANS]),
     "history": (
         "list recent edits",
@@ -260,10 +312,11 @@ _COMMANDS: _Commands = {
     ),
     "recover": ("recover unfinished writes of crashed processes", []),
     "undo": (
-        "undo an edit, even if other lines were edited since",
+        "undo an edit, or all of a task, even if other lines were edited since",
         [
             _argument(
                 "edit_id",
+                nargs="?",
                 type=_positive,
                 metavar="EDIT",
                 help="edit number, as in copydesk history",
@@ -272,6 +325,16 @@ _COMMANDS: _Commands = {
                 "--transaction",
                 action="store_true",
                 help="undo all edits of its transaction, or none",
+            ),
+            *_CHANGES,
+            _argument("--to", metavar="CHECKPOINT", help="go back to this checkpoint"),
+            _argument(
+                "--reason", default="", help="the reason for the members whose edits they are"
+            ),
+            _argument(
+                "--partly",
+                action="store_true",
+                help="undo the rest if some cannot be undone (default: all or none)",
             ),
         ],
     ),

@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 0.5
 _MOST_EDITS: Final = 200
 _Event = dict[str, object]
 
-_SAID = {
+_SAID: Final = {
     "planned": "cli.event_planned",
     "replanned": "cli.event_replanned",
     "approved": "cli.event_approved",
@@ -87,15 +87,13 @@ class _Seen:
 
 def _of_plan(was: Waiting | None, now: Waiting) -> Iterator[_Event]:
     """The events of a pending plan since the last call."""
-    if was is None:
-        yield _event("planned", now)
-    elif was.plan != now.plan:
-        yield _event("replanned", now)
-    before = was.decision if was else None
-    if now.decision is not None and now.decision != before:
-        event = _event(now.decision.verdict, now)
-        yield {**event, "by": now.decision.by, "reason": now.decision.reason}
-    elif now.decision is None and before is not None and was and was.plan == now.plan:
+    decision, before = now.decision, was.decision if was else None
+    is_same = was is not None and was.plan == now.plan
+    if not is_same:
+        yield _event("replanned" if was else "planned", now)
+    if decision is not None and decision != before:
+        yield {**_event(decision.verdict, now), "by": decision.by, "reason": decision.reason}
+    elif decision is None and before is not None and is_same:
         yield _event("withdrawn", now)
 
 
@@ -132,11 +130,10 @@ def _print(event: _Event, lang: Lang, *, as_json: bool) -> None:
     if as_json:
         terminal.out(terminal.json_line(event))
         return
-    kind = str(event["event"])
-    if kind not in _SAID:
+    if event["event"] == "refused":
         terminal.complain(str(event["reason"]))
         return
     when = terminal.when(int(str(event["time_ms"])))[11:]
-    words = say(_SAID[kind], lang, event)
+    words = say(_SAID[str(event["event"])], lang, event)
     parts = [when, event["member"], event["hunk_id"] or "-", event["path"], words, event["why"]]
     terminal.out(terminal.line("  ".join(str(part) for part in parts if part)) + "\n")
