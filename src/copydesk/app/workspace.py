@@ -311,7 +311,8 @@ class OpenWorkspace(Closing):
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)
-            for each in (self._backend, self.files, self._opener, self._notes):
+            parts = self._backend, self.files, self._opener, self._notes, self.desk.overwrites
+            for each in parts:
                 closing.callback(each.close)
 
     def _close_lasting(self) -> None:
@@ -377,6 +378,7 @@ class OpenWorkspace(Closing):
             self.desk.drop_texts()
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
+        self.desk.overwrites.look_soon()
         return answer if cancelled() else self._with_losses(answer, lang)
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:

@@ -494,6 +494,13 @@ def _undo(options: argparse.Namespace) -> int:
     return _print_report(options, report)
 
 
+def _reapply(options: argparse.Namespace) -> int:
+    with _open(options, looks=True) as opened:
+        arguments = {"edit_id": options.edit_id, "again": True}
+        report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
+    return _print_report(options, report)
+
+
 def _forget(options: argparse.Namespace) -> int:
     from copydesk.app.cli.forget import forget
 
@@ -818,6 +825,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "history": _history,
     "approvals": _approvals,
     "undo": _undo,
+    "reapply": _reapply,
     "forget": _forget,
     "notes": _notes,
     "schema": _schema,

@@ -122,6 +122,9 @@ def _argument(*names: str, **settings: Any) -> _Argument:
 _FILE = _argument("file", nargs="?", metavar="FILE", help="default: standard input")
 _PLAN = _argument("hunk_id", metavar="HUNK")
 _PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
+_EDIT = _argument(
+    "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
+)
 _COMMON = [
     _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
     _argument("--member", help="member name (default: from the configuration)"),
@@ -263,18 +266,17 @@ _COMMANDS: _Commands = {
     "undo": (
         "undo an edit, even if other lines were edited since",
         [
-            _argument(
-                "edit_id",
-                type=_positive,
-                metavar="EDIT",
-                help="edit number, as in copydesk history",
-            ),
+            _EDIT,
             _argument(
                 "--transaction",
                 action="store_true",
                 help="undo all edits of its transaction, or none",
             ),
         ],
+    ),
+    "reapply": (
+        "make an edit again that was undone, or that another program overwrote",
+        [_EDIT],
     ),
     "forget": (
         "remove the texts of edits from all that copydesk keeps",
