@@ -13,10 +13,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Final, NamedTuple
 
 from copydesk.desk.backends.api import Decision, Entry
@@ -341,6 +341,7 @@ def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
     authored = Authored(steps[0].before.keys if steps else ())
     standing: dict[int, tuple[Entry, set[int]]] = {}
     lost: dict[int, _Lost] = {}
+    left: dict[int, int] = {}  # lines of lost edits that are like others
     seen: set[bytes] = set()
     for step, later in zip_longest(steps, steps[1:]):
         seen.update(step.before.keys)
@@ -349,35 +350,53 @@ def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
             # To the author of a line that it puts back it is one of those that were lost.
             standing[step.edit.edit_id] = step.edit, {step.edit.edit_id, *lost}
         else:
-            foreign = _Foreign(step, alignment, seen)
+            done = {
+                edit_id: authored.net(ids.__contains__)[1]
+                for edit_id, (_, ids) in standing.items()
+                if edit_id not in lost
+            }
+            foreign = _Foreign(step, alignment, seen, chain.from_iterable(done.values()))
             next_ms = later.edit.time_ms if later is not None and later.edit is not None else None
-            for edit, ids in standing.values():
-                hunks = authored.net(ids.__contains__)[1]
-                if edit.edit_id not in lost and foreign.has_undone(hunks):
-                    lost[edit.edit_id] = _Lost(edit, hunks[0].new_line + 1, step, next_ms)
+            for edit_id, hunks in done.items():
+                if foreign.has_undone(hunks):
+                    edit, line = standing[edit_id][0], hunks[0].new_line + 1
+                    lost[edit_id] = _Lost(edit, line, step, next_ms)
         changes = [
             (gap.base_start, gap.base_stop, step.lines[gap.now_start : gap.now_stop])
             for gap in alignment.gaps()
         ]
         authored.change(changes, BASE if step.edit is None else step.edit.edit_id)
-        for edit_id in [one for one in lost if authored.net(one.__eq__)[1]]:
-            del lost[edit_id]
-            if step.edit is not None:  # what was put back is looked for under that edit
-                del standing[edit_id]
+        for edit_id in [*lost]:
+            count = sum(len(hunk.new) for hunk in authored.net(edit_id.__eq__)[1])
+            if count > left.setdefault(edit_id, count):  # they are back
+                del lost[edit_id], left[edit_id]
+                if step.edit is not None:  # what was put back is looked for under that edit
+                    del standing[edit_id]
     return lost.values()
 
 
 class _Foreign:
-    """What another program's step took out of a text, and put in; `seen`: all lines before it."""
+    """What another program's step took out of a text, and put in.
 
-    def __init__(self, step: _Step, alignment: Alignment, seen: Collection[bytes]) -> None:
+    `seen` are all lines before it, `done` are what edits had done to it.
+    """
+
+    def __init__(
+        self,
+        step: _Step,
+        alignment: Alignment,
+        seen: set[bytes],
+        done: Iterable[NetHunk],
+    ) -> None:
         self._alignment, self._now, self._seen = alignment, step.lines, seen
         self._encoding = step.before.encoding
         gaps = [*alignment.gaps()]
         old, new = step.before.keys, step.lines
         taken = [line for gap in gaps for line in old[gap.base_start : gap.base_stop]]
         come = [line for gap in gaps for line in new[gap.now_start : gap.now_stop]]
-        self._gone = self._words(taken) - self._words(come)
+        # What an edit had taken out, and is back there, has not come from another place.
+        back = [line for hunk in done if self._is_back(hunk) for line in hunk.old]
+        self._gone = self._words(taken) - (self._words(come) - self._words(back))
 
     def has_undone(self, hunks: Sequence[NetHunk]) -> bool:
         """Whether all that an edit did is gone; hunks without words of their own are no sign."""
@@ -385,17 +404,32 @@ class _Foreign:
         return bool(hunks) and all(map(self._is_undone, telling or hunks))
 
     def _is_undone(self, hunk: NetHunk) -> bool:
-        first, size = hunk.new_line, len(hunk.new)
-        left = [
-            line for at, line in enumerate(hunk.new, first) if self._alignment.now_of(at) is None
-        ]
-        low, high = self._alignment.room_of(first, size)
-        room, brought = self._now[low:high], self._brought(hunk)
+        lines = enumerate(hunk.new, hunk.new_line)
+        left = [line for at, line in lines if self._alignment.now_of(at) is None]
+        brought = self._brought(hunk)
         if not brought:
-            return len(left) == size and any(hunk.old) and _holds(room, hunk.old)
+            return len(left) == len(hunk.new) and self._is_back(hunk)
         gone = brought & self._gone & self._words(left)
-        is_clear = brought.total() >= _CLEAR or all(line in self._seen for line in room)
+        is_clear = brought.total() >= _CLEAR or self._seen.issuperset(self._room(hunk))
         return is_clear and gone.total() >= _GONE * brought.total()
+
+    def _is_back(self, hunk: NetHunk) -> bool:
+        """Whether the old lines, not only blank ones, are there again.
+
+        Among lines that are like others, what came may be found some lines above or below.
+        """
+        old, size = hunk.old, len(hunk.old)
+        low, high = self._alignment.room_of(hunk.new_line, len(hunk.new))
+        return any(map(bytes.strip, old)) and any(
+            [*self._now[at : at + size]] == old
+            and 2 * sum(self._alignment.base_of(k) is None for k in range(at, at + size)) >= size
+            for at in range(max(low - size, 0), high + 1)
+        )
+
+    def _room(self, hunk: NetHunk) -> Sequence[bytes]:
+        """The lines that are now where those of the hunk were."""
+        low, high = self._alignment.room_of(hunk.new_line, len(hunk.new))
+        return self._now[low:high]
 
     def _brought(self, hunk: NetHunk) -> Counter[str]:
         """The words of the new lines that the old ones do not have."""
@@ -403,9 +437,3 @@ class _Foreign:
 
     def _words(self, lines: Iterable[bytes]) -> Counter[str]:
         return Counter(_WORD.findall(" ".join(map(self._encoding.decode, lines)).lower()))
-
-
-def _holds(lines: Sequence[bytes], some: Sequence[bytes]) -> bool:
-    """Whether some lines are among others, one after the other."""
-    size = len(some)
-    return any([*lines[at : at + size]] == [*some] for at in range(len(lines) - size + 1))
