@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ import pytest
 
 from copydesk import Desk
 from copydesk.app.cli import main
-from copydesk.app.config import TOOLSETS, Config, MemberConfig
+from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import RangeEdit
-from copydesk.tools.report import Answer
+from copydesk.store.protocol import Document
+from copydesk.text.relpath import RelPath
+from copydesk.tools.report import Answer, Lang
 from support.desks import Setup
 
 CODE = """\
@@ -226,18 +230,29 @@ def test_the_line_is_as_promised(desk: OpenWorkspace, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("tool", ["Read", "read_file", "GetBacklinks", "list_edits", "Glob"])
+ANY = ("read_file", "Read", "read_text_file", "list_allowed_directories", "listNotebooks")
+
+
+@pytest.mark.parametrize("tool", ANY)
 def test_every_kind_of_answer_tells_it(desk: OpenWorkspace, tmp_path: Path, tool: str) -> None:
-    known = {one.name: one for one in desk.tools("local", TOOLSETS)}
-    if tool not in known:
-        pytest.skip("no such tool")
     edit_id = edit(desk)
     (tmp_path / "a.py").write_text(CODE)
     desk.desk.overwrites.look()
-    given = {"path": "b.py", "file_path": "b.py", "pattern": "*.py"}
-    names = known[tool].schema["properties"]
-    answer = desk.call("local", tool, {key: one for key, one in given.items() if key in names})
-    assert f"edit {edit_id} in a.py:7 was overwritten" in answer.text
+    takes_path = "path" in desk.catalog.named(tool).schema["properties"]
+    answer = desk.call("local", tool, {"path": "b.py"} if takes_path else {})
+    assert not answer.is_error
+    said = " ".join([answer.text, json.dumps(answer.data), *answer.notices])
+    assert f"edit {edit_id} in a.py:7 was overwritten by another program" in said
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_it_is_told_in_both_languages(desk: OpenWorkspace, tmp_path: Path, lang: Lang) -> None:
+    edit_id = edit(desk)
+    (tmp_path / "a.py").write_text(CODE)
+    desk.desk.overwrites.look()
+    text = desk.call("local", "list_edits", {}, lang=lang).text
+    assert {"en": "overwritten by another program", "zh": "被另一个程序覆盖"}[lang] in text
+    assert f'undo_file_modification({{"edit_id": {edit_id}, "again": true}})' in text
 
 
 def test_who_may_not_read_the_file_is_told_nothing(tmp_path: Path) -> None:
@@ -492,3 +507,65 @@ def test_what_was_stashed_is_not_lost(repository: Path) -> None:
         assert told(desk) == []
         git(repository, "stash", "pop", "-q")
         assert told(desk) == []
+
+
+# How files are looked at.
+
+
+def test_an_edit_that_comes_while_a_file_is_read_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read is older than the edit: it looks as if it had been taken back."""
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as one, open_workspace(str(tmp_path), AUTO) as other:
+        edit(one)
+        (tmp_path / "a.py").write_text((tmp_path / "a.py").read_text() + "\n")
+        read = one.files.read
+
+        def read_and_edit(path: RelPath) -> Document:
+            document = read(path)
+            monkeypatch.undo()
+            edit(other, "import os\n", "import os\nimport re\nimport sys\n")
+            return document
+
+        monkeypatch.setattr(one.files, "read", read_and_edit)
+        assert told(one) == []
+
+
+def test_few_files_are_looked_at_and_read_only_when_they_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        for number in range(40):
+            given = {"path": f"{number}.py", "content": CODE}
+            assert not opened.call("local", "create_new_file", given).is_error
+        opened.desk.overwrites.look()
+        read, stat = list[RelPath](), list[RelPath]()
+        files = type(opened.files)
+        reads, stats = files.read, files.stat
+        monkeypatch.setattr(
+            files, "read", lambda self, path: read.append(path) or reads(self, path)
+        )
+        monkeypatch.setattr(
+            files, "stat", lambda self, path: stat.append(path) or stats(self, path)
+        )
+        until = time.monotonic() + 20
+        while (read or not stat) and time.monotonic() < until:  # until their times tell
+            read.clear()
+            stat.clear()
+            opened.desk.overwrites.look()
+        assert not read
+        assert len(stat) == 32
+        (tmp_path / "39.py").write_text(CODE + "\n")
+        opened.desk.overwrites.look()
+        assert [str(path) for path in read] == ["39.py"]
+
+
+def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit(desk)
+    ours = (tmp_path / "a.py").read_bytes()
+    desk.desk.foreign.keep(RelPath.parse("a.py"), b"theirs = alone\n", ours, False)
+    (tmp_path / "a.py").write_bytes(ours + b"\n")
+    assert told(desk) == []
