@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
@@ -343,11 +343,13 @@ def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
     lost: dict[int, _Lost] = {}
     left: dict[int, int] = {}  # lines of lost edits that are like others
     seen: set[bytes] = set()
+    texts: dict[str, list[int]] = {}  # by digest, the edits that are in them
     for step, later in zip_longest(steps, steps[1:]):
         seen.update(step.before.keys)
         alignment = align(step.before.keys, step.lines)
         if step.edit is not None:
             # To the author of a line that it puts back it is one of those that were lost.
+            texts[step.before.digest] = [*standing]
             standing[step.edit.edit_id] = step.edit, {step.edit.edit_id, *lost}
         else:
             done = {
@@ -357,10 +359,10 @@ def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
             }
             foreign = _Foreign(step, alignment, seen, chain.from_iterable(done.values()))
             next_ms = later.edit.time_ms if later is not None and later.edit is not None else None
-            for edit_id, hunks in done.items():
-                if foreign.has_undone(hunks):
-                    edit, line = standing[edit_id][0], hunks[0].new_line + 1
-                    lost[edit_id] = _Lost(edit, line, step, next_ms)
+            older = texts.get(step.after.digest) if step.after is not None else None
+            for edit_id in _undone(done, foreign, older):
+                edit, line = standing[edit_id][0], done[edit_id][0].new_line + 1
+                lost[edit_id] = _Lost(edit, line, step, next_ms)
         changes = [
             (gap.base_start, gap.base_stop, step.lines[gap.now_start : gap.now_stop])
             for gap in alignment.gaps()
@@ -373,6 +375,21 @@ def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
                 if step.edit is not None:  # what was put back is looked for under that edit
                     del standing[edit_id]
     return lost.values()
+
+
+def _undone(
+    done: Mapping[int, Sequence[NetHunk]], foreign: _Foreign, older: Sequence[int] | None
+) -> Sequence[int]:
+    """Those of some edits that a foreign step has undone; it may have made a text of `older` ones.
+
+    Only the layout of an older text is no sign: a formatter makes it too.
+    """
+    if older is not None:
+        since = [edit_id for edit_id, hunks in done.items() if hunks and edit_id not in older]
+        hunks = [hunk for edit_id in since for hunk in done[edit_id]]
+        if any(b"".join(hunk.old).split() != b"".join(hunk.new).split() for hunk in hunks):
+            return since
+    return [edit_id for edit_id, hunks in done.items() if foreign.has_undone(hunks)]
 
 
 class _Foreign:
