@@ -22,6 +22,7 @@ import pytest
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.changes import Selection
 from copydesk.desk.review import Seen
 from copydesk.errors import (
     CheckFinding,
@@ -672,6 +673,21 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     yield desk.call("local", "replace_text", every, lang=lang).text
     plan = call("prepare_file_append", path="past.txt", content="x")
     yield call("discard_hunk", hunk_id=plan["hunk_id"])["said"]
+    (root / "seen.txt").write_text("one\ntwo\n")
+    changes, person = desk.desk.changes, desk.person("local")
+    seen = Selection(path=RelPath.parse("seen.txt"))
+    for decide in (
+        lambda hunk: changes.comment(person, seen, hunk, "why"),
+        lambda hunk: changes.rewrite(person, seen, hunk, "else"),
+        lambda hunk: changes.undo(person, seen, [hunk]),
+        lambda hunk: changes.undo(person, seen, [hunk], reason="no"),
+    ):
+        given = {"path": "seen.txt", "range": "1", "content": "eins", "apply": "auto"}
+        version = desk.call("local", "read_file", {"path": "seen.txt"}).data["version"]
+        desk.call("local", "prepare_file_range_edit", {**given, "version": version}, lang=lang)
+        for hunk in changes.view(person, seen)[0].hunks:
+            decide(hunk.id)
+        yield desk.call("local", "list_edits", {"max_results": 1}, lang=lang).text
 
 
 @pytest.mark.parametrize("lang", LANGS)

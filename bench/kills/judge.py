@@ -19,6 +19,9 @@ LOOKING: Final[tuple[Looking, ...]] = ("start", "again", "read", "list", "prepar
 """Who settles it: who opens the folder; or who has it open already, and then applies the plan
 again, reads the files, lists plans, or prepares an edit of each file."""
 
+_CLEANED_SECONDS = 2.0
+"""What is left of a state file is removed when another process opens it, after its answer."""
+
 MOST_SECONDS = 3.0
 """A lock of a dead process that blocked others would take longer."""
 
@@ -174,9 +177,12 @@ class _Look:
         return [row for row in listed.get("edits", ()) if row["edit_id"] not in self.case.known]
 
     def _nothing_left(self, files: Tree) -> None:
-        """No temporary file, nor one in the state folder."""
+        """No temporary file, nor one in the state folder, which is cleaned after the answer."""
         left = [name for name in files if _is_temporary(name)]
-        left += [str(path) for path in (self.case.root / STATE).rglob("*.tmp")]
+        until = time.monotonic() + _CLEANED_SECONDS
+        while (begun := [*(self.case.root / STATE).rglob("*.tmp")]) and time.monotonic() < until:
+            time.sleep(0.01)
+        left += map(str, begun)
         self.check(not left, f"left behind: {left}")
 
     def _history(self, states: Counter[str], *, is_done: bool) -> None:

@@ -246,7 +246,7 @@ class Changes:
         Raises AccessDenied for a member whose edits a person approves.
         """
         if not person.policy.asks_nobody:
-            raise AccessDenied("keep", "a person approves its edits")
+            raise AccessDenied("write", "a person approves its edits")
         kept = 0
         for file in self.view(person, what):
             chosen = [hunk for hunk in file.hunks if hunks is None or hunk.id in hunks]
@@ -624,7 +624,7 @@ class _Replay:
             whole = self._hunk("create", 0, NetHunk(0, 0, [], lines, authors, touched))
             hunks = [replace(whole, span=(0, now.size))]
         moves = {one.edit_id for one in self.track.moves} & ids
-        was = self._was if moves else None
+        was = self._was if moves and self._was != path else None
         if was is not None:
             hunks.append(self._hunk("move", 0, NetHunk(0, 0, authors=moves)))
         if not hunks:

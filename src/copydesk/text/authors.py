@@ -64,7 +64,10 @@ class Authored:
             while start_at and self._runs[start_at - 1].removed:  # what was here before
                 start_at -= 1
             gap = self._runs[start_at:stop_at]
-            self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author))
+            # what was removed here stays beside what its author wrote instead, right below
+            below = self._runs[stop_at : stop_at + 1] if start == stop else ()
+            is_above = any(run.added != BASE for run in below)
+            self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author, is_above))
 
     def _cut(self, line: int) -> int:
         """Split so that a run begins at this line; return its index: removed runs are before it."""
@@ -139,7 +142,7 @@ class Authored:
                 here = (gap for gap in gaps if gap.now_start <= at <= gap.now_stop)
                 left = {line for gap in here for line in text[gap.base_start : gap.base_stop]}
                 lines = [line for line in run.lines if line in left]
-                runs += [replace(run, lines=lines)] if lines else []
+                runs += [replace(run, lines=lines, added=BASE)] if lines else []
                 continue
             end, low = at + len(run.lines), at
             for gap in gaps:
@@ -153,10 +156,13 @@ class Authored:
         self._runs = runs
 
 
-def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterator[_Run]:
+def _replaced(
+    gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: bool
+) -> Iterator[_Run]:
     """Yield the runs of a gap, those that are there removed, with the new lines among them.
 
-    New lines that were removed here are these again.
+    New lines that were removed here are these again; the others come as early as they can if they
+    are `is_above`, else as late.
     """
     gone = [line for run in gap if run.removed for line in run.lines]
     back = {
@@ -165,6 +171,10 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterato
         for offset in range(matched.length)
     }
     line = taken = 0
+    last = max(back, default=-1)
+    if is_above and last < 0:
+        yield _Run(new, author)
+        taken = len(new)
     for run in gap:
         if not run.removed:
             if run.added != BASE or author != BASE:
@@ -179,6 +189,9 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterato
                     yield _Run(new[taken:at], author)
                 yield replace(run, lines=[text], removed=BASE)
                 taken = at + 1
+                if is_above and line == last:
+                    yield _Run(new[taken:], author)
+                    taken = len(new)
             line += 1
     if taken < len(new):
         yield _Run(new[taken:], author)
@@ -187,7 +200,7 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int) -> Iterato
 def _merged(runs: Iterable[_Run]) -> list[_Run]:
     """The runs, with neighbours of the same authors as one."""
     merged: list[_Run] = []
-    for run in runs:
+    for run in (run for run in runs if run.lines):
         if merged and (merged[-1].added, merged[-1].removed) == (run.added, run.removed):
             merged[-1] = replace(run, lines=[*merged[-1].lines, *run.lines])
         else:

@@ -60,7 +60,7 @@ OTHER_NAMES = {
 SELF_EVIDENT = frozenset(
     (
         *("path", "to", "why", "member", "literal", "hunk_id", "hunk_ids", "edit_id"),
-        *("before_edit_id", "anchor", "start_anchor", "end_anchor", "transaction"),
+        *("before_edit_id", "anchor", "start_anchor", "end_anchor", "transaction", "task"),
         *("known_old_total_lines", "known_old_total_bytes", "accept", "patch", "existing_hunk_id"),
     )
 )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from copydesk import errors
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.backends.snapshots import Run
+from copydesk.desk.changes import FileChanges, UndoneChanges
 from copydesk.desk.checks import Findings
 from copydesk.desk.outcome import (
     Applied,
@@ -586,6 +587,45 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
     facts.pop("current", None)
     summary = _why_not_undone(outcome, mode, lang)
     return _refused(mode, refusal, head, summary, "error", facts, views)
+
+
+def file_changes(file: FileChanges) -> dict[str, Value]:
+    """The open changes of a file as data."""
+    added, removed = file.lines
+    hunks: list[Value] = [
+        {
+            "id": hunk.id,
+            "line": hunk.new_line + 1,
+            "added": len(hunk.new),
+            "removed": len(hunk.old),
+            "edit_ids": [edit.edit_id for edit in hunk.edits],
+        }
+        for hunk in file.hunks
+    ]
+    moved = {"moved_from": str(file.was)} if file.was else {}
+    counts = {"action": file.kind, "added": added, "removed": removed}
+    return {"path": str(file.path), **counts, **moved, "hunks": hunks}
+
+
+def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
+    """The answer to an undo of a task; nothing was written where something is refused."""
+    lost: list[Value] = [
+        {"path": str(hunk.path), "line": hunk.new_line + 1, "reason": refusal_words(why, lang)}
+        for hunk, why in undone.refused
+    ]
+    paths = list(dict.fromkeys(str(one.plan.request.path) for one in undone.written))
+    ids: list[Value] = [one.edit_id for one in undone.written]
+    facts: Fields = {"edit_ids": ids, "paths": [*paths]}
+    key, said = "changes.undone", dict[str, object](count=len(paths))
+    if undone.waiting:
+        facts = {"error": errors.ApprovalRequired.code, "hunk_ids": [*undone.waiting]}
+        key, said = "changes.waiting", {"ids": undone.waiting}
+    elif undone.refused:
+        first, why = undone.refused[0]
+        facts = {"error": why.code, "refused": lost}
+        key, said = "changes.refused", {"place": f"{first.path}:{first.new_line + 1}"}
+    status = "ok" if undone.written else "error"
+    return Answer({"status": status, "mode": mode, **facts, "summary": say(key, lang, said)})
 
 
 def _at_place(

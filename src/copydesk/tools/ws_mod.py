@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
+from copydesk.desk.changes import FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -87,9 +88,16 @@ class UndoCall(EditingCall):
     edit_id: Count = 0
     transaction: bool = False
     again: bool = False
+    task: str = ""
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
+        if self.task:
+            what = Selection(task=self.task)
+            undone = context.desk.changes.undo(context.member, what, reason=self.why)
+            if undone == UndoneChanges():
+                raise InvalidArgs("task", "has no open changes")
+            return reports.changes_undone(name, undone, context.lang)
         if not self.edit_id:
             return ListEditsCall({}, {}).run(context, name)
         edit_id = self.edit_id
@@ -122,11 +130,15 @@ class ListEditsCall(ToolCall):
 
     path: str = ""
     member: str = ""
+    task: str = ""
     max_results: Count = RESULTS
     before_edit_id: Count = 0
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=True) if self.path else None
+        if self.task:
+            what = Selection(self.task, self.member, path=path)
+            return self._changes(context, name, context.desk.changes.view(context.member, what))
         of = self.member or None, self.max_results, self.before_edit_id or None
         page = context.desk.history.page(context.member, path, *of)
         count, lang = len(page.edits), context.lang
@@ -149,6 +161,21 @@ class ListEditsCall(ToolCall):
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
         steps = (older,) if go_on and not context.selects else ()
         return listing(fields, shown, remarks=remarks, next_steps=steps)
+
+    def _changes(self, context: Context, name: str, files: Sequence[FileChanges]) -> Answer:
+        """What the task changed in net, file by file."""
+        rows = [reports.file_changes(file) for file in files]
+        texts = (
+            f"{row['path']} +{row['added']} -{row['removed']} · {row['action']}" for row in rows
+        )
+        fields: Fields = {
+            "status": "ok",
+            "mode": name,
+            "count": len(rows),
+            "list_changes": [*rows],
+            "summary": say("changes", context.lang, {"count": len(rows), "task": self.task}),
+        }
+        return listing(fields, first_rows(texts, context.rows_tokens))
 
 
 class ListPendingCall(ToolCall):

@@ -1,0 +1,445 @@
+"""The change view: what members did to files in net, kept and undone by the hunk."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.workspace import OpenWorkspace
+from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
+from copydesk.desk.member import SELF
+from copydesk.desk.outcome import Applied
+from copydesk.edit.kinds.files import DeleteFile, MoveFile
+from copydesk.edit.kinds.lines import RangeEdit
+from copydesk.edit.request import Request
+from copydesk.errors import AccessDenied, InvalidArgs
+from copydesk.text.relpath import RelPath
+from support.desks import Setup, call
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 31))
+OTHERS = {
+    "other": MemberConfig(),
+    "careful": MemberConfig(approval="human"),
+    "blind": MemberConfig(lists={"no_read_dirs": ("a.txt",)}),
+}
+DESK = Setup(
+    Config(durability="fast", members=OTHERS),
+    {"a.txt": TEXT, "b.txt": TEXT, "sub/c.txt": "one\n"},
+    stores=("memory", "shared", "redis"),
+)
+ALL = Selection()
+
+
+def view_of(desk: OpenWorkspace) -> Changes:
+    return desk.desk.changes
+
+
+def write(desk: OpenWorkspace, request: Request, by: str = "local", task: str = "") -> int:
+    member = desk.member(by).because("", task)
+    plan = desk.desk.prepare(member, request.tool, request).plan
+    outcome = desk.desk.apply(member, "apply_file_modification", plan.id)
+    assert isinstance(outcome, Applied)
+    return outcome.edit_id
+
+
+def edit(desk: OpenWorkspace, lines: str, text: str, by: str = "local", path: str = "a.txt") -> int:
+    return write(desk, RangeEdit(RelPath.parse(path), lines, text), by)
+
+
+def hunks(desk: OpenWorkspace, what: Selection = ALL) -> list[ChangedHunk]:
+    files = view_of(desk).view(desk.person("local"), what)
+    return [hunk for file in files for hunk in file.hunks]
+
+
+def ids(desk: OpenWorkspace) -> list[str]:
+    return [hunk.id for hunk in hunks(desk)]
+
+
+def texts(found: list[ChangedHunk]) -> list[tuple[str, str]]:
+    return [(b"".join(one.old).decode(), b"".join(one.new).decode()) for one in found]
+
+
+def only(desk: OpenWorkspace, what: Selection = ALL) -> FileChanges:
+    (file,) = view_of(desk).view(desk.person("local"), what)
+    return file
+
+
+def save(desk: OpenWorkspace, old: str, new: str, path: str = "a.txt") -> None:
+    """Another program writes."""
+    file = Path(desk.root, path)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_several_edits_of_one_place_are_one_hunk(desk: OpenWorkspace) -> None:
+    first = edit(desk, "3", "drei\n")
+    edit(desk, "10~12", "zehn\n")
+    again = edit(desk, "3", "DREI\n")
+    assert texts(hunks(desk)) == [("line 3\n", "DREI\n"), ("line 10\nline 11\nline 12\n", "zehn\n")]
+    assert [one.edit_id for one in hunks(desk)[0].edits] == [first, again]
+
+
+def test_an_edit_and_its_undo_are_none(desk: OpenWorkspace) -> None:
+    made = edit(desk, "3", "drei\n")
+    assert call(desk, "undo_file_modification", edit_id=made)["status"] == "ok"
+    assert hunks(desk) == []
+    assert view_of(desk).tasks(desk.person("local")) == ()
+
+
+def test_what_others_write_is_context(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    save(desk, "line 20\n", "mine\nmine too\n")
+    edit(desk, "10", "zehn\n")
+    save(desk, "line 1\n", "")
+    assert texts(hunks(desk)) == [("line 3\n", "drei\n"), ("line 10\n", "zehn\n")]
+    file = only(desk)
+    assert file.change.apply(file.base.data) == file.now.data
+    assert b"mine too\n" in file.base.data
+    assert b"line 1\n" not in file.base.data
+
+
+def test_git_applies_its_diff(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit(desk, "3", "drei\n")
+    write(desk, DeleteFile(RelPath.parse("sub/c.txt")))
+    write(desk, MoveFile(RelPath.parse("b.txt"), RelPath.parse("d.txt")))
+    edit(desk, "30", "the end", path="d.txt")
+    call(desk, "create_new_file", path="new.txt", content="new\n")
+    files = view_of(desk).view(desk.person("local"))
+    copy = tmp_path / "copy"
+    (copy / "sub").mkdir(parents=True)
+    for name in ("a.txt", "b.txt"):
+        (copy / name).write_text(TEXT)
+    (copy / "sub/c.txt").write_text("one\n")
+    diff = b"".join(file.diff for file in files)
+    subprocess.run(["git", "apply"], cwd=copy, input=diff, check=True)
+    for name in ("a.txt", "d.txt", "new.txt"):
+        assert (copy / name).read_bytes() == Path(desk.root, name).read_bytes()
+    assert not (copy / "b.txt").exists()
+    assert not (copy / "sub/c.txt").exists()
+
+
+def test_what_is_kept_is_open_no_more(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    edit(desk, "10", "zehn\n")
+    first, second = hunks(desk)
+    before = Path(desk.root, "a.txt").read_bytes()
+    assert view_of(desk).keep(desk.person("local"), ALL, [first.id]) == 1
+    assert Path(desk.root, "a.txt").read_bytes() == before
+    assert ids(desk) == [second.id]
+    edit(desk, "3", "trois\n")
+    assert texts(hunks(desk)) == [("drei\n", "trois\n"), ("line 10\n", "zehn\n")]
+    save(desk, "line 20\n", "")
+    assert texts(hunks(desk)) == [("drei\n", "trois\n"), ("line 10\n", "zehn\n")]
+    assert view_of(desk).keep(desk.person("local"), ALL) == 2
+    assert hunks(desk) == []
+
+
+def test_of_equal_hunks_the_right_one_is_kept(desk: OpenWorkspace) -> None:
+    save(desk, TEXT, "a\nx\nb\nx\nc\nx\nd\n")
+    made = call(desk, "replace_text", path="a.txt", old="x", new="y", all=True, apply="auto")
+    assert made["status"] == "ok"
+    found = hunks(desk)
+    assert [one.new_line for one in found] == [1, 3, 5]
+    assert len({one.id for one in found}) == 3
+    view_of(desk).keep(desk.person("local"), ALL, [found[1].id])
+    save(desk, "a\n", "a\nnew\nnew\n")
+    assert [one.new_line for one in hunks(desk)] == [3, 7]
+
+
+def test_what_is_undone_is_one_transaction_and_told(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    edit(desk, "10", "zehn\n", by="other")
+    edit(desk, "5", "five\n", path="b.txt")
+    save(desk, "line 20\n", "mine\n")
+    first, second, third = hunks(desk)
+    outcome = view_of(desk).undo(desk.person("local"), ALL, [first.id, third.id], reason="not here")
+    assert outcome.refused == ()
+    groups = {desk.journal.get(one.edit_id).group for one in outcome.written}  # type: ignore[union-attr]
+    assert len(groups) == 1
+    assert groups != {""}
+    assert Path(desk.root, "a.txt").read_text() == TEXT.replace("line 10\n", "zehn\n").replace(
+        "line 20\n", "mine\n"
+    )
+    assert Path(desk.root, "b.txt").read_text() == TEXT
+    assert ids(desk) == [second.id]
+    told = desk.call("local", "list_edits", {}).text
+    assert "user of local undid your change of a.txt:3, b.txt:5: not here" in told
+    assert "undid" not in desk.call("local", "list_edits", {}).text
+    assert "undid" not in desk.call("other", "list_edits", {}).text
+    last = outcome.written[0].edit_id
+    undone = call(desk, "undo_file_modification", edit_id=last, transaction=True)
+    assert undone["status"] == "ok"
+    assert "drei\n" in Path(desk.root, "a.txt").read_text()
+
+
+def test_what_others_changed_since_is_not_undone_with_it(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\nand more\n")
+    edit(desk, "10", "zehn\n")
+    save(desk, "and more\n", "")
+    first, second = hunks(desk)
+    assert first.touched_by == ("another program",)
+    before = Path(desk.root, "a.txt").read_bytes()
+    person = desk.person("local")
+    outcome = view_of(desk).undo(person, ALL)
+    assert [(hunk.id, why.code) for hunk, why in outcome.refused] == [(first.id, "CONTENT_CHANGED")]
+    assert outcome.written == ()
+    assert Path(desk.root, "a.txt").read_bytes() == before
+    outcome = view_of(desk).undo(person, ALL, partly=True)
+    assert len(outcome.written) == len(outcome.refused) == 1
+    assert ids(desk) == [first.id]
+    assert second.new[0] not in Path(desk.root, "a.txt").read_bytes()
+
+
+def test_another_members_edit_is_no_part_of_a_members(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\nand more\n")
+    edit(desk, "4", "", by="other")
+    edit(desk, "10", "zehn\n", by="other")
+    (own,) = hunks(desk, Selection(member="local"))
+    assert own.touched_by == ("other",)
+    assert texts(hunks(desk, Selection(member="other"))) == [
+        ("and more\n", ""),
+        ("line 10\n", "zehn\n"),
+    ]
+    assert texts(hunks(desk)) == [("line 3\n", "drei\n"), ("line 10\n", "zehn\n")]
+
+
+def test_files_that_come_go_and_move(desk: OpenWorkspace) -> None:
+    write(desk, DeleteFile(RelPath.parse("sub/c.txt")))
+    write(desk, MoveFile(RelPath.parse("b.txt"), RelPath.parse("d.txt")))
+    edit(desk, "2", "zwei\n", path="d.txt")
+    call(desk, "create_new_file", path="new.txt", content="new\n")
+    kinds = [(str(one.path), one.kind) for one in hunks(desk)]
+    assert kinds == [
+        ("d.txt", "text"),
+        ("d.txt", "move"),
+        ("new.txt", "create"),
+        ("sub/c.txt", "remove"),
+    ]
+    outcome = view_of(desk).undo(desk.person("local"), ALL)
+    assert outcome.refused == ()
+    assert Path(desk.root, "b.txt").read_text() == TEXT
+    assert Path(desk.root, "sub/c.txt").read_text() == "one\n"
+    assert not Path(desk.root, "new.txt").exists()
+    assert not Path(desk.root, "d.txt").exists()
+    assert hunks(desk) == []
+
+
+@pytest.mark.parametrize("kind", ["create", "remove", "move"])
+def test_a_whole_file_is_kept(desk: OpenWorkspace, kind: str) -> None:
+    if kind == "remove":
+        write(desk, DeleteFile(RelPath.parse("b.txt")))
+    elif kind == "move":
+        write(desk, MoveFile(RelPath.parse("b.txt"), RelPath.parse("new.txt")))
+    else:
+        call(desk, "create_new_file", path="new.txt", content="one\ntwo\n")
+    assert view_of(desk).keep(desk.person("local"), ALL) == 1
+    assert hunks(desk) == []
+    if kind != "remove":
+        edit(desk, "2", "zwei\n", path="new.txt")
+        assert [one.kind for one in hunks(desk)] == ["text"]
+        assert only(desk).kind == "edit"
+    else:
+        call(desk, "create_new_file", path="b.txt", content="one\n")
+        assert [one.kind for one in hunks(desk)] == ["create"]
+
+
+def test_a_file_that_came_and_went_is_none(desk: OpenWorkspace) -> None:
+    call(desk, "create_new_file", path="new.txt", content="one\n")
+    write(desk, DeleteFile(RelPath.parse("new.txt")))
+    assert hunks(desk) == []
+
+
+def test_a_created_file_that_others_wrote_to_is_not_removed(desk: OpenWorkspace) -> None:
+    call(desk, "create_new_file", path="new.txt", content="one\ntwo\n")
+    save(desk, "two\n", "two\nmine\n", "new.txt")
+    assert view_of(desk).undo(desk.person("local"), ALL).refused == ()
+    assert Path(desk.root, "new.txt").read_text() == "mine\n"
+
+
+def test_a_file_that_changes_at_the_last_moment_is_not_removed(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(desk, "create_new_file", path="new.txt", content="one\n")
+    prepare = desk.desk.prepare
+
+    def late(*given: object) -> object:
+        save(desk, "one\n", "one\nmine\n", "new.txt")
+        return prepare(*given)  # type: ignore[arg-type]  # as it came
+
+    monkeypatch.setattr(desk.desk, "prepare", late)
+    outcome = view_of(desk).undo(desk.person("local"), ALL)
+    assert [why.code for _, why in outcome.refused] == ["STALE_READ"]
+    assert Path(desk.root, "new.txt").read_text() == "one\nmine\n"
+    assert desk.pending("local") == ()
+
+
+def test_tasks_and_sessions(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "1", "eins\n"), task="T-1")
+    edit(desk, "2", "zwei\n")
+    edit(desk, "3", "drei\n", by="other")
+    write(desk, RangeEdit(RelPath.parse("b.txt"), "1", "eins\n"), task="T-1")
+    found = view_of(desk).tasks(desk.person("local"))
+    assert {(one.name, one.member, one.open, one.lines) for one in found} == {
+        ("T-1", "local", 2, (2, 2)),
+        ("", "local", 1, (1, 1)),
+        ("", "other", 1, (1, 1)),
+    }
+    (named,) = (one for one in found if one.name)
+    assert texts(hunks(desk, Selection(task=named.key))) == [("line 1\n", "eins\n")] * 2
+    view_of(desk).undo(desk.person("local"), Selection(task="T-1"))
+    assert Path(desk.root, "b.txt").read_text() == TEXT
+    assert texts(hunks(desk)) == [("line 2\nline 3\n", "zwei\ndrei\n")]
+
+
+def test_since_a_checkpoint(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    person = desk.person("local")
+    made = view_of(desk).checkpoint(person, "before the rest")
+    edit(desk, "3", "DREI\n")
+    edit(desk, "9", "neun\n")
+    since_ms = view_of(desk).since("before the rest")
+    assert texts(hunks(desk, Selection(since_ms=since_ms))) == [
+        ("drei\n", "DREI\n"),
+        ("line 9\n", "neun\n"),
+    ]
+    save(desk, "line 20\n", "mine\n")
+    view_of(desk).undo(person, Selection(since_ms=since_ms))
+    assert Path(desk.root, "a.txt").read_text() == TEXT.replace("line 3\n", "drei\n").replace(
+        "line 20\n", "mine\n"
+    )
+    assert view_of(desk).checkpoints() == (made,)
+    assert len(hunks(desk, Selection(since_ms=view_of(desk).since("2h")))) == 1
+    for name in ("", "2h", "x" * 101, "a\nb"):
+        with pytest.raises(InvalidArgs):
+            view_of(desk).checkpoint(person, name)
+    with pytest.raises(InvalidArgs):
+        view_of(desk).since("never")
+
+
+def test_new_text_in_place_and_a_comment(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n", by="other")
+    edit(desk, "10", "zehn\n", by="other")
+    first, second = hunks(desk)
+    person = desk.person("local")
+    view_of(desk).comment(person, ALL, second.id, "why ten?")
+    assert len(view_of(desk).rewrite(person, ALL, first.id, "three").written) == 1
+    assert "three\n" in Path(desk.root, "a.txt").read_text()
+    assert ids(desk) == [second.id]
+    told = desk.call("other", "list_edits", {}).text
+    assert "user of local says of your change of a.txt:10: why ten?" in told
+    assert "user of local changed what you wrote in a.txt:3." in told
+    with pytest.raises(InvalidArgs):
+        view_of(desk).rewrite(person, ALL, first.id, "again")
+    with pytest.raises(InvalidArgs):
+        view_of(desk).comment(person, ALL, second.id, " ")
+
+
+def test_who_may_see_and_decide(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    edit(desk, "3", "drei\n", path="b.txt")
+    blind, careful = desk.member("blind"), desk.member("careful")
+    assert [str(file.path) for file in view_of(desk).view(blind)] == ["b.txt"]
+    assert [str(f.path) for task in view_of(desk).tasks(blind) for f in task.files] == ["b.txt"]
+    assert careful.policy is not SELF
+    with pytest.raises(AccessDenied):
+        view_of(desk).keep(careful, ALL)
+    before = Path(desk.root, "a.txt").read_bytes()
+    outcome = view_of(desk).undo(careful, ALL)
+    assert outcome.written == ()
+    assert len(outcome.waiting) == 2
+    assert Path(desk.root, "a.txt").read_bytes() == before
+
+
+def git(desk: OpenWorkspace, *words: str) -> None:
+    own = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *own, *words], cwd=desk.root, check=True, capture_output=True)
+
+
+def test_what_git_committed_counts_as_kept(desk: OpenWorkspace) -> None:
+    git(desk, "init")
+    git(desk, "add", "a.txt", "b.txt", "sub")
+    git(desk, "commit", "-m", "first")
+    edit(desk, "3", "drei\n")
+    edit(desk, "12~13", "")
+    call(desk, "create_new_file", path="new.txt", content="one\n")
+    assert len(hunks(desk)) == 3
+    git(desk, "commit", "-a", "-m", "second")
+    assert [str(one.path) for one in hunks(desk)] == ["new.txt"]
+    edit(desk, "20", "zwanzig\n")
+    git(desk, "add", "new.txt")
+    git(desk, "commit", "-m", "third")
+    edit(desk, "1", "eins\n", path="new.txt")
+    assert texts(hunks(desk)) == [("line 22\n", "zwanzig\n"), ("one\n", "eins\n")]
+    assert only(desk, Selection(path=RelPath.parse("new.txt"))).kind == "edit"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_hunks_undone_leave_the_tree_without_them(desk: OpenWorkspace, seed: int) -> None:
+    draw = Random(seed)
+    lines = 30
+    for step in range(25):
+        at = draw.randint(1, max(1, lines - 3))
+        if draw.random() < 0.3:
+            text = Path(desk.root, "a.txt").read_text().splitlines(keepends=True)
+            text[at - 1 : at] = [f"person {step}\n"] * draw.choice((0, 1, 2))
+            Path(desk.root, "a.txt").write_text("".join(text))
+        else:
+            new = "".join(f"agent {step} {n}\n" for n in range(draw.choice((0, 1, 3))))
+            edit(desk, f"{at}~{at + draw.choice((0, 1))}", new, draw.choice(("local", "other")))
+        lines = len(Path(desk.root, "a.txt").read_text().splitlines())
+    file = only(desk)
+    assert file.change.apply(file.base.data) == file.now.data
+    assert b"agent" not in file.base.data
+    free = [one for one in file.hunks if not one.touched_by]
+    gone = [one.id for one in free if draw.random() < 0.5]
+    expected = file.now.data
+    for hunk in reversed(free):
+        if hunk.id in gone:
+            start, stop = hunk.span
+            expected = expected[:start] + b"".join(hunk.old) + expected[stop:]
+    outcome = view_of(desk).undo(desk.person("local"), ALL, gone)
+    assert outcome.refused == ()
+    assert Path(desk.root, "a.txt").read_bytes() == expected
+    assert [one.new for one in hunks(desk)] == [one.new for one in file.hunks if one.id not in gone]
+
+
+def test_an_agent_lists_and_undoes_a_task_in_one_call_each(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\n"), task="T-1")
+    write(desk, RangeEdit(RelPath.parse("b.txt"), "1~2", ""), task="T-1")
+    edit(desk, "10", "zehn\n")
+    listed = call(desk, "list_edits", task="T-1")
+    assert [(one["path"], one["added"], one["removed"]) for one in listed["list_changes"]] == [
+        ("a.txt", 1, 1),
+        ("b.txt", 0, 2),
+    ]
+    (first,) = listed["list_changes"][0]["hunks"]
+    assert first["edit_ids"] == [
+        only(desk, Selection(path=RelPath.parse("a.txt"), task="T-1")).hunks[0].edits[0].edit_id
+    ]
+    assert desk.call("local", "list_edits", {"task": "T-1"}).text.count("a.txt +1 -1") == 1
+    undone = call(desk, "undo_file_modification", task="T-1")
+    assert (undone["status"], undone["paths"]) == ("ok", ["a.txt", "b.txt"])
+    assert Path(desk.root, "b.txt").read_text() == TEXT
+    assert texts(hunks(desk)) == [("line 10\n", "zehn\n")]
+    assert call(desk, "undo_file_modification", task="T-1")["error"] == "INVALID_ARGS"
+
+
+def test_a_task_that_others_changed_is_refused_as_a_whole(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\nmore\n"), task="T-1")
+    save(desk, "more\n", "")
+    refused = call(desk, "undo_file_modification", task="T-1")
+    assert (refused["status"], refused["error"]) == ("error", "CONTENT_CHANGED")
+    assert [(one["path"], one["line"]) for one in refused["refused"]] == [("a.txt", 3)]
+    assert "a.txt:3" in refused["summary"]
+
+
+def test_a_careful_agents_undo_of_a_task_waits_for_a_person(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\n"), task="T-1")
+    refused = call(desk, "undo_file_modification", by="careful", task="T-1")
+    assert (refused["status"], refused["error"]) == ("error", "APPROVAL_REQUIRED")
+    assert [plan.id for plan in desk.pending("careful")] == refused["hunk_ids"]
