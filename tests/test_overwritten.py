@@ -313,6 +313,10 @@ def test_edits_older_than_an_hour_are_left_alone(tmp_path: Path) -> None:
         now[0] += 3_601_000
         (tmp_path / "a.py").write_text(CODE)
         assert told(opened) == []
+        (tmp_path / "a.py").write_text(CODE.replace(OLD, NEW))
+        later = edit(opened, "import os\n", "import os\nimport re\nimport sys\n")
+        (tmp_path / "a.py").write_text(CODE)
+        assert told(opened) == [(later, "a.py", 2)]
 
 
 def test_a_save_between_two_edits_is_found_after_the_second(
@@ -325,14 +329,50 @@ def test_a_save_between_two_edits_is_found_after_the_second(
     assert told(desk) == [(edit_id, "a.py", 7)]
 
 
-def test_an_edit_made_again_by_hand_is_not_told(desk: OpenWorkspace, tmp_path: Path) -> None:
-    given = {"path": "a.py", "old": OLD, "new": NEW}
+def test_lines_that_edits_had_moved_are_back(desk: OpenWorkspace, tmp_path: Path) -> None:
+    """Their words are all there, where they were before."""
+    lines = '    if words:\n        print(" ".join(words))\n'
+    cut = edit(desk, lines, "    pass\n")
+    put = edit(desk, "import os\n", f"import os\n\n\ndef other(words):\n{lines}")
+    (tmp_path / "a.py").write_text(CODE.replace("found = 0", "found = zero"))
+    assert [one for one, *_ in told(desk)] == [cut, put]
+
+
+def test_an_older_text_again_has_none_of_the_edits_since(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    first = edit(desk, "import os\n", "import os\nimport re\n")
+    saved = (tmp_path / "a.py").read_text()
+    blank = edit(desk, "    found = 0\n", "    found = 0\n\n")
+    last = edit(desk)
+    (tmp_path / "a.py").write_text(saved)
+    assert [one for one, *_ in told(desk)] == [blank, last]
+    (tmp_path / "a.py").write_text(CODE)
+    assert [one for one, *_ in told(desk)] == [first]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"), [(OLD, NEW, 7), ("import os\n", "import os\nimport re\n", 2)]
+)
+def test_an_edit_made_again_by_hand_is_not_told(
+    desk: OpenWorkspace, tmp_path: Path, old: str, new: str, line: int
+) -> None:
+    given = {"path": "a.py", "old": old, "new": new}
     desk.call("local", "replace_text", given)
     (tmp_path / "a.py").write_text(CODE)
     second = desk.call("local", "replace_text", given).data["edit_id"]
     assert told(desk) == []
     (tmp_path / "a.py").write_text(CODE)
-    assert told(desk) == [(second, "a.py", 7)]
+    assert told(desk) == [(second, "a.py", line)]
+
+
+def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+    log = "    logger.info(everything, here)\n"
+    edit(desk, "    found = 0\n", f"    found = 0\n{log}")
+    gone = edit(desk, "def main():\n", f"def main():\n{log}")
+    text = (tmp_path / "a.py").read_text()
+    (tmp_path / "a.py").write_text(text.replace(f"def main():\n{log}", "def main(): # theirs\n"))
+    assert [one for one, *_ in told(desk)] == [gone]
 
 
 def test_a_file_of_another_name_is_no_lost_one(desk: OpenWorkspace, tmp_path: Path) -> None:
@@ -368,6 +408,16 @@ def test_a_deleted_file_is_made_again_as_it_was(desk: OpenWorkspace, tmp_path: P
     assert told(desk) == [(edit_id, "new.py", 1)]
     ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
     assert (tmp_path / "new.py").read_text() == "x = 1\ny = 2\n"
+
+
+def test_without_its_text_it_is_made_again_where_its_lines_are(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit_id = edit(desk)
+    monkeypatch.setattr(desk.desk.history, "text_after", lambda entry, named: None)
+    (tmp_path / "a.py").write_text("# theirs\n" + CODE)
+    assert not ask(desk, "undo_file_modification", edit_id=edit_id, again=True).is_error
+    assert (tmp_path / "a.py").read_text() == "# theirs\n" + CODE.replace(OLD, NEW)
 
 
 def test_without_auto_it_is_planned(tmp_path: Path) -> None:

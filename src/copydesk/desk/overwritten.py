@@ -25,7 +25,8 @@ from copydesk.desk.history import PAGE, History, entries
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, TOOL
 from copydesk.edit.kinds.files import ChangeMode, DeleteFile, MoveFile
-from copydesk.edit.kinds.patch import patch_of
+from copydesk.edit.kinds.patch import PatchEdit, patch_of
+from copydesk.edit.patch_parse import EXECUTABLE, parse_diff
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.edit.request import Request
 from copydesk.errors import (
@@ -41,6 +42,7 @@ from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.authors import BASE, Authored, NetHunk
 from copydesk.text.diff import Alignment, align
+from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import blob_id
@@ -51,7 +53,8 @@ OVERWRITTEN: Final = "overwritten"
 SEEN_MS = HOUR_MS
 """How old an edit may be that is looked for; later its authors have gone on."""
 
-MOST_FILES, _MOST_EDITS = 32, 500
+MOST_FILES = 32
+_MOST_EDITS = 500
 
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
@@ -187,21 +190,20 @@ class Overwrites(Closing):
         at = self._history.place(member, entry)
         if entry.mode_changed is not None:
             return ChangeMode(at, bool(entry.mode_changed.after & 0o111))
+        (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
+        if entry.kind == "create":
+            run = patch.mode == EXECUTABLE
+            return PatchEdit(at, patch.hunks, creates=True, executable=run)
         named = self._set.named(entry.path)
         after = self._history.text_after(entry, named)
-        if after is None:
-            reason = "the file changed, and the text after the edit is not kept"
-            raise ContentChanged(reason)
-        change = entry.inverse.invert(after.data)
-        if entry.kind == "create":
-            nothing = Snapshot(b"", replace(after.encoding, bom=b""))
-            patch = patch_of(at, nothing, change, created=True)
-            return replace(patch, executable=b"\nnew file mode 100755\n" in entry.diff)
+        if after is None:  # then only to the one place that has its lines
+            return PatchEdit(at, patch.hunks)
         now = Snapshot.of(self._contents(member, at)[0].data, named)
         with suppress(ContentChanged, AmbiguousMatch):
             carried(entry.inverse, drift_of(entry.inverse, after, now, None, {}))
             return None
         before = Snapshot.of(entry.inverse.apply(after.data), named)
+        change = entry.inverse.invert(after.data)
         change = carried(change, drift_of(change, before, now, None, {}))
         return patch_of(at, now, change, created=False)
 
@@ -312,6 +314,8 @@ class Overwrites(Closing):
                 return []
             if edit.kind not in ("edit", "create") or edit.moved or edit.forgotten:
                 break
+            if edit.time_ms < since_ms:
+                break
             if edit.after != digest or text is None:
                 left = self._set.bases.find(edit.after, named, None)
                 if left is None:
@@ -320,7 +324,7 @@ class Overwrites(Closing):
                 text = left
             before = Snapshot.of(edit.inverse.apply(text.data), named)
             steps.append(_Step(edit, before, text))
-            if edit.kind == "create" or edit.time_ms < since_ms:
+            if edit.kind == "create":
                 break
             text, digest = before, edit.before
         return steps[::-1]
