@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import RangeEdit
+from copydesk.errors import ContentChanged
 from copydesk.store.protocol import Document
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Answer, Lang
@@ -420,6 +423,16 @@ def test_without_its_text_it_is_made_again_where_its_lines_are(
     assert (tmp_path / "a.py").read_text() == "# theirs\n" + CODE.replace(OLD, NEW)
 
 
+def test_a_program_that_was_deleted_is_one_again(desk: OpenWorkspace, tmp_path: Path) -> None:
+    head = "diff --git a/run b/run\nnew file mode 100755\n--- /dev/null\n+++ b/run\n"
+    made = ask(desk, "apply_diff", diff=f"{head}@@ -0,0 +1 @@\n+#!/bin/sh\n", apply="auto")
+    assert os.access(tmp_path / "run", os.X_OK), made.text
+    (tmp_path / "run").unlink()
+    ((edit_id, *_),) = told(desk)
+    ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
+    assert os.access(tmp_path / "run", os.X_OK)
+
+
 def test_without_auto_it_is_planned(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(CODE)
     with open_workspace(str(tmp_path), Config()) as opened:
@@ -456,6 +469,10 @@ def test_the_library_makes_it_again(tmp_path: Path) -> None:
         assert again.plan.why == "rates"
         assert path.read_text() == "\n" + CODE.replace(OLD, NEW)
         assert desk.overwritten() == ()
+        desk.undo(again.edit_id)
+        with pytest.raises(ContentChanged) as undone:
+            desk.reapply(again.edit_id)
+        assert undone.value.undone_by
 
 
 def test_the_terminal_makes_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -580,6 +597,19 @@ def test_an_edit_that_comes_while_a_file_is_read_is_not_lost(
 
         monkeypatch.setattr(one.files, "read", read_and_edit)
         assert told(one) == []
+
+
+def test_a_file_that_is_being_written_is_looked_at_later(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit_id = edit(desk)
+    entry = desk.journal.get(edit_id)
+    assert entry is not None
+    begun = desk.journal.open(replace(entry, edit_id=0, state="open"))
+    (tmp_path / "a.py").write_text(CODE)
+    assert told(desk) == []
+    desk.journal.close_all([begun], "failed")
+    assert told(desk) == [(edit_id, "a.py", 7)]
 
 
 def test_few_files_are_looked_at_and_read_only_when_they_changed(
