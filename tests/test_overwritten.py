@@ -211,6 +211,17 @@ def test_one_save_is_one_line(desk: OpenWorkspace, tmp_path: Path) -> None:
     assert f'undo_file_modification({{"edit_id": {first}, "again": true}})' in lines[0]
 
 
+def test_a_file_that_was_removed_is_called_so(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit_id = edit(desk)
+    (tmp_path / "a.py").unlink()
+    desk.desk.overwrites.look()
+    answer = desk.call("local", "list_edits", {})
+    said = f"a.py, with what edit {edit_id} wrote, was removed by another program at "
+    assert said in answer.text
+    rows: Any = answer.data["overwritten"]
+    assert rows[0]["removed"] is True
+
+
 def test_many_files_at_once_are_one_line(desk: OpenWorkspace, tmp_path: Path) -> None:
     for name in "abc":
         edit(desk, path=f"{name}.py")
@@ -365,8 +376,17 @@ def test_an_edit_made_again_by_hand_is_not_told(
     (tmp_path / "a.py").write_text(CODE)
     second = desk.call("local", "replace_text", given).data["edit_id"]
     assert told(desk) == []
-    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / "a.py").write_text(CODE + "# theirs\n")
     assert told(desk) == [(second, "a.py", line)]
+
+
+def test_an_edit_that_is_lost_again_and_again_is_told_each_time(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    for _ in range(4):
+        edit_id = edit(desk, "import os\n", "import os\nimport re\n")
+        (tmp_path / "a.py").write_text(CODE)
+        assert told(desk) == [(edit_id, "a.py", 2)]
 
 
 def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace, tmp_path: Path) -> None:
@@ -612,6 +632,23 @@ def test_a_file_that_is_being_written_is_looked_at_later(
     assert told(desk) == [(edit_id, "a.py", 7)]
 
 
+def test_an_edit_that_is_recorded_before_it_is_written_is_not_lost(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(desk)
+    path, read = tmp_path / "a.py", desk.files.read
+    written = path.read_text()
+    path.write_text(CODE)
+
+    def read_and_write(name: RelPath) -> Document:
+        document = read(name)
+        path.write_text(written)
+        return document
+
+    monkeypatch.setattr(desk.files, "read", read_and_write)
+    assert told(desk) == []
+
+
 def test_few_files_are_looked_at_and_read_only_when_they_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -638,7 +675,7 @@ def test_few_files_are_looked_at_and_read_only_when_they_changed(
         assert len(stat) == 32
         (tmp_path / "39.py").write_text(CODE + "\n")
         opened.desk.overwrites.look()
-        assert [str(path) for path in read] == ["39.py"]
+        assert [str(path) for path in read if path.parts[0].endswith(".py")] == ["39.py"]
 
 
 def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(

@@ -352,9 +352,10 @@ def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
         seen.update(step.before.keys)
         alignment = align(step.before.keys, step.lines)
         if step.edit is not None:
-            # To the author of a line that it puts back it is one of those that were lost.
+            # A line that it puts back has one of the lost edits, or of those before, as its author.
+            ids = {step.edit.edit_id}.union(*(standing[one][1] for one in lost))
             texts[step.before.digest] = [*standing]
-            standing[step.edit.edit_id] = step.edit, {step.edit.edit_id, *lost}
+            standing[step.edit.edit_id] = step.edit, ids
         else:
             done = {
                 edit_id: authored.net(ids.__contains__)[1]

@@ -843,6 +843,7 @@ def with_overwritten(
             "path": one.path,
             "line": int(one.after),
             "time_ms": one.time_ms,
+            **({} if one.before else {"removed": True}),
         }
         for one in lost
     ]
@@ -867,6 +868,8 @@ def overwritten_words(lost: Sequence[Decision], lang: Lang, reapply: Callable[[i
         "reapply": reapply(_edit_id(first)),
     }
     key = "many" if files > 1 else "one" if len(lost) == 1 else "several"
+    if files == 1 and not first.before:
+        key = "removed"
     return say(f"overwritten.{key}", lang, facts)
 
 
