@@ -568,6 +568,18 @@ def test_a_merge_and_a_formatter_lose_nothing(repository: Path) -> None:
         assert told(desk) == []
 
 
+def test_what_was_committed_with_a_persons_lines_is_not_lost(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        git(repository, "checkout", "-qb", "work")
+        edit(desk)
+        with (repository / "a.py").open("a") as file:
+            file.write("# theirs\n")
+        assert told(desk) == []
+        git(repository, "commit", "-qam", "done")
+        git(repository, "checkout", "-q", "main")
+        assert told(desk) == []
+
+
 def test_a_checkout_that_throws_edits_away_is_one_line(repository: Path) -> None:
     with open_workspace(str(repository), AUTO) as desk:
         ids = [edit(desk, path=f"{name}.py") for name in "abc"]
@@ -681,8 +693,10 @@ def test_few_files_are_looked_at_and_read_only_when_they_changed(
 def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
-    edit(desk)
+    edit_id = edit(desk)
     ours = (tmp_path / "a.py").read_bytes()
     desk.desk.foreign.keep(RelPath.parse("a.py"), b"theirs = alone\n", ours, False)
     (tmp_path / "a.py").write_bytes(ours + b"\n")
     assert told(desk) == []
+    (tmp_path / "a.py").write_text(CODE + "\n")
+    assert told(desk) == [(edit_id, "a.py", 7)]
