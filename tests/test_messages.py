@@ -688,6 +688,23 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         for hunk in changes.view(person, seen)[0].hunks:
             decide(hunk.id)
         yield desk.call("local", "list_edits", {"max_results": 1}, lang=lang).text
+    for names in (["u.txt"], ["u.txt", "u.txt"], ["u.txt", "v.txt", "w.txt"], []):
+        for name in {*names, "x.txt"}:
+            (root / name).write_text("one\ntwo\n")
+        edits = [
+            call("prepare_file_append", path=name, content=name) for name in names or ["x.txt"]
+        ]
+        for plan in edits:
+            given = {"hunk_id": plan["hunk_id"]}
+            edit_id = desk.call("local", "apply_file_modification", given).data["edit_id"]
+        again = {"edit_id": edit_id, "again": True}
+        yield desk.call("local", "undo_file_modification", again, lang=lang).text
+        for name in names:
+            (root / name).write_text("one\ntwo\n")
+        if not names:
+            (root / "x.txt").unlink()
+        desk.desk.overwrites.look()
+        yield desk.call("local", "list_edits", {"max_results": 1}, lang=lang).text
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -26,6 +26,7 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
+from copydesk.desk.overwritten import OverwrittenEdit
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import (
@@ -308,6 +309,36 @@ class Desk(Closing):
         ('fuzz', 'one\\ntwo\\ndrei\\n')
         """
         return self._reporting(self._opened.desk.undo(self._member, UNDO, edit_id))
+
+    def overwritten(self) -> tuple[OverwrittenEdit, ...]:
+        """Edits of the last day that other programs have overwritten, by now or before.
+
+        Edits of the last hour are looked at. One that was made again is none of them.
+        """
+        self._opened.desk.overwrites.look()
+        return self._opened.desk.overwritten(self._member)
+
+    def reapply(self, edit_id: int) -> Applied | Planned | None:
+        """Make an edit again that another program has overwritten; None if it stands.
+
+        It is planned if it is not certain (`declined`). Raises EditNotFound, AccessDenied,
+        ContentChanged, AmbiguousMatch, and other refusals of the file.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk
+        >>> from copydesk.edit.request import RangeEdit
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("one\\ntwo\\n")
+        >>> with Desk(root) as desk:
+        ...     done = desk.apply(desk.prepare(RangeEdit(desk.path("a.txt"), "2", "zwei")).id)
+        ...     _ = (root / "a.txt").write_text("zero\\none\\ntwo\\n")
+        ...     lost = [(one.entry.edit_id, one.line) for one in desk.overwritten()]
+        ...     again = desk.reapply(done.edit_id)
+        >>> lost, type(again).__name__, (root / "a.txt").read_text()
+        ([(1, 2)], 'Applied', 'zero\\none\\nzwei\\n')
+        """
+        outcome = self._opened.desk.reapply(self._member, UNDO, edit_id)
+        return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
         """Undo all edits of an edit's transaction, or none; newest first.

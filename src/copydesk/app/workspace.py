@@ -300,7 +300,7 @@ class OpenWorkspace(Closing):
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)
-            for each in (self._backend, self.files, self._notes):
+            for each in (self._backend, self.files, self._notes, self.desk.overwrites):
                 closing.callback(each.close)
 
     def _close_lasting(self) -> None:
@@ -366,6 +366,7 @@ class OpenWorkspace(Closing):
             self.desk.drop_texts()
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
+        self.desk.overwrites.look_soon()
         return answer if cancelled() else self._with_losses(answer, lang)
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:

@@ -37,6 +37,7 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
+from copydesk.desk.overwritten import Overwrites
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
@@ -52,6 +53,7 @@ from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     BinaryFile,
     ContentChanged,
+    EditNotFound,
     Failed,
     FileNotFound,
     HunkNotFound,
@@ -98,6 +100,8 @@ class FileDesk:
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
         self.review = Review(setting, self._drafting, self.applying)
         self.changes = Changes(setting, self)
+        self.overwrites = Overwrites(setting, self.history, self.contents)
+        self.overwritten = self.overwrites.of
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
@@ -274,6 +278,23 @@ class FileDesk:
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo all edits of an edit's transaction that are in effect, or none."""
         return self._undoing.undo_together(member, tool, edit_id)
+
+    def reapply(
+        self, member: Member, tool: str, edit_id: int, *, auto: bool = True
+    ) -> Applied | Planned | None:
+        """Make an edit anew that another program overwrote, or plan it; None if it stands.
+
+        Raises EditNotFound, AccessDenied, ContentChanged, AmbiguousMatch and those of `prepare`.
+        """
+        entry = self.history.entry(member, edit_id)
+        if entry.forgotten or entry.state == "failed":
+            raise EditNotFound(edit_id, "forgotten" if entry.forgotten else "failed")
+        request = self.overwrites.anew(member, entry)
+        if request is None:
+            return None
+        outcome = self.prepare(member.because(entry.why), tool, request, Terms(auto=auto))
+        self.overwrites.end(edit_id)
+        return outcome
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""

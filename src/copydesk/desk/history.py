@@ -125,6 +125,23 @@ class History:
         member.permission.check("read", since.path)
         return since.path
 
+    def text_after(self, entry: Entry, named: str | None) -> Snapshot | None:
+        """The text after the edit, from snapshots, or from a later text and its inverses."""
+        back: list[ChangeSet] = []
+        last = entry
+        while len(back) <= CHAIN_LENGTH:
+            found = self._set.bases.find(last.after, named, None)
+            if found is not None:
+                return _before(found, back, named)
+            later = self._set.journal.next_of(last)
+            while later is not None and later.state == "failed":
+                later = self._set.journal.next_of(later)
+            if later is None or later.before != last.after or later.forgotten:
+                return None
+            back.append(later.inverse)
+            last = later
+        return None
+
     def undone_by(self, member: Member, edit_id: int) -> int:
         """The edit that undid this one and is in effect, or 0; raises as `entry`."""
         return taken_back_by(self._set.journal, self.entry(member, edit_id).edit_id)
@@ -168,14 +185,18 @@ def taken_back_by(journal: Records, edit_id: int) -> int:
 
 
 def entries(
-    journal: Records, path: RelPath | None = None, by: str | None = None, before: int | None = None
+    journal: Records,
+    path: RelPath | None = None,
+    by: str | None = None,
+    before: int | None = None,
+    page: int = PAGE,
 ) -> Iterator[Entry]:
-    """Yield all entries of the journal, newest first, fetched as needed."""
-    while page := journal.entries(path, by, PAGE, before):
-        yield from page
-        if len(page) < PAGE:
+    """Yield all entries of the journal, newest first, fetched as needed, `page` at a time."""
+    while found := journal.entries(path, by, page, before):
+        yield from found
+        if len(found) < page:
             return
-        before = page[-1].edit_id
+        before = found[-1].edit_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,7 +560,7 @@ class Undoing:
         if known is None:
             after = None
             if now.size <= sizes.COMPARED:
-                after = self._kept(entry, named)
+                after = self._history.text_after(entry, named)
             if after is None:
                 raise ContentChanged("the file changed, and the text after the edit is not kept")
             return now.whole(), after
@@ -548,23 +569,6 @@ class Undoing:
         if isinstance(text, Snapshot):
             return text, _before(text, known, named)
         return text, reduce(lambda each, inverse: each.edited(inverse), reversed(known), text)
-
-    def _kept(self, entry: Entry, named: str | None) -> Snapshot | None:
-        """The text after the edit, from snapshots, or from a later text and its inverses."""
-        back: list[ChangeSet] = []
-        last = entry
-        while len(back) <= CHAIN_LENGTH:
-            found = self._set.bases.find(last.after, named, None)
-            if found is not None:
-                return _before(found, back, named)
-            later = self._set.journal.next_of(last)
-            while later is not None and later.state == "failed":
-                later = self._set.journal.next_of(later)
-            if later is None or later.before != last.after or later.forgotten:
-                return None
-            back.append(later.inverse)
-            last = later
-        return None
 
     def _created_again(self, entry: Entry, at: RelPath) -> Undone:
         content = entry.inverse.apply(b"")

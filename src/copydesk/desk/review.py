@@ -390,9 +390,17 @@ class Review:
         return outcome
 
     def news(self, member: Member, most: int = 20) -> tuple[tuple[Decision, bool], ...]:
-        """Unreported decisions on the member's plans, and whether each is written."""
-        found = self._set.decisions.untold(member.name)[:most]
-        return tuple((decision, self._is_written(decision)) for decision in found)
+        """Unreported decisions on the member's plans, and whether each is written.
+
+        Besides them, all of its edits that were overwritten in files that it may read.
+        """
+        found = self._set.decisions.untold(member.name)
+        may_read = member.permission.allows_read
+        lost = [one for one in found if one.verdict == "overwritten"]
+        told = [one for one in lost if may_read(RelPath.parse(one.path))]
+        others = [one for one in found if one not in lost][:most]
+        written = [(decision, self._is_written(decision)) for decision in others]
+        return (*written, *((decision, False) for decision in told))
 
     def tell(self, decisions: Sequence[Decision]) -> None:
         """Mark the decisions as reported to their owners."""

@@ -209,6 +209,19 @@ class Files(Closing):
 
         return committed(self.root, paths)
 
+    def has_moved(self, path: RelPath, stamp: Stamp) -> bool:
+        """Whether a file that is not at the path any more has another name below the root."""
+        name = _other_name(self.root, path, stamp)
+        with suppress(Refusal):  # the number alone may be that of a new file
+            return bool(name) and self.stat(RelPath.parse(name))[1].mtime_ns == stamp.mtime_ns
+        return False
+
+    def is_from_git(self, path: RelPath, before: Collection[str], now: str) -> bool:
+        """Whether git made a file what it is `now`, and has a text that was there; by blob ids."""
+        from copydesk.store.git import is_from_git  # rarely needed
+
+        return is_from_git(self.root, path, before, now)
+
     def _data(self, file: OpenFile) -> bytes:
         """All bytes of the file; TargetMoved if there are fewer, FileTooLarge, OSError."""
         size = file.stamp.size

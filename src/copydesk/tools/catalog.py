@@ -180,6 +180,12 @@ class Context:
             return f"copydesk undo {edit_id}"
         return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
 
+    def reapply_call(self, edit_id: int) -> str:
+        """The call that makes an edit again."""
+        if self.in_shell:
+            return f"copydesk reapply {edit_id}"
+        return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}, "again": true}})'
+
 
 class ToolCall(Arguments, ABC):
     """One call: the arguments of a tool, and its action."""
@@ -384,7 +390,7 @@ def _renamed(answer: Answer) -> Answer:
 
 
 def _told(context: Context, answer: Answer) -> Answer:
-    """Add decisions on the member's plans, and saved writes of other programs."""
+    """Add decisions on the member's plans, and what other programs wrote that concerns it."""
     if context.cancelled():
         return answer  # nobody reads it
     saved = context.desk.foreign.told(context.member)
@@ -395,6 +401,7 @@ def _told(context: Context, answer: Answer) -> Answer:
         if not news:
             return answer
         told = reports.with_news(answer, news, context.lang, context.apply_call)
+        told = reports.with_overwritten(told, news, context.lang, context.reapply_call)
         if told.body is not None:
             told = replace(told, budget=told.budget and context.budget, lang=context.lang)
             if not told.is_whole:  # its lines count as shown: drop none for the news

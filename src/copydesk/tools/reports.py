@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
@@ -571,6 +572,13 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
     return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
 
 
+def stands(mode: str, edit_id: int, lang: Lang) -> Answer:
+    """The answer for an edit that is to be made again, and is still in the file."""
+    summary = say("undo.stands", lang, {"id": edit_id})
+    head: Fields = {"status": "ok", "mode": mode, "edit_id": edit_id}
+    return Answer({**head, "changed": False, "summary": summary})
+
+
 def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
     """The answer to an undo that was refused."""
     entry, refusal = outcome.entry, outcome.refusal
@@ -784,6 +792,8 @@ FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
 """The code for a write of another program that was saved as an edit."""
 
 _LONGEST_REASON = 300  # characters of a reason in words; the data has more
+_FILES_APART = 2  # of so many files at most, overwritten edits are told in a line each
+_MOST_LOST = 10  # ids of overwritten edits in a line
 MOST_NEWS = 5  # decisions reported with one answer; the others with the next ones
 
 
@@ -803,12 +813,68 @@ def with_news(
 
     `apply` returns the words for how to write a plan.
     """
-    told = [one for one in news if not _says(answer.fields, one[0])]
+    told = [
+        one for one in news if one[0].verdict != "overwritten" and not _says(answer.fields, one[0])
+    ]
     if not told:
         return answer
     rows: list[Value] = [_row(decision, written) for decision, written in told]
     words = [_words(decision, written, lang, apply) for decision, written in told]
     return with_notices(answer, "decisions", rows, words)
+
+
+def with_overwritten(
+    answer: Answer,
+    news: Sequence[tuple[Decision, bool]],
+    lang: Lang,
+    reapply: Callable[[int], str],
+) -> Answer:
+    """The answer with those edits of the news that other programs have `overwritten`.
+
+    One line tells those of a file, or of all files if there are many. `reapply` returns the words
+    for how to make an edit again.
+    """
+    lost = sorted((one for one, _ in news if one.verdict == "overwritten"), key=_edit_id)
+    if not lost:
+        return answer
+    rows: list[Value] = [
+        {
+            "edit_id": _edit_id(one),
+            "path": one.path,
+            "line": int(one.after),
+            "time_ms": one.time_ms,
+            **({} if one.before else {"removed": True}),
+        }
+        for one in lost
+    ]
+    by_path = {one.path: [other for other in lost if other.path == one.path] for one in lost}
+    told = [lost] if len(by_path) > _FILES_APART else by_path.values()
+    words = [overwritten_words(some, lang, reapply) for some in told]
+    return with_notices(answer, "overwritten", rows, words)
+
+
+def overwritten_words(lost: Sequence[Decision], lang: Lang, reapply: Callable[[int], str]) -> str:
+    """Some edits that were overwritten, in one line; the first of them is named in full."""
+    first, files = lost[0], len({one.path for one in lost})
+    ids = ", ".join(str(_edit_id(one)) for one in lost[:_MOST_LOST])
+    facts = {
+        "id": _edit_id(first),
+        "ids": ids + ", ..." * (len(lost) > _MOST_LOST),
+        "path": first.path,
+        "line": first.after,
+        "count": len(lost),
+        "files": files,
+        "time": datetime.fromtimestamp(first.time_ms / 1000, UTC).astimezone().strftime("%H:%M"),
+        "reapply": reapply(_edit_id(first)),
+    }
+    key = "many" if files > 1 else "one" if len(lost) == 1 else "several"
+    if files == 1 and not first.before:
+        key = "removed"
+    return say(f"overwritten.{key}", lang, facts)
+
+
+def _edit_id(overwritten: Decision) -> int:
+    return -overwritten.plan[1]
 
 
 def with_saved(

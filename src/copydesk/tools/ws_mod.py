@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
-from copydesk.desk.backends.api import Entry
 from copydesk.desk.changes import FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
@@ -25,7 +24,6 @@ from copydesk.desk.outcome import (
 )
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import lines_wanted, resolve_range
-from copydesk.edit.patch_parse import FilePatch, parse_diff
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -51,7 +49,6 @@ from copydesk.errors import (
     NotAFile,
     PartialMatchFail,
     RangeOutOfBounds,
-    Refusal,
     SuspiciousText,
 )
 from copydesk.search.listings import DirEntry
@@ -60,13 +57,12 @@ from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
-from copydesk.text.unified import blob_id
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.patch import Patching, planned_or_written
+from copydesk.tools.patch import planned_or_written
 from copydesk.tools.report import (
     Answer,
     Fields,
@@ -118,31 +114,14 @@ class UndoCall(EditingCall):
         return reports.undone_together(name, outcome, context.lang, self.report)
 
     def _made_again(self, context: Context, name: str) -> Answer:
-        """Plan or write an edit that another program has overwritten, from its diff."""
-        entry = context.desk.history.entry(context.member, self.edit_id)
-        if entry.forgotten:
-            raise EditNotFound(self.edit_id, "forgotten")
-        if entry.kind == "notes":
-            raise InvalidArgs("again", "is for files; notes are edited anew")
-        text = diff_text(entry.diff, encoding_of_diff(entry.diff, None))
-        patches = parse_diff(text)
-        if entry.moved is None:
-            patches = tuple(_as_now(context, entry, patch) for patch in patches)
-        auto = context.apply == "auto"
-        return Patching(context, name).run(patches, self.report, auto=auto)
-
-
-def _as_now(context: Context, entry: Entry, patch: FilePatch) -> FilePatch:
-    """The patch of an edit for its file as it is now called.
-
-    If that has the text from before the edit, the patch goes to the same lines.
-    """
-    path, blob = context.desk.history.place(context.member, entry), ""
-    with suppress(Refusal):  # the plan says what is wrong
-        _, text = context.desk.contents(context.member, path)
-        if text is not None and text.digest == entry.before:
-            blob = blob_id(text.data)
-    return replace(patch, names=(str(path),), base=blob)
+        """Make, or plan, an edit again that another program has overwritten."""
+        auto, lang = context.apply == "auto", context.lang
+        outcome = context.desk.reapply(context.member, name, self.edit_id, auto=auto)
+        if outcome is None:
+            return reports.stands(name, self.edit_id, lang)
+        if isinstance(outcome, Planned):
+            return reports.planned(name, outcome, lang, self.report)
+        return reports.applied(context.tool(APPLY), outcome, lang, self.report)
 
 
 class ListEditsCall(ToolCall):

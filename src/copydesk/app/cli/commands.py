@@ -617,6 +617,13 @@ def _undo(options: argparse.Namespace) -> int:
     return _print_report(options, report)
 
 
+def _reapply(options: argparse.Namespace) -> int:
+    with _open(options, looks=True) as opened:
+        arguments = {"edit_id": options.edit_id, "again": True}
+        report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
+    return _print_report(options, report)
+
+
 _FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
 _MOST_FORGOTTEN = 50
 """The most edits to forget that are listed; all are counted."""
@@ -1140,6 +1147,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "keep": _changes,
     "checkpoint": _checkpoint,
     "undo": _undo,
+    "reapply": _reapply,
     "forget": _forget,
     "notes": _notes,
     "schema": _schema,

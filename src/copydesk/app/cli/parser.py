@@ -124,6 +124,9 @@ _PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
 _AFTER = _argument(
     "--after", default="", help="the digest that the file must have afterwards, as it was shown"
 )
+_EDIT = _argument(
+    "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
+)
 _COMMON = [
     _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
     _argument("--member", help="member name (default: from the configuration)"),
@@ -337,6 +340,10 @@ _COMMANDS: _Commands = {
                 help="undo the rest if some cannot be undone (default: all or none)",
             ),
         ],
+    ),
+    "reapply": (
+        "make an edit again that was undone, or that another program overwrote",
+        [_EDIT],
     ),
     "forget": (
         "remove the texts of edits from all that copydesk keeps",

@@ -485,11 +485,13 @@ Verdict = Literal[
     "remarked",
     "kept",
     "checkpoint",
+    "overwritten",
 ]
 """`changes_requested`: the plan is not written, a new one with its id is wanted. `amended` and
 `split` end a plan as it was: a person changed its text, or split it into several plans, which
 are all pending again. `commented` decides nothing. `lapsed`: an approval is no longer valid.
-The others are of changes that were written, not of plans: see `desk/changes.py`."""
+The others are of changes that were written, not of plans: see `desk/changes.py`, and for
+`overwritten` `desk/overwritten.py`."""
 
 REFUSING = ("rejected", "changes_requested")
 """The verdicts that forbid writing a plan."""
