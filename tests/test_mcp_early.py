@@ -30,7 +30,7 @@ from copydesk.app.mcp.early import (
     answer_early,
     write_all,
 )
-from copydesk.app.mcp.server import build, messages_of, recorded
+from copydesk.app.mcp.server import build, messages_of, recorded, run_stdio
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.cost import spread
 from support.mcp_calls import FILE, opened_at
@@ -516,6 +516,15 @@ async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -
                 given.close()
             group.cancel_scope.cancel()
     assert told[0]["method"] == "notifications/resources/list_changed"
+
+
+def test_a_server_that_lives_shortly_keeps_a_table(tmp_path: Path) -> None:
+    kept: list[Table] = []
+    with opened_at(tmp_path) as opened, pipes() as (wire, given, _):
+        wire.keep = lambda table, state: kept.append(table)
+        given.close()
+        run_stdio(opened, "local", ("edit",), "en", False, wire=wire)
+    assert [list(table) for table in kept] == [[*LEGACY, MODERN]]
 
 
 def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None:

@@ -1033,11 +1033,14 @@ def run_stdio(
                 return
 
     async def keep(keep: Callable[[Table, str], None]) -> None:
-        await anyio.sleep(KEEP_AFTER_SECONDS)
         try:
-            await keep_first_answers(keep, opened, member, toolsets, lang, structured)
-        except Exception:  # best effort: the next start is only slower
-            _log.exception("cannot keep what the server answers first")
+            await anyio.sleep(KEEP_AFTER_SECONDS)
+        finally:  # at the end, if that comes first
+            with anyio.CancelScope(shield=True):
+                try:
+                    await keep_first_answers(keep, opened, member, toolsets, lang, structured)
+                except Exception:  # best effort: the next start is only slower
+                    _log.exception("cannot keep what the server answers first")
 
     async def main(claimed_wire: Wire) -> None:
         server = build(opened, lambda _: member, toolsets, lang, structured)
