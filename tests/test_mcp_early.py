@@ -258,6 +258,8 @@ def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
         hello(capabilities=[]),
         hello(capabilities={"roots": {"listChanged": "yes"}}),
         hello(capabilities={"sampling": True}),
+        hello(capabilities={"tasks": {"requests": {"sampling": 5}}}),
+        hello(capabilities={"tasks": {"requests": {"elicitation": {"create": "yes"}}}}),
         hello(clientInfo={"name": "x"}),
         hello(clientInfo={"name": "x", "version": 1}),
         hello(clientInfo={"name": "x", "version": "1", "icons": "x"}),

@@ -68,6 +68,7 @@ _META_KEYS: Final = {
     "progressToken",
     *(_META + key for key in ("protocolVersion", "clientCapabilities", "clientInfo")),
 }
+_NAMES: Final = re.compile(r'"[^"]*": ')
 _ID: Final = re.compile(r'-?\d{1,15}|"[\w.:-]{1,100}"', re.ASCII)
 
 
@@ -316,6 +317,7 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
     """Whether a client names itself and its capabilities in the form of every protocol version."""
     nested = [(name, _object(value)) for name, value in _object(capabilities).items()]
     inner = [(name, *pair) for name, each in nested for pair in each.items()]
+    tasks = _NAMES.sub("", json.dumps(capabilities.get("tasks", {})))  # the only deeper ones
     return (
         all(isinstance(text, str) for text in _object(info).values())
         and {"name", "version"} <= info.keys() <= _INFO
@@ -323,6 +325,7 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
         )
+        and not tasks.strip("{}, ")
     )
 
 
