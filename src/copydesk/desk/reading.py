@@ -23,7 +23,7 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 1.5  # tokens of a line number below 1,000, its separator and the line end
+_NUMBER = 2  # tokens of a line number below 1,000 and the line end; its separator joins a word
 
 
 def read_lines(
@@ -142,7 +142,7 @@ def _shown(
     cut = within = False
     for line in order:
         text = base.text(line)
-        beside = _NUMBER + len(str(number + line)) // 4
+        beside = _NUMBER + len(str(number + line)) // 4 + text[:1].isdigit()
         kept = text[: max(left, 0)]
         while kept and counted(kept) + beside > room:
             kept = kept[: len(kept) // 2]
