@@ -179,6 +179,21 @@ def test_an_apply_answers_at_once_and_the_decision_comes_with_a_later_answer(
     assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "x\n")
 
 
+def test_an_undo_that_a_person_has_to_approve_says_how_to_show_it(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    line = {"path": "a.txt", "old": "line 5\n", "new": "x\n"}
+    edit_id = call(desk, "eve", "replace_text", **line, apply="auto")["edit_id"]
+    told = call(desk, "ann", "undo_file_modification", edit_id=edit_id)
+    assert (told["error"], told["why"]) == ("APPROVAL_REQUIRED", "member")
+    assert "replace_text" in told["summary"]
+    assert f"copydesk undo {edit_id}." in told["summary"]
+    plan = call(desk, "ann", "replace_text", path="a.txt", old="x\n", new="line 5\n")
+    approve(desk, plan["hunk_id"])
+    assert call(desk, "ann", APPLY, hunk_id=plan["hunk_id"])["status"] == "ok"
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
 @pytest.mark.parametrize("tool", ["list_pending", "Read", "Edit"])
 def test_every_answer_carries_the_news(desk: OpenWorkspace, tool: str) -> None:
     hunk = plan(desk, "ann")

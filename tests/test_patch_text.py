@@ -560,6 +560,9 @@ def test_a_hunk_that_does_not_fit_tells_why(
     ("old", "body", "reason", "lines"),
     [
         (b"c\na\nb\n", "-b\n-c\n+d\n", "not_found", None),
+        (b"z\na\nnew\nb\n", " a\n-old\n+new\n b\n", "already_there", (3,)),
+        (b"z\nnew\nb\n", "-old\n+new\n b\n", "already_there", (2,)),
+        (b"z\na\nb\nc\n", " a\n b\n-old\n", "already_there", (3,)),
         (b"\xe4\na\n", "-\u00df\n+a\n", "not_found", None),
         (b"\xef\xbb\xbfa\nx\na\n", "-x\n-\ufeffa\n+c\n", "not_found", None),
         (b"a\nb\n", "-a\n-b\n+x\n@@ -2 +2 @@\n-b\n+c\n", "hunks_overlap", (2,)),

@@ -72,6 +72,13 @@ def hook(root: Path, **call: object) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("name", ["x\ud800", "a\ud800/b.txt", "\udc80/b.txt"])
+def test_a_name_with_half_of_a_pair_is_refused(tmp_path: Path, name: str) -> None:
+    asked = call_for(str(tmp_path), "Write", {"file_path": name, "content": ""})
+    assert asked is not None
+    assert asked[1]["path"] == name
+
+
 @pytest.mark.slow
 def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"

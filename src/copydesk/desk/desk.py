@@ -527,7 +527,7 @@ def as_corrected(outcome: Applied, fixed: Fixed | None) -> Applied:
 
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
-_NUMBER = 1.5  # tokens of a line number below 1,000, its separator and the line end
+_NUMBER = 2  # tokens of a line number below 1,000 and the line end; its separator joins a word
 
 
 def _read_lines(
@@ -646,7 +646,7 @@ def _shown(
     cut = within = False
     for line in order:
         text = base.text(line)
-        beside = _NUMBER + len(str(number + line)) // 4
+        beside = _NUMBER + len(str(number + line)) // 4 + text[:1].isdigit()
         kept = text[: max(left, 0)]
         while kept and sizes.counted(kept) + beside > room:
             kept = kept[: len(kept) // 2]

@@ -648,7 +648,7 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     changed = refusal if isinstance(refusal, errors.ContentChanged) else None
     if changed and changed.undone_by:
         return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": mode})
-    why = refusal_words(refusal, lang, (*_callers(mode), "undo"))
+    why = refusal_words(refusal, lang, (*_callers(mode), "undo"), {"edit_id": edit_id})
     words = [say("undo.refused", lang, {"id": edit_id, "why": why})]
     if changed and changed.later_edit_ids:
         words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": mode}))

@@ -31,8 +31,25 @@ MODERN: Final = "2026-07-28"
 RESOURCES: Final = "resources/list"
 """Answered while no plans are pending: clients wait for all the lists before they offer any."""
 
+LISTEN: Final = "subscriptions/listen"
+"""Acknowledged if it is for changes of the resources: some clients list nothing before that."""
+
+HONORED: Final = '{"resourcesListChanged":true}'
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_ACKNOWLEDGEMENT: Final = (
+    f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
+    f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n'
+)
+_LISTENING: Final = json.dumps({"notifications": json.loads(HONORED)})
+_ANSWER: Final = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
+
 _LISTS: Final = ("tools/list", "prompts/list", RESOURCES)
-_MOST: Final = {**dict.fromkeys(("initialize", "server/discover", *_LISTS), 1), "ping": 8}
+_MOST: Final = {
+    **dict.fromkeys(("initialize", LISTEN, *_LISTS), 1),
+    "server/discover": 2,
+    "ping": 8,
+}
 """More answers than these could fill the pipe of a client that does not read yet."""
 
 _META: Final = "io.modelcontextprotocol/"
@@ -51,6 +68,7 @@ _META_KEYS: Final = {
     "progressToken",
     *(_META + key for key in ("protocolVersion", "clientCapabilities", "clientInfo")),
 }
+_NAMES: Final = re.compile(r'"[^"]*": ')
 _ID: Final = re.compile(r'-?\d{1,15}|"[\w.:-]{1,100}"', re.ASCII)
 
 
@@ -261,7 +279,8 @@ class _Answers:
         result = self._table[self._version].get(method)
         if result is None or self._asked[method] > _MOST[method]:
             return None
-        answer = f'{{"jsonrpc":"2.0","id":{shown_id},"result":{result}}}\n'.encode()
+        form = _ACKNOWLEDGEMENT if method == LISTEN else _ANSWER
+        answer = (form % (shown_id, result)).encode()
         self.given[message["id"]] = answer
         return answer
 
@@ -273,7 +292,9 @@ class _Answers:
             is_usual = is_usual and version != MODERN and not self._version
             is_usual = is_usual and _is_usual(params["capabilities"], params["clientInfo"])
         elif _META + "protocolVersion" in meta:
-            version, is_usual = meta[_META + "protocolVersion"], set(params) == {"_meta"}
+            more = json.dumps({key: params[key] for key in params if key != "_meta"})
+            version = meta[_META + "protocolVersion"]
+            is_usual = more == (_LISTENING if method == LISTEN else "{}")
             is_usual = is_usual and version == MODERN and self._version in ("", MODERN)
             info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
             is_usual = is_usual and _is_usual(meta[_META + "clientCapabilities"], info)
@@ -296,6 +317,7 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
     """Whether a client names itself and its capabilities in the form of every protocol version."""
     nested = [(name, _object(value)) for name, value in _object(capabilities).items()]
     inner = [(name, *pair) for name, each in nested for pair in each.items()]
+    tasks = _NAMES.sub("", json.dumps(capabilities.get("tasks", {})))  # the only deeper ones
     return (
         all(isinstance(text, str) for text in _object(info).values())
         and {"name", "version"} <= info.keys() <= _INFO
@@ -303,6 +325,7 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
         )
+        and not tasks.strip("{}, ")
     )
 
 
