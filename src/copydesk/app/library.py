@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from copydesk.app.config import load
@@ -26,6 +27,7 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.edit.draft import Plan
+from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import (
     BatchEdit,
     Preconditions,
@@ -184,9 +186,10 @@ class Desk(Closing):
         request = BatchEdit.of(RelPath.parse(path), edits)
         request.check()
         expected = Preconditions(expected_mtime_ms, expected_size_bytes, expected_sha256)
-        batches = self._opened.batches
+        compiled = partial(compile_batch, edits=request.edits)
+        call = self._member, "BatchEdit", request.path, compiled, expected
         try:
-            made = batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)
+            made = self._opened.batches.edit(*call, dry=dry_run)
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
         return self._reporting(made)

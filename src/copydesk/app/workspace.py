@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from copydesk.app import manuals
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
 from copydesk.app.reference import all_tools
-from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Records
 from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
 from copydesk.desk.backends.sqlite import (
@@ -34,9 +33,9 @@ from copydesk.desk.backends.sqlite import (
     SqliteSnapshots,
 )
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
+from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
@@ -249,7 +248,7 @@ class OpenWorkspace(Closing):
             tally=records,
             foreign=foreign,
             members=self.member,
-            approving=Approving(records, records, clock),
+            approving=Approving(records, clock),
             checks=Checks(config.checks, commands),
             clock=clock,
             ids=hunk_id,
