@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -296,7 +297,7 @@ def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     page.keyboard.press("a")
     see(page, "is approved")
     page.wait_for_selector("#live.on")
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     page.wait_for_url("**/history")
     page.wait_for_selector("#live.on")
     page.keyboard.press("j")
@@ -653,6 +654,7 @@ def furnished(scene: Scene) -> dict[str, str]:
     (scene.root / "notes/1.md").write_text("before all\n- note 1\n")
     scene.call("apply_file_modification", by="fixer", hunk_id=carried)
     assert {fared.how for fared in scene.agent.tally.noted()} == {"fuzz", "rejected"}
+    task = scene.agent.desk.changes.tasks(scene.agent.member("local"))[0].key
     one = f"/hunk/{told['hunk_id']}"
     together = f"/together?hunk={told['hunk_id']}&hunk={moved['hunk_id']}"
     return {
@@ -662,6 +664,8 @@ def furnished(scene: Scene) -> dict[str, str]:
         "conflict": f"/hunk/{conflict}",
         "expiring": f"/hunk/{moved['hunk_id']}",
         "together": together,
+        "changes": "/changes",
+        "change": f"/changes?task={quote(task)}",
         "history": "/history",
         "edit": "/edit/2",
         "trends": "/trends",
@@ -690,6 +694,89 @@ def each_look(scene: Scene, then: Callable[[Any, str, str], None]) -> None:
         page.context.clear_cookies()
         page.goto(f"{scene.room.address}/sign-in?token={scene.room.tokens[-1]}")
         then(page, "sign-in", f"{scheme}-{width}")
+
+
+def _written(scene: Scene, path: str, content: str, lines: str, **given: str) -> None:
+    task = given.pop("task", "words and widths")
+    given |= {"path": path, "content": content, "range": lines}
+    planned = scene.agent.call("fixer", "prepare_file_range_edit", given, task=task)
+    hunk_id = {"hunk_id": planned.fields["hunk_id"]}
+    done = scene.agent.call("fixer", "apply_file_modification", hunk_id, task=task)
+    assert not done.is_error, done.text
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_changes_are_kept_and_undone_by_keys(scene: Scene, width: int) -> None:
+    """A person walks through the hunks while the agent goes on."""
+    folder = os.environ.get("COPYDESK_SHOTS")
+    (scene.root / "src").mkdir()
+    (scene.root / "src/wrap.py").write_text(CODE)
+    (scene.root / "notes.txt").write_text("".join(f"note {n}\n" for n in range(1, 60)))
+    _written(scene, "src/wrap.py", NEW, "7~10", why="the words of a line are parted by one blank")
+    _written(
+        scene,
+        "src/wrap.py",
+        'def fill(text, width=WIDTH):\n    return "\\n".join(wrap(text, width))\n',
+        "17~18",
+        why="a width of its own",
+    )
+    for number in (3, 20, 40):
+        _written(scene, "notes.txt", f"a note of {number}\nand a second line", str(number))
+    page = scene.person(viewport={"width": width, "height": 844})
+
+    def shot(name: str) -> None:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        if folder:
+            page.screenshot(path=f"{folder}/{name}-{width}.png")
+        if AXE.exists():
+            page.evaluate(AXE.read_text("utf-8"))
+            assert [one["id"] for one in page.evaluate("axe.run()")["violations"]] == [], name
+
+    scene.go(page, "/changes")
+    api.expect(page.locator("#changed")).to_have_text("5")
+    shot("changes")
+    page.get_by_role("link", name="words and widths").click()
+    page.wait_for_selector("body[data-ready]")
+    api.expect(page.locator(".change")).to_have_count(5)
+    shot("change")
+    page.keyboard.press("j")
+    api.expect(page.locator(".change").nth(1)).to_have_class(re.compile("here"))
+    page.keyboard.press("n")
+    api.expect(page.locator(".change").nth(3)).to_have_class(re.compile("here"))
+    page.keyboard.press("p")
+    api.expect(page.locator(".change").nth(0)).to_have_class(re.compile("here"))
+    page.keyboard.press("k")
+    see(page, "1 change kept.")
+    api.expect(page.locator(".change")).to_have_count(4)
+    api.expect(page.locator(".change").nth(0)).to_have_class(re.compile("here"))
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("u")
+    see(page, "1 change undone")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("e")
+    page.locator(".change.here textarea[name=content]").fill("in Ada's words\n")
+    shot("change-edit")
+    _written(scene, "notes.txt", "first", "1")  # it comes in without disturbing who types
+    api.expect(page.locator(".change")).to_have_count(4)
+    page.keyboard.press("Control+Enter")
+    see(page, "Your text is written")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("c")
+    page.keyboard.type("Why so?")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    see(page, "is told with the next call")
+    code = (scene.root / "src/wrap.py").read_text().replace("text.split()", "text.split(None)")
+    (scene.root / "src/wrap.py").write_text(code)
+    see(page, "changed since by another program")
+    page.get_by_role("button", name="Undo the rest").click()
+    see(page, "not undone")
+    page.wait_for_selector("#live.on")
+    shot("change-refused")
+    page.get_by_role("button", name="Undo the other").click()
+    see(page, "undone, by edit")
+    left = (scene.root / "src/wrap.py").read_text()
+    assert "text.split(None)" in left
+    assert "def fill(text):" in left
 
 
 def test_each_view_fits_and_can_be_used_by_all(scene: Scene) -> None:

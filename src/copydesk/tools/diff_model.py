@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, takewhile, zip_longest
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
@@ -205,13 +205,30 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
 
 def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) -> str:
     """The windows of a line, with the length of each gap."""
-    shown = ""
-    at = 0
-    for start, stop in (*windows(line, marked), (len(line), len(line))):
-        shown += left_out(start - at) if start > at else ""
-        shown += line[start:stop]
-        at = stop
-    return shown
+    return "".join(
+        line[start:stop] if window else left_out(stop - start)
+        for start, stop, window in parts(0, len(line), windows(line, marked))
+    )
+
+
+_AnySpan = TypeVar("_AnySpan", bound=tuple[int, int, *tuple[object, ...]])
+
+
+def parts(
+    start: int, stop: int, spans: Iterable[_AnySpan]
+) -> Iterator[tuple[int, int, _AnySpan | None]]:
+    """The characters [start, stop) of a line in parts, each with the span that it is of, if any."""
+    at = start
+    for span in spans:
+        begin, end = max(span[0], start), min(span[1], stop)
+        if begin >= end:
+            continue
+        if at < begin:
+            yield at, begin, None
+        yield begin, end, span
+        at = end
+    if at < stop:
+        yield at, stop, None
 
 
 def _into_word(kept: str, *differs: str) -> int:
@@ -373,6 +390,27 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
     return DiffModel(tuple(made), old.line_count - end)
 
 
+def of_place(
+    now: Text, old: Sequence[bytes], old_line: int, place: Span, within: Span
+) -> DiffModel:
+    """The model of one place that changed: the lines [start, stop) of a text were `old` before.
+
+    Lines are 0-based; `old_line` is the first of `old` in the text before. `within` [start, stop)
+    is the place with the lines of context, which have not changed.
+    """
+    text = now.unmarked()
+    (start, stop), (low, high) = place, within
+    decode = text.encoding.decode
+    shift = start - old_line
+    gone = [_line(at, decode(raw)) for at, raw in enumerate(old, old_line)]
+    blocks = (
+        _kept(text, low, start, -shift, is_new=True),
+        _changed([(gone, _lines(text, start, stop))]),
+        _kept(text, stop, high, len(old) - (stop - start) - shift, is_new=True),
+    )
+    return DiffModel((DiffHunk(tuple(block for block in blocks if block.rows)),))
+
+
 def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
     """The model of a recorded unified diff of one file."""
     made: list[DiffHunk] = []
@@ -416,10 +454,12 @@ def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
             yield _changed([(old, new)])
 
 
-def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
-    lines = _lines(old, start, stop)
-    rows = (DiffRow(line, replace(line, number=line.number + shift)) for line in lines)
-    return DiffBlock(tuple(rows), True)
+def _kept(text: Text, start: int, stop: int, shift: int, *, is_new: bool = False) -> DiffBlock:
+    """The context [start, stop) of the text before (or the new one); numbers differ by `shift`."""
+    lines = _lines(text, start, stop)
+    others = (replace(line, number=line.number + shift) for line in lines)
+    pairs = zip(others, lines, strict=True) if is_new else zip(lines, others, strict=True)
+    return DiffBlock(tuple(DiffRow(old, new) for old, new in pairs), True)
 
 
 def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> DiffBlock:
@@ -552,20 +592,22 @@ def _add(
             if row[1].text[1:] != _BOM or after.sign != "\\"
         ]
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
-    placed = [(at, line, line.old, line.new) for at, line in lines[: gaps[0] if gaps else None]]
+    placed = [*lines[: gaps[0] if gaps else None]]
     if gaps and (rest := lines[gaps[-1] + 1 :]):
         counts = HUNK_HEAD.match(head.text)
         assert counts is not None, "it was read as a head"
         by = head.old + int(counts[2] or 1) - sum(line.sign in (" ", "-") for _, line in rest)
         by_new = head.new + int(counts[4] or 1) - sum(line.sign in (" ", "+") for _, line in rest)
         by, by_new = by - rest[0][1].old, by_new - rest[0][1].new
-        placed += [(at, line, line.old + by, line.new + by_new) for at, line in rest]
-    for at, line, old_line, new_line in placed:
+        placed += [
+            (at, line._replace(old=line.old + by, new=line.new + by_new)) for at, line in rest
+        ]
+    for at, line in placed:
         text = line.text
         lacks = may_be_cut and (_LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST)
         if lacks or (wanted is not None and at not in wanted):
             continue
-        for runs, own, number in ((old, "-", old_line), (new, "+", new_line)):
+        for runs, own, number in ((old, "-", line.old), (new, "+", line.new)):
             if line.sign not in (" ", own):
                 continue
             if runs and runs[-1][1] == number:  # joined at once, which costs no call

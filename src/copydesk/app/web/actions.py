@@ -7,56 +7,27 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from copydesk.app.web import changes
 from copydesk.app.web.markup import address, named
-from copydesk.app.web.pages import DiffOptions, PlanFilter, shows_all
-from copydesk.app.web.reviewer import Reviewer, words_of
-from copydesk.app.web.security import Session
+from copydesk.app.web.pages import (
+    Action,
+    DiffOptions,
+    Location,
+    RequestContext,
+    model_of,
+    number,
+    shows_all,
+)
+from copydesk.app.web.reviewer import words_of
 from copydesk.desk.backends.api import Decision
-from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
-from copydesk.desk.review import Review, Seen
+from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
 from copydesk.tools.reports import saved_words
-
-_MOST_DIGITS = 18
-
-
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """A request with a valid session. `is_partial`: the page's script sent it to refresh a part."""
-
-    session: Session
-    reviewer: Reviewer
-    query: Mapping[str, str]
-    path_params: Mapping[str, str]
-    hunk_ids: tuple[str, ...] = ()
-    form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
-    is_partial: bool = False
-
-    @property
-    def member(self) -> Member:
-        """The member for whom the person decides."""
-        return self.reviewer.member
-
-    @property
-    def review(self) -> Review:
-        """The desk's decisions on plans."""
-        return self.reviewer.review
-
-    @property
-    def edit_id(self) -> int:
-        """The edit id in the address; -1, which no edit has, if it is not a number."""
-        text = self.path_params["edit_id"]
-        is_one = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-        return int(text) if is_one else -1
-
-
-Location = str
-"""The address of the page that follows."""
+from copydesk.tools.ws_mod import UNDO
 
 
 def approve(ctx: RequestContext) -> Location:
@@ -88,7 +59,7 @@ def apply(ctx: RequestContext) -> Location:
 
 def reject(ctx: RequestContext) -> Location:
     """Reject the plan with a reason, or ask for a changed one."""
-    decision = _reject(ctx, ctx.path_params["hunk_id"])
+    decision = _reject(ctx, ctx.hunk_id)
     done = "is rejected" if decision.verdict == "rejected" else "needs changes"
     ctx.session.notify(
         "plain", f"{decision.path} {done}. {decision.owner} is told with its next call."
@@ -98,65 +69,62 @@ def reject(ctx: RequestContext) -> Location:
 
 def comment(ctx: RequestContext) -> Location:
     """Comment on the plan, or on a line of it."""
-    line = _field(ctx, "line").strip()
-    number = int(line) if line.isascii() and line.isdigit() and len(line) < _MOST_DIGITS else 0
-    number = -number if _field(ctx, "side") == "old" else number
-    hunk_id, text = ctx.path_params["hunk_id"], _field(ctx, "text")
-    said = ctx.review.comment(ctx.member, hunk_id, text, number)
-    ctx.session.notify("plain", f"{said.owner} is told your comment with its next call.")
-    return _here(ctx)
+    line = number(ctx.field("line").strip(), 0, 17)
+    if ctx.field("side") == "old":
+        line = -line
+    said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
+    return _here(ctx, f"{said.owner} is told your comment with its next call.")
 
 
 def withdraw(ctx: RequestContext) -> Location:
     """Withdraw the reviewer's own decision."""
-    ctx.review.withdraw(ctx.member, ctx.path_params["hunk_id"])
+    ctx.review.withdraw(ctx.member, ctx.hunk_id)
     return _here(ctx, "Your decision is withdrawn.")
 
 
 def extend(ctx: RequestContext) -> Location:
     """Extend the life of the plan."""
-    ctx.review.extend(ctx.member, ctx.path_params["hunk_id"])
+    ctx.review.extend(ctx.member, ctx.hunk_id)
     return _here(ctx, "The plan waits longer now.")
 
 
 def extend_all(ctx: RequestContext) -> Location:
     """Extend the life of all listed plans that expire soon."""
-    wanted = PlanFilter.of(ctx.query)
+    wanted = ctx.wanted
     soon = [one for one in ctx.reviewer.items() if one.expires_soon and wanted.takes(one)]
-    extended = 0
+    refused = 0
     for item in soon:
         try:
             ctx.review.extend(ctx.member, item.plan.id)
-            extended += 1
         except Refusal as refusal:
+            refused += 1
             ctx.session.notify("bad", f"{item.path}: {words_of(refusal)}")
-    if extended:
+    if extended := len(soon) - refused:
         verb = "waits" if extended == 1 else "wait"
         ctx.session.notify("plain", f"{named(extended, 'plan')} {verb} longer now.")
-    left = {**_filter(ctx), "state": wanted.tab} if extended == len(soon) else _filter(ctx)
-    return address(**left)
+    return address(**wanted.query if refused else {**wanted.query, "state": wanted.tab})
 
 
 def amend(ctx: RequestContext) -> Location:
     """Replace the plan's text; the next page shows it, not yet approved."""
-    ctx.reviewer.amend(_seen(ctx), _field(ctx, "content"))
+    ctx.reviewer.amend(_seen(ctx), ctx.field("content"))
     return _here(ctx, "This is the change with your text. It is not approved yet.")
 
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one for the file as shown; the next page shows it."""
-    given = (_field(ctx, name) for name in ("now", "range", "content"))
-    ctx.review.replan(ctx.member, ctx.path_params["hunk_id"], *given)
+    given = (ctx.field(name) for name in ("now", "range", "content"))
+    ctx.review.replan(ctx.member, ctx.hunk_id, *given)
     return _here(ctx, "This is the new plan, with your text. It is not approved yet.")
 
 
 def split(ctx: RequestContext) -> Location:
     """Split the plan into one plan for each part that it changes."""
-    made = ctx.review.split(ctx.member, ctx.path_params["hunk_id"])
+    plans = ctx.review.split(ctx.member, ctx.hunk_id)
     ctx.session.notify(
-        "plain", f"It is {named(len(made), 'plan')} now, each to be decided on alone."
+        "plain", f"It is {named(len(plans), 'plan')} now, each to be decided on alone."
     )
-    return address(path=str(made[0].request.path))
+    return address(path=str(plans[0].request.path))
 
 
 def apply_all(ctx: RequestContext) -> Location:
@@ -167,19 +135,17 @@ def apply_all(ctx: RequestContext) -> Location:
         return back
     try:
         outcome = ctx.review.apply(ctx.member, seen)
+        if not isinstance(outcome, Applied | Transacted):
+            raise outcome.refusal
     except Refusal as refusal:
         ctx.session.notify("bad", f"Nothing was written: {words_of(refusal)}")
         return back
     if isinstance(outcome, Applied):
-        ctx.session.notify(
-            "good", f"{outcome.plan.request.path} is written, as edit {outcome.edit_id}."
-        )
-        return address(**_filter(ctx))
-    if isinstance(outcome, Transacted):
-        ctx.session.notify("good", f"{named(len(outcome.applied), 'plan')} written as one.")
-        return address(**_filter(ctx))
-    ctx.session.notify("bad", f"Nothing was written: {words_of(outcome.refusal)}")
-    return back
+        words = f"{outcome.plan.request.path} is written, as edit {outcome.edit_id}."
+    else:
+        words = f"{named(len(outcome.applied), 'plan')} written as one."
+    ctx.session.notify("good", words)
+    return address(**ctx.wanted.query)
 
 
 def approve_all(ctx: RequestContext) -> Location:
@@ -187,30 +153,26 @@ def approve_all(ctx: RequestContext) -> Location:
     seen = _several(ctx)
     if not _was_shown(ctx, *seen):
         return _together(ctx, [one.hunk_id for one in seen])
-    return _each(
-        ctx,
-        "approved",
-        [(one.hunk_id, partial(ctx.review.approve, ctx.member, *one)) for one in seen],
-    )
+    approvals = {one.hunk_id: partial(ctx.review.approve, ctx.member, *one) for one in seen}
+    return _each(ctx, "approved", approvals)
 
 
 def reject_all(ctx: RequestContext) -> Location:
     """Reject several plans with one reason, or ask for changed ones."""
+    words = "rejected" if ctx.field("verdict") != "changes_requested" else "sent back"
     ids = [one.hunk_id for one in _several(ctx)]
-    words = "rejected" if _field(ctx, "verdict") != "changes_requested" else "sent back"
-    return _each(ctx, words, [(one, partial(_reject, ctx, one)) for one in ids])
+    return _each(ctx, words, {hunk_id: partial(_reject, ctx, hunk_id) for hunk_id in ids})
 
 
 def undo(ctx: RequestContext) -> Location:
     """Undo an edit."""
     edit_id = ctx.path_params["edit_id"]
     try:
-        outcome = ctx.reviewer.undo(ctx.edit_id)
+        outcome = ctx.desk.undo(ctx.member, UNDO, ctx.edit_id)
+        if isinstance(outcome, NotUndone):
+            raise outcome.refusal
     except Refusal as refusal:
         ctx.session.notify("bad", f"It is not undone: {words_of(refusal)}")
-        return address("edit", edit_id)
-    if isinstance(outcome, NotUndone):
-        ctx.session.notify("bad", f"It is not undone: {words_of(outcome.refusal)}")
         return address("edit", edit_id)
     if not outcome.edit_id:
         ctx.session.notify("plain", "Nothing of it was left to undo.")
@@ -224,17 +186,17 @@ def _several(ctx: RequestContext) -> list[Seen]:
 
 
 def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
-    back = address("together", **_filter(ctx))
+    back = address("together", **ctx.wanted.query)
     back += "&" if "?" in back else "?"
     return back + "&".join(f"hunk={one}" for one in hunk_ids if one.isalnum())
 
 
 def _each(
-    ctx: RequestContext, done: str, decisions: Sequence[tuple[str, Callable[[], Decision]]]
+    ctx: RequestContext, done: str, decisions: Mapping[str, Callable[[], Decision]]
 ) -> Location:
     """Decide on each plan; refused ones are shown again, with the error."""
     left: list[str] = []
-    for hunk_id, decide in decisions:
+    for hunk_id, decide in decisions.items():
         try:
             decide()
         except Refusal as refusal:
@@ -243,23 +205,23 @@ def _each(
     count = len(decisions) - len(left)
     if count:
         ctx.session.notify("good", f"{named(count, 'plan')} {done}.")
-    return _together(ctx, left) if left else address(**_filter(ctx))
+    return _together(ctx, left) if left else address(**ctx.wanted.query)
 
 
 def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
-    wants_changes = _field(ctx, "verdict") == "changes_requested"
-    reason = _field(ctx, "reason")
+    wants_changes = ctx.field("verdict") == "changes_requested"
+    reason = ctx.field("reason")
     return ctx.review.reject(ctx.member, hunk_id, reason, wants_changes=wants_changes)
 
 
-def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
+def _writing(action: Action) -> Action:
     """Wrap an action; the next page also reports other programs' writes."""
 
     def act(ctx: RequestContext) -> Location:
         location = action(ctx)
         words = [
             saved_words(one.path, one.edit_id, f"undo edit {one.edit_id} under History", "en")
-            for one in ctx.reviewer.saved()
+            for one in ctx.desk.foreign.told(ctx.member)
         ]
         if words:
             ctx.session.notify("bad", " ".join(words))
@@ -268,7 +230,7 @@ def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestC
     return act
 
 
-def _of_plan(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
+def _of_plan(action: Action) -> Action:
     """Wrap an action; after a refusal the next page is the plan's, with the reason."""
 
     def act(ctx: RequestContext) -> Location:
@@ -284,7 +246,7 @@ def _of_plan(action: Callable[[RequestContext], Location]) -> Callable[[RequestC
     return act
 
 
-ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
+ACTIONS: Final[Mapping[str, Action]] = {
     "/hunk/{hunk_id}/approve": _of_plan(approve),
     "/hunk/{hunk_id}/apply": _writing(_of_plan(apply)),
     "/hunk/{hunk_id}/reject": _of_plan(reject),
@@ -299,12 +261,16 @@ ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
     "/extend": extend_all,
     "/reject": reject_all,
     "/edit/{edit_id}/undo": _writing(undo),
+    "/changes/keep": changes.keep,
+    "/changes/undo": _writing(changes.undo),
+    "/changes/edit": _writing(changes.edit),
+    "/changes/comment": changes.comment,
 }
 """The forms by address."""
 
 
 def _seen(ctx: RequestContext) -> Seen:
-    return Seen(ctx.path_params["hunk_id"], _field(ctx, "before"), _field(ctx, "after"))
+    return Seen(ctx.hunk_id, ctx.field("before"), ctx.field("after"))
 
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
@@ -323,27 +289,19 @@ def _is_short(ctx: RequestContext, one: Seen) -> bool:
         shown = ctx.reviewer.show(one.hunk_id)
     except Refusal:
         return True
-    return (shown.before, shown.after) != one[1:] or shows_all(shown, DiffOptions())
-
-
-def _field(ctx: RequestContext, name: str) -> str:
-    return ctx.form.get(name, [""])[0]
+    options = DiffOptions()
+    return shown.seen[1:] != one[1:] or shows_all(model_of(shown, options), options)
 
 
 def _here(ctx: RequestContext, words: str = "") -> Location:
     """The page of the same plan, with a notice."""
     if words:
         ctx.session.notify("plain", words)
-    return address("hunk", ctx.path_params["hunk_id"], **_filter(ctx))
-
-
-def _filter(ctx: RequestContext) -> dict[str, str]:
-    """The filter of the list from which the person came."""
-    return PlanFilter.of(ctx.query).query
+    return address("hunk", ctx.hunk_id, **ctx.wanted.query)
 
 
 def _next(ctx: RequestContext) -> Location:
     """The next undecided plan on the page, if it is still pending; otherwise the list."""
-    onward = _field(ctx, "onward")
+    onward = ctx.field("onward")
     parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
-    return address(*parts, **_filter(ctx))
+    return address(*parts, **ctx.wanted.query)

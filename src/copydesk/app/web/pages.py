@@ -1,4 +1,4 @@
-"""What the templates of plans and edits are given.
+"""The views: what the templates of plans and edits are given.
 
 Invariant: a form for approval contains the digests of what the page shows; it exists only if all
 changed lines were shown, at once or part by part in this session.
@@ -10,26 +10,32 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import groupby
-from typing import Final, Literal, NamedTuple, cast
+from itertools import accumulate, groupby
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from markupsafe import Markup
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from copydesk.app.web.diff_view import Colours, View, colours_of, conflict_of, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
-from copydesk.app.web.reviewer import Item, PlanResult, Task, expires_soon, words_of
-from copydesk.app.web.security import Notice
-from copydesk.desk.backends.api import Decision, Entry, Version, version_of
-from copydesk.desk.history import Past
-from copydesk.desk.review import Rights, Shown, State
-from copydesk.edit.draft import Draft, Plan
-from copydesk.text.snapshot import Snapshot
+from copydesk.app.web.reviewer import Item, Reviewer, Task, expires_soon, words_of
+from copydesk.app.web.security import Session, one_of
+from copydesk.desk.backends.api import Entry, version_of
+from copydesk.desk.desk import FileDesk
+from copydesk.desk.history import Page, taken_back_by
+from copydesk.desk.member import Member
+from copydesk.desk.review import Review, Shown, Waiting
+from copydesk.edit.draft import Plan
+from copydesk.errors import HunkNotFound, Refusal
+from copydesk.text.encoding import encoding_of_diff
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import line_counts
-from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
+from copydesk.tools.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.tools.refusals import check_words
 from copydesk.tools.reports import is_binary_deletion
 
@@ -55,7 +61,7 @@ _COLOURED_BEFORE: Final = 30
 _MOST_EDITED: Final = 1_000_000
 _EXPIRING: Final = "expiring"
 _STATES: Final = (
-    ("exact", "exact"),
+    ("exact", "applies"),
     ("drifted", "drifted"),
     ("conflict", "conflict"),
     (_EXPIRING, "expires soon"),
@@ -71,16 +77,108 @@ _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The frame of every page; `waiting` counts the undecided plans; `csrf` is the forms' token."""
+Location = str
+"""The address of the page that follows a form."""
 
-    name: str
-    csrf: str
-    workspace: str
-    waiting: int
-    now_ms: int
-    notices: Sequence[Notice] = ()
+Values = dict[str, Any]
+"""What a template is given, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """A request with a valid session. `is_partial`: the page's script sent it to refresh a part."""
+
+    session: Session
+    reviewer: Reviewer
+    query: Mapping[str, str]
+    path_params: Mapping[str, str]
+    hunk_ids: tuple[str, ...] = ()
+    form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    is_partial: bool = False
+
+    @property
+    def member(self) -> Member:
+        """The member for whom the person decides."""
+        return self.reviewer.member
+
+    @property
+    def desk(self) -> FileDesk:
+        return self.reviewer.opened.desk
+
+    @property
+    def review(self) -> Review:
+        """The desk's decisions on plans."""
+        return self.desk.review
+
+    @property
+    def hunk_id(self) -> str:
+        """The id of the plan in the address."""
+        return self.path_params["hunk_id"]
+
+    @property
+    def edit_id(self) -> int:
+        """The edit id in the address; -1, which no edit has, if it is not a number."""
+        return number(self.path_params["edit_id"], -1, 18)
+
+    def field(self, name: str) -> str:
+        """The value of a field of the form; empty if it is missing."""
+        return one_of(self.form, name)
+
+    @property
+    def wanted(self) -> PlanFilter:
+        """The filter of the list that the person sees, or comes from."""
+        return PlanFilter.of(self.query)
+
+    def page(
+        self,
+        template: str,
+        title: str,
+        here: str,
+        *,
+        waiting: int | None = None,
+        status: int = 200,
+        wide: bool = False,
+        **values: object,
+    ) -> Response:
+        """A page within the frame of all pages; `here` is its entry in the navigation bar.
+
+        `waiting` is the number of undecided plans, if it is known.
+        """
+        opened, session = self.reviewer.opened, self.session
+        frame = {
+            "name": session.name,
+            "csrf": session.csrf,
+            "workspace": opened.root.rstrip("/").rpartition("/")[2] or "/",
+            "waiting": _undecided(self.reviewer.waiting()) if waiting is None else waiting,
+            "changed": self.reviewer.open_changes(),
+            "now_ms": opened.clock(),
+            "notices": () if self.is_partial else session.take_notices(),
+        }
+        page = render(template, frame=frame, title=title, here=here, wide=wide, **values)
+        return HTMLResponse(page.encode("utf-8", "backslashreplace"), status)
+
+
+Action = Callable[[RequestContext], Location]
+"""What a form does."""
+
+
+def number(text: str, default: int, digits: int = 7) -> int:
+    """The number that the text is, in so many ASCII digits at most; otherwise the default."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else default
+
+
+def _undecided(plans: Iterable[Item | Waiting]) -> int:
+    return sum(one.decision is None for one in plans)
+
+
+def file_response(data: Callable[[], bytes], name: str) -> Response:
+    """A file to save; a line of text if there is a refusal instead."""
+    try:
+        content = data()
+    except Refusal as refusal:
+        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +218,7 @@ class PlanFilter:
     def takes_otherwise(self, item: Item) -> bool:
         """Whether the plan is listed if its path is."""
         is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
-        if not is_of or self.tab != (item.decision.verdict if item.decision else ""):
+        if not is_of or self.tab != item.verdict:
             return False
         if self.state == _EXPIRING:
             return item.expires_soon
@@ -133,14 +231,6 @@ class PlanFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class EditFilter:
-    """Which edits are listed; an empty text means all."""
-
-    path: str = ""
-    member: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class DiffOptions:
     """How to show a diff; `part` of "Show all" (from 1) has whole lines; 0 means the first rows."""
 
@@ -148,112 +238,77 @@ class DiffOptions:
     context: int = CONTEXTS[0]
     part: int = 0
 
+    @staticmethod
+    def of(query: Mapping[str, str]) -> DiffOptions:
+        """The options in the query of an address."""
+        context = number(query.get("context", ""), CONTEXTS[0])
+        return DiffOptions(
+            "unified" if query.get("view") == "unified" else "split",
+            min(max(context, CONTEXTS[0]), CONTEXTS[-1]),
+            number(query.get("all", ""), 0),
+        )
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The plans before and after this one in the list, by id; empty if there is none.
-
-    `onward` is the next undecided one, `position` the place of this one.
-    """
-
-    before: str = ""
-    after: str = ""
-    onward: str = ""
-    position: str = ""
-
-
-class _Parts(NamedTuple):
-    """Where "Show all" leads: the address and name of the part to open, and its neighbours."""
-
-    href: str
-    words: str
-    neighbours: list[tuple[str, str]]
+    def wider(self, model: DiffModel) -> int | None:
+        """The next larger number of context lines; None if nothing is left out."""
+        wider = (each for each in CONTEXTS if each > self.context)
+        return next(wider, None) if model.has_gaps else None
 
 
-class _PlanView(NamedTuple):
-    """The values of one plan for the templates, with its diff rendered."""
-
-    shown: Shown
-    plan: Plan
-    path: str
-    counts: tuple[int, int]
-    diff: Markup
-    rows: int
-    has_gaps: bool
-    rows_left_out: bool
-    lines_cut: bool
-    every: _Parts
-    checks: Sequence[str]
+def model_of(shown: Shown, options: DiffOptions) -> DiffModel:
+    """The diff of a plan."""
+    return of_change(shown.draft.base, shown.draft.change, options.context)
 
 
-def shows_all(one: Shown, options: DiffOptions) -> bool:
+def shows_all(model: DiffModel, options: DiffOptions) -> bool:
     """Whether these options show all of the change."""
-    model = of_change(one.draft.base, one.draft.change, options.context)
     if options.part:
         return model.rows <= _PART_ROWS
     return model.rows <= MOST_ROWS and not model.is_cut
 
 
-def parts_of(rows: int) -> int:
+def _parts_of(rows: int) -> int:
     """The number of parts of "Show all" for this number of rows."""
     return max(-(-rows // _PART_ROWS), 1)
 
 
-def rows_of(one: Shown, options: DiffOptions) -> int:
-    """The number of rows of a plan with this context."""
-    return of_change(one.draft.base, one.draft.change, options.context).rows
+def _remember_shown(
+    ctx: RequestContext, shown: Shown, model: DiffModel, options: DiffOptions
+) -> int:
+    """Record what the session was shown; return the next part of "Show all", or 0."""
+    if not ctx.is_partial:
+        ctx.session.viewed[version_of(shown.plan), shown.state] = None
+    if shows_all(model, options):
+        ctx.session.seen[shown.seen] = None
+        return 0
+    if not options.part:
+        return 1
+    count = _parts_of(model.rows)
+    return ctx.session.show_part(shown.seen, options.context, options.part, count)
 
 
-class _Group(NamedTuple):
-    """The plans of one member and task in the list; `rows` are their markup."""
-
-    key: str
-    task: Task
-    summary: str
-    counts: tuple[int, int]
-    together: str
-    rows: list[Markup]
-
-
-class _TreeRow(NamedTuple):
-    """A folder or file of the tree at this `depth`, with the number of its plans."""
-
-    name: str
-    depth: int
-    href: str
-    plans: int
-    is_current: bool
-
-
-def pending(
-    frame: Frame,
-    items: Sequence[Item],
-    wanted: PlanFilter,
-    viewed: Container[tuple[Version, State]],
-    page: int = 1,
-) -> Markup:
-    """A page of the list; `items` are all plans in order, `viewed` those the person looked at."""
-    found = [item for item in items if wanted.takes(item)]
+def pending(ctx: RequestContext) -> Response:
+    """A page of the list of plans."""
+    items, wanted = ctx.reviewer.items(), ctx.wanted
+    listed = [item for item in items if wanted.takes(item)]
     members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
     tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
-    verdicts = Counter(item.decision.verdict if item.decision else "" for item in items)
-    pages = max(-(-len(found) // MOST_LISTED), 1)
-    page = min(max(page, 1), pages)
+    verdicts = Counter(item.verdict for item in items)
+    pages = max(-(-len(listed) // MOST_LISTED), 1)
+    page = min(max(number(ctx.query.get("page", ""), 1), 1), pages)
     start = (page - 1) * MOST_LISTED
-    shown = found[start : start + MOST_LISTED]
     tasks: dict[Task, list[Item]] = {}
-    for item in found:
+    for item in listed:
         tasks.setdefault(item.task, []).append(item)
+    rows = groupby(listed[start : start + MOST_LISTED], lambda item: item.task)
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
-    return render(
+    return ctx.page(
         "pending.html",
-        **around(frame, "Pending", "pending"),
-        note=_note(verdicts[wanted.tab], found, start),
+        "Pending",
+        "pending",
+        waiting=verdicts[""],
+        note=_note(verdicts[wanted.tab], listed, start),
         any=bool(verdicts[wanted.tab]),
-        groups=[
-            _group(tasks[task], list(rows), wanted, viewed)
-            for task, rows in groupby(shown, lambda item: item.task)
-        ],
+        groups=[_group(ctx, tasks[task], shown) for task, shown in rows],
         before=address(**wanted.query, page=page - 1) if page > 1 else "",
         after=address(**wanted.query, page=page + 1) if page < pages else "",
         tabs=[
@@ -266,32 +321,46 @@ def pending(
         members=[(name, name) for name in members],
         tools=[(name, tool_words(name)) for name in tools],
         states=_STATES,
-        soon=sum(item.expires_soon for item in found),
+        soon=sum(item.expires_soon for item in listed),
     )
 
 
-def _group(
-    items: Sequence[Item],
-    rows: Sequence[Item],
-    wanted: PlanFilter,
-    viewed: Container[tuple[Version, State]],
-) -> _Group:
-    task = items[0].task
+def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> Values:
+    """The plans of one member and task in the list, and the rows of those on this page."""
+    task, query, viewed = items[0].task, tuple(ctx.wanted.query.items()), ctx.session.viewed
     files = len({item.path for item in items})
-    query = tuple(wanted.query.items())
     together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
-    return _Group(
-        hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
-        task,
-        f"{named(len(items), 'plan')} in {named(files, 'file')}",
-        (sum(item.counts[0] for item in items), sum(item.counts[1] for item in items)),
-        f"/together?{urlencode([*query, *together])}",
-        [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in rows],
-    )
+    return {
+        "key": hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        "task": task,
+        "summary": f"{named(len(items), 'plan')} in {named(files, 'file')}",
+        "counts": tuple(map(sum, zip(*(item.counts for item in items), strict=True))),
+        "together": f"/together?{urlencode([*query, *together])}",
+        "rows": [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in rows],
+    }
 
 
-def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
-    """The files and their folders; a folder with a single subfolder is joined with it."""
+@lru_cache(maxsize=4_096)
+def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup:
+    return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
+
+
+def _note(every: int, found: Sequence[Item], start: int) -> str:
+    if not every:
+        return ""
+    count = f"{len(found):,} of {named(every, 'plan')}"
+    words = count if len(found) < every else named(every, "plan")
+    words += f" in {named(len({item.path for item in found}), 'file')}"
+    if len(found) <= MOST_LISTED:
+        return words
+    return f"{words}; {start + 1:,}–{min(start + MOST_LISTED, len(found)):,} are listed"
+
+
+def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
+    """The files and their folders; a folder with a single subfolder is joined with it.
+
+    `depth` is that of the row, `plans` the number of plans of the file or below the folder.
+    """
     counts = Counter(paths)
     below: Counter[str] = Counter()
     children: dict[str, set[str]] = {}
@@ -301,7 +370,7 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
             folder = "/".join(parts[:depth])
             below[folder] += count
             children.setdefault(folder, set()).add("/".join(parts[: depth + 1]))
-    found: list[_TreeRow] = []
+    rows: list[Values] = []
     rest: list[tuple[str, str, int]] = [("", "", 0)]
     while rest:
         path, above, depth = rest.pop()
@@ -314,148 +383,226 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
             name = path[len(above) :].lstrip("/") + "/" * (path in children)
             target = "" if wanted.path == f"/{path}" else f"/{path}"
             href = address(**{**wanted.query, "path": target})
-            count = below[path] or counts[path]
-            found.append(_TreeRow(name, min(depth, 6), href, count, not target))
+            row = {"name": name, "depth": min(depth, 6), "href": href, "is_current": not target}
+            rows.append({**row, "plans": below[path] or counts[path]})
             depth += 1
         ordered = sorted(children.get(path, ()), key=lambda each: (each not in children, each))
         rest += [(each, path, depth) for each in reversed(ordered)]
-    return found
+    return rows
 
 
-def review(
-    frame: Frame,
-    one: Shown,
-    rights: Rights,
-    options: DiffOptions,
-    neighbours: Neighbours,
-    wanted: PlanFilter,
-    comments: Sequence[Decision] = (),
-    unseen: int = 0,
-) -> Markup:
-    """The page of one plan of a list; `unseen` is the part of "Show all" to open first, or 0."""
-    view = _plan_view(one, options, wanted, unseen=unseen)
-    draft, content = one.draft, one.plan.request.text
+def review(ctx: RequestContext) -> Response:
+    """The page of one plan of the list."""
+    items, wanted, options = ctx.reviewer.items(patience=0), ctx.wanted, DiffOptions.of(ctx.query)
+    try:
+        shown = ctx.reviewer.show(ctx.hunk_id)
+    except Refusal as refusal:
+        return _no_hunk(ctx, refusal, items)
+    model = model_of(shown, options)
+    unseen = _remember_shown(ctx, shown, model, options)
+    rights = ctx.review.rights(ctx.member, shown)
+    draft, content = shown.draft, shown.plan.request.text
     if (
         content is None
-        or one.state == "conflict"
+        or shown.state == "conflict"
         or len(content) > _MOST_EDITED
         or "\r" in content.replace("\r\n", "\n")
     ):
         content = None
-    is_whole = isinstance(draft.base, Snapshot) and not one.plan.request.in_notes
-    return render(
+    is_whole = isinstance(draft.base, Snapshot) and not shown.plan.request.in_notes
+    return ctx.page(
         "review.html",
-        **around(frame, view.path.rpartition("/")[2], "pending", wide=True),
-        **view._asdict(),
+        shown.plan.request.path.name,
+        "pending",
+        waiting=_undecided(items),
+        wide=True,
+        **_plan_values(shown, model, options, wanted, unseen=unseen),
         complete=not unseen,
-        why=words_of(one.refusal) if one.refusal else "",
+        why=words_of(shown.refusal) if shown.refusal else "",
         rights=rights,
         barred=words_of(rights.apply) if rights.apply else "",
         options=options,
-        wider=_wider(options, view.has_gaps),
-        neighbours=neighbours,
-        comments=comments,
+        wider=options.wider(model),
+        neighbours=_neighbours(items, wanted, ctx.hunk_id),
+        comments=ctx.review.comments(shown),
         query=wanted.query,
         splits=not draft.created and is_whole and len(draft.regions_apart) > 1,
-        conflict=conflict_of(one),
+        conflict=conflict_of(shown),
         content=content,
         hidden_count=hidden_in(content or ""),
     )
 
 
-def together(
-    frame: Frame,
-    all_: Sequence[Shown],
-    refused: Sequence[tuple[str, str]],
-    options: DiffOptions,
-    wanted: PlanFilter,
-    *,
-    can: bool,
-    can_approve: bool,
-) -> Markup:
-    """Several plans on one page, to apply together or decide on one by one.
+def _neighbours(items: Sequence[Item], wanted: PlanFilter, hunk_id: str) -> Mapping[str, str]:
+    """The plans `before` and `after` this one in the list, by id; empty if there is none.
 
-    `can`: all changes were shown. `refused`: those that cannot be applied, with the reasons.
+    `onward` is the next undecided one, `position` the place of this one.
     """
-    size = sum(one.draft.base.size + one.draft.after.size for one in all_)
-    plans = [_plan_view(one, options, wanted, size=size) for one in all_]
-    can = can and bool(plans) and not refused
-    named_page = around(frame, "Together", "pending", wide=True)
-    return render(
-        "together.html",
-        **named_page,
-        plans=plans,
-        refused=refused,
-        can=can,
-        can_approve=bool(plans) and can_approve,
-        query=wanted.query,
+    listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
+    ids = ["", *(item.plan.id for item in listed), ""]
+    if hunk_id not in ids:
+        return dict.fromkeys(("before", "after", "onward", "position"), "")
+    at = ids.index(hunk_id)
+    undecided = (item.plan.id for item in (*listed[at:], *listed[: at - 1]) if not item.decision)
+    return {
+        "before": ids[at - 1],
+        "after": ids[at + 1],
+        "onward": next(undecided, ""),
+        "position": f"{at:,} of {len(listed):,}",
+    }
+
+
+def _no_hunk(ctx: RequestContext, refusal: Refusal, items: Sequence[Item]) -> Response:
+    """The page of a plan that is no longer pending, or that cannot be shown."""
+    entry = item = None
+    title = "This plan is no longer pending."
+    if not isinstance(refusal, HunkNotFound):
+        title = "This plan cannot be shown."
+        item = next((item for item in items if item.plan.id == ctx.hunk_id), None)
+    elif refusal.reason == "applied":
+        entry = ctx.reviewer.opened.journal.of_hunk(ctx.hunk_id)
+    return gone(
+        ctx,
+        title,
+        words_of(refusal),
+        here="pending",
+        status=404 if item is None else 200,
+        waiting=_undecided(items),
+        edit_id=entry.edit_id if entry else 0,
+        item=item,
+        query=ctx.wanted.query,
     )
 
 
 def gone(
-    frame: Frame,
+    ctx: RequestContext,
     title: str,
     words: str,
-    wanted: PlanFilter | None = None,
+    *,
+    here: str = "",
+    status: int = 404,
+    waiting: int | None = None,
     edit_id: int = 0,
     item: Item | None = None,
-) -> Markup:
-    """The page of a plan that is no longer pending; or of `item`, which cannot be shown."""
-    return render(
-        "gone.html",
-        **around(frame, title, "pending" if wanted else ""),
-        words=words,
-        edit_id=edit_id,
-        item=item,
-        query=wanted.query if wanted else {},
+    query: Mapping[str, str] = {},
+) -> Response:
+    """The page of what is not there; or of a plan, `item`, that cannot be shown."""
+    of: Values = {"words": words, "edit_id": edit_id, "item": item, "query": query}
+    return ctx.page("gone.html", title, here, status=status, waiting=waiting, **of)
+
+
+def diff(ctx: RequestContext) -> Response:
+    """The diff of a plan as a file."""
+    return file_response(lambda: ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
+
+
+def together(ctx: RequestContext) -> Response:
+    """Several plans on one page, to apply together or decide on one by one."""
+    chosen = list(dict.fromkeys(ctx.hunk_ids))[:MOST_TOGETHER]
+    if not chosen:
+        return RedirectResponse("/", 303)
+    options = DiffOptions.of(ctx.query)
+    plans: list[tuple[Shown, DiffModel]] = []
+    refused: list[tuple[str, str]] = []
+    can = can_approve = True
+    for hunk_id in chosen:
+        try:
+            shown = ctx.reviewer.show(hunk_id)
+        except Refusal as refusal:
+            refused.append((hunk_id, words_of(refusal)))
+            continue
+        model = model_of(shown, options)
+        plans.append((shown, model))
+        path = str(shown.plan.request.path)
+        is_open = shown.refusal is None and shown.decision is None
+        rights = ctx.review.rights(ctx.member, shown, len(chosen))
+        if shown.refusal is not None:
+            refused.append((path, words_of(shown.refusal)))
+        elif shown.decision is not None and shown.decision.verdict != "approved":
+            verdict = shown.decision.verdict.replace("_", " ")
+            refused.append((path, f"{verdict} by {shown.decision.by}"))
+        elif rights.apply is not None:
+            refused.append((path, words_of(rights.apply)))
+        was_shown = not _remember_shown(ctx, shown, model, options)
+        can = can and (was_shown or shown.seen in ctx.session.seen)
+        may_approve = is_open and ctx.review.rights(ctx.member, shown).approve is None
+        can_approve = can_approve and may_approve
+    refused += [
+        (hunk_id, f"at most {MOST_TOGETHER} plans are applied together")
+        for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
+    ]
+    size = sum(shown.draft.base.size + shown.draft.after.size for shown, _ in plans)
+    return ctx.page(
+        "together.html",
+        "Together",
+        "pending",
+        wide=True,
+        plans=[
+            _plan_values(shown, model, options, ctx.wanted, size=size) for shown, model in plans
+        ],
+        refused=refused,
+        can=can and bool(plans) and not refused,
+        can_approve=can and can_approve and bool(plans),
+        query=ctx.wanted.query,
     )
 
 
-def history(
-    frame: Frame,
-    edits: Sequence[Past],
-    members: Iterable[str],
-    wanted: EditFilter,
-    go_on: int,
-    why: str,
-) -> Markup:
-    """The list of edits; older ones are below the id `go_on`; `why` says why a path is wrong."""
-    return render(
+def history(ctx: RequestContext) -> Response:
+    """The list of edits."""
+    path, member = ctx.query.get("path", "")[:1000], ctx.query.get("member", "")[:200]
+    settings = ctx.reviewer.opened.settings
+    before = number(ctx.query.get("before", ""), -1, 15)
+    edits, members, why = Page(()), set[str](), ""
+    try:
+        where = RelPath.parse(path) if path else None
+        below = None if before < 0 else before
+        edits = ctx.desk.history.page(ctx.member, where, member or None, MOST_EDITS, below)
+        members = {*settings.members, settings.member, *(edit.member for edit in edits.edits)}
+    except Refusal as refusal:
+        why = words_of(refusal)
+    return ctx.page(
         "history.html",
-        **around(frame, "History", "history"),
-        edits=[(edit, edit.lines) for edit in edits],
-        members=[(name, name) for name in sorted({*members, wanted.member} - {""})],
-        wanted=wanted,
-        go_on=go_on,
+        "History",
+        "history",
+        edits=[(edit, edit.lines) for edit in edits.edits],
+        members=[(name, name) for name in sorted({*members, member} - {""})],
+        wanted={"path": path, "member": member},
+        go_on=edits.go_on,
         why=why,
     )
 
 
-def edit(
-    frame: Frame,
-    entry: Entry,
-    undone_by: int,
-    model: DiffModel,
-    options: DiffOptions,
-    *,
-    may_undo: bool,
-) -> Markup:
+def edit(ctx: RequestContext) -> Response:
     """The page of one edit."""
+    try:
+        entry = ctx.desk.history.entry(ctx.member, ctx.edit_id)
+    except Refusal as refusal:
+        return gone(ctx, "This edit cannot be shown.", words_of(refusal))
+    opened, options, edit_id = ctx.reviewer.opened, DiffOptions.of(ctx.query), str(entry.edit_id)
+    encoding = encoding_of_diff(entry.diff, opened.settings.encoding_of(entry.path))
+    model = of_diff(entry.diff, encoding)
     part = _part(model, options)
-    edit_id = str(entry.edit_id)
-    return render(
+    return ctx.page(
         "edit.html",
-        **around(frame, f"Edit {edit_id}", "history", wide=True),
+        f"Edit {edit_id}",
+        "history",
+        wide=True,
         entry=entry,
-        undone_by=undone_by,
-        may_undo=may_undo,
+        undone_by=taken_back_by(opened.journal, entry.edit_id),
+        may_undo=ctx.reviewer.may_undo(entry),
         counts=entry.lines,
         diff=table(str(entry.path), part, options.view) if model.hunks else "",
         rows_left_out=part.rows < model.rows,
-        every=_of_parts(model.rows, options, 1, ("edit", edit_id), {}),
+        every=_every(model.rows, options, 1, ("edit", edit_id), {}),
         options=options,
-        wider=_wider(options, model.has_gaps),
+        wider=options.wider(model),
     )
+
+
+def edit_diff(ctx: RequestContext) -> Response:
+    """The diff of an edit as a file."""
+    entry = ctx.desk.history.entry
+    return file_response(lambda: entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
 
 
 def described(plan: Plan) -> str:
@@ -464,8 +611,7 @@ def described(plan: Plan) -> str:
     old = place.stop - place.start
     lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
     if plan.base_digest is None:
-        is_run = plan.request.is_executable
-        return "creates an executable file" if is_run else "creates the file"
+        return f"creates {'an executable' if plan.request.is_executable else 'the'} file"
     if plan.request.target is not None:
         return f"moves the file to {plan.request.target}"
     if plan.request.deletes:
@@ -513,21 +659,20 @@ def tool_words(tool: str) -> str:
     return words if name == tool else f"{words} (team)"
 
 
-def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[str, object]:
-    """The values of `page.html`; `here` is the page's entry in the navigation bar."""
-    return {"frame": frame, "title": title, "here": here, "wide": wide}
-
-
-def _plan_view(
-    one: Shown,
+def _plan_values(
+    shown: Shown,
+    model: DiffModel,
     options: DiffOptions,
     wanted: PlanFilter,
     *,
     size: int | None = None,
     unseen: int = 1,
-) -> _PlanView:
-    draft, plan_id = one.draft, one.plan.id
-    model = of_change(draft.base, draft.change, options.context)
+) -> Values:
+    """What templates are given of one plan, with its diff rendered.
+
+    `unseen` is the part of "Show all" to open first, or 0; `size` that of all texts on the page.
+    """
+    draft, plan_id = shown.draft, shown.plan.id
     path = str(draft.request.path)
     diff = Markup('<p class="empty">No line changes.</p>')
     if draft.request.target is not None:
@@ -546,85 +691,59 @@ def _plan_view(
             part,
             options.view,
             address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
-            _colours(draft, path, part, size),
+            side_colours(path, draft.base, draft.after, part, size),
             whole=options.part > 0,
         )
-    return _PlanView(
-        one,
-        replace(one.plan, place=draft.place, action=draft.action),
-        str(one.plan.request.path),
-        line_counts(draft.base, draft.change),
-        diff,
-        model.rows,
-        model.has_gaps,
-        model.rows > MOST_ROWS,
-        not options.part and model.is_cut,
-        _of_parts(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
-        [*one.signs, *(check_words(finding, "en") for finding in one.checks or ())],
-    )
+    return {
+        "shown": shown,
+        "plan": replace(shown.plan, place=draft.place, action=draft.action),
+        "path": str(shown.plan.request.path),
+        "counts": line_counts(draft.base, draft.change),
+        "diff": diff,
+        "rows_left_out": model.rows > MOST_ROWS,
+        "lines_cut": not options.part and model.is_cut,
+        "every": _every(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
+        "checks": [*shown.signs, *(check_words(one, "en") for one in shown.checks or ())],
+    }
 
 
 def _part(model: DiffModel, options: DiffOptions) -> DiffModel:
     if not options.part:
         return model.first(MOST_ROWS)
-    part = min(options.part, parts_of(model.rows))
+    part = min(options.part, _parts_of(model.rows))
     return model.first(_PART_ROWS, (part - 1) * _PART_ROWS)
 
 
-def _of_parts(
+def _every(
     rows: int, options: DiffOptions, unseen: int, here: tuple[str, str], query: Mapping[str, str]
-) -> _Parts:
-    def href(part: int) -> str:
-        shown = {"view": options.view, "context": str(options.context), "all": str(part)}
-        return address(*here, **shown, **query)
+) -> Values:
+    """Where "Show all" leads: the address and name of the part to open, and its neighbours."""
 
-    def words(part: int) -> str:
-        last = min(part * _PART_ROWS, rows)
-        return f"Show rows {(part - 1) * _PART_ROWS + 1:,}–{last:,} of {rows:,}"
+    def part(at: int) -> tuple[str, str]:
+        shown = {"view": options.view, "context": str(options.context), "all": str(at)}
+        last = min(at * _PART_ROWS, rows)
+        words = f"Show rows {(at - 1) * _PART_ROWS + 1:,}–{last:,} of {rows:,}"
+        return address(*here, **shown, **query), words
 
-    count, unseen = parts_of(rows), unseen or 1
+    href, words = part(unseen or 1)
+    beside: tuple[int, ...] = (options.part - 1, options.part + 1)
     if not options.part:
-        every = f"Show all {named(rows, 'row')}" if rows > MOST_ROWS else "Show all"
-        return _Parts(href(unseen), every, [])
-    around_ = (options.part - 1, options.part + 1)
-    return _Parts(
-        href(unseen),
-        words(unseen),
-        [(href(part), words(part)) for part in around_ if 1 <= part <= count],
-    )
+        words = f"Show all {named(rows, 'row')}" if rows > MOST_ROWS else "Show all"
+        beside = ()
+    neighbours = [part(at) for at in beside if 1 <= at <= _parts_of(rows)]
+    return {"href": href, "words": words, "neighbours": neighbours}
 
 
-@lru_cache(maxsize=4_096)
-def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup:
-    return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
-
-
-def _note(every: int, found: Sequence[Item], start: int) -> str:
-    if not every:
-        return ""
-    count = f"{len(found):,} of {named(every, 'plan')}"
-    words = count if len(found) < every else named(every, "plan")
-    words += f" in {named(len({item.path for item in found}), 'file')}"
-    if len(found) <= MOST_LISTED:
-        return words
-    return f"{words}; {start + 1:,}–{min(start + MOST_LISTED, len(found)):,} are listed"
-
-
-def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
-    """The next larger number of context lines; None if nothing is left out."""
-    return next((each for each in CONTEXTS if each > options.context), None) if has_gaps else None
-
-
-def _colours(
-    draft: Draft, path: str, model: DiffModel, size: int | None
+def side_colours(
+    path: str, base: Source, after: Source, model: DiffModel, size: int | None = None
 ) -> tuple[Colours, Colours] | None:
     """The colours of both texts; for large ones only of lines shown, None if unknown."""
-    if not isinstance(draft.base, Snapshot) or not isinstance(draft.after, Snapshot):
+    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
         return None
-    most = draft.base.size + draft.after.size if size is None else size
+    most = base.size + after.size if size is None else size
     shown = None if most <= _MOST_COLOURED else model
-    old = _lines_to_colour(draft.base, None if shown is None else shown.lines("old"))
-    new = _lines_to_colour(draft.after, None if shown is None else shown.lines("new"))
+    old = _lines_to_colour(base, None if shown is None else shown.lines("old"))
+    new = _lines_to_colour(after, None if shown is None else shown.lines("new"))
     return colours_of(path, old), colours_of(path, new)
 
 
@@ -635,12 +754,7 @@ def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[D
     if shown is not None:
         runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
         wanted = sorted({number for run in runs for number in run})
-    found: list[DiffLine] = []
-    for _, run in groupby(enumerate(wanted), lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in run]
-        texts = text.texts(numbers[0] - 1, numbers[-1])
-        found += [DiffLine(n, each, "lf") for n, each in zip(numbers, texts, strict=True)]
-    return found
+    return [DiffLine(number, text.text(number - 1), "lf") for number in wanted]
 
 
 cast("dict[str, object]", ENVIRONMENT.filters).update(
@@ -660,125 +774,84 @@ _LEFT, _WIDTH, _FLOOR, _HEIGHT = 32, 732, 176, 166
 """The plotting area within the drawing of `trends.html`, which is 800 by 200."""
 
 
-class _Bar(NamedTuple):
-    """A rectangle; `words` is its label, `kind` its class."""
-
-    kind: str
-    x: str
-    width: str
-    y: str = "0"
-    height: str = "10"
-    words: str = ""
-
-
-class _Plot(NamedTuple):
-    """Stacked columns, each for an equal length of time."""
-
-    bars: list[_Bar]
-    grid: list[tuple[int, str, str]]
-    times: list[tuple[str, str]]
-    legend: list[tuple[str, str]]
-    numbers: list[tuple[str, int]]
-    total: int
-    highest: int
-
-
-class _Row(NamedTuple):
-    name: str
-    address: str
-    bars: list[_Bar]
-    counts: tuple[int, int, int]
-
-
-class _Shares(NamedTuple):
-    """A table with a bar in each row; `more` counts the rows left out."""
-
-    rows: list[_Row]
-    more: int
-
-
-def trends(
-    frame: Frame, entries: Sequence[Entry], results: Sequence[PlanResult], now_ms: int
-) -> Markup:
+def trends(ctx: RequestContext) -> Response:
     """The page of trends."""
-    return render(
+    entries, results = ctx.reviewer.past()
+    return ctx.page(
         "trends.html",
-        **around(frame, "Trends", "trends"),
+        "Trends",
+        "trends",
         any=bool(entries or results),
         edits=len(entries),
-        plot=_over_time(entries, now_ms) if entries else None,
-        members=_shares("member", results, 100),
-        files=_shares("path", results, _MOST_IN_TRENDS),
+        plot=_over_time(entries, ctx.reviewer.opened.clock()) if entries else None,
+        members=_shares("member", [(by, how) for by, _, how in results], 100),
+        files=_shares("path", [(path, how) for _, path, how in results], _MOST_IN_TRENDS),
     )
 
 
-def _over_time(entries: Sequence[Entry], now_ms: int) -> _Plot:
+def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
+    """The plot: stacked columns, each for an equal length of time."""
     first = min(entry.time_ms for entry in entries)
     step = next((s for s in _STEPS if (now_ms - first) // s < _MOST_COLUMNS), _STEPS[-1])
     count = max(now_ms // step - max(first // step, now_ms // step - _MOST_COLUMNS + 1) + 1, 12)
     start = now_ms // step - count + 1
     members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
     series = [*members[: _MOST_SERIES - 1], "others"] if len(members) > _MOST_SERIES else members
-    cells: Counter[tuple[int, int]] = Counter()
-    for entry in entries:
-        column = entry.time_ms // step - start
-        if column >= 0:
-            at = series.index(entry.member) if entry.member in series else len(series) - 1
-            cells[min(column, count - 1), at] += 1
+    places = {name: at for at, name in enumerate(series)}
+    cells = Counter(
+        (min(entry.time_ms // step - start, count - 1), places.get(entry.member, len(series) - 1))
+        for entry in entries
+        if entry.time_ms // step >= start
+    )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
     top = _round_up(max(heights))
     wide = _WIDTH / count
-    bars: list[_Bar] = []
-    for column in range(count):
-        below = 0
-        for at, name in enumerate(series):
-            value = cells[column, at]
-            if value:
-                y = _y(below + value, top)
-                words = f"{_time(start + column, step)}: {named(value, 'edit')} by {name}"
-                x, width = _LEFT + column * wide + wide * 0.12, wide * 0.76
-                height = _y(below, top) - y
-                bars.append(_Bar(f"e{at}", _n(x), _n(width), _n(y), _n(height), words))
-            below += value
+    times = [_time(start + column, step) for column in range(count)]
+    bars: list[Mapping[str, str]] = []
+    for (column, at), value in sorted(cells.items()):
+        below = sum(cells[column, other] for other in range(at))
+        top_y = _y(below + value, top)
+        bar = {
+            "x": _LEFT + column * wide + wide * 0.12,
+            "width": wide * 0.76,
+            "y": top_y,
+            "height": _y(below, top) - top_y,
+        }
+        words = f"{times[column]}: {named(value, 'edit')} by {series[at]}"
+        bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
     every = max(count // 6, 1)
-    return _Plot(
-        bars,
-        [(v, _n(_y(v, top)), _n(_y(v, top) + 4)) for v in sorted({0, top // 2, top})],
-        [
-            (_time(start + column, step), _n(_LEFT + (column + 0.5) * wide))
-            for column in range(every // 2, count, every)
-        ],
-        [(f"e{at}", name) for at, name in enumerate(series)],
-        [
-            (_time(start + column, step), heights[column])
-            for column in range(count)
-            if heights[column]
-        ],
-        sum(heights),
-        max(heights),
-    )
+    marked = range(every // 2, count, every)
+    return {
+        "bars": bars,
+        "grid": [(v, _n(_y(v, top)), _n(_y(v, top) + 4)) for v in sorted({0, top // 2, top})],
+        "times": [(times[column], _n(_LEFT + (column + 0.5) * wide)) for column in marked],
+        "legend": [(f"e{at}", name) for at, name in enumerate(series)],
+        "numbers": [(words, count) for words, count in zip(times, heights, strict=True) if count],
+        "total": sum(heights),
+        "highest": max(heights),
+    }
 
 
-def _shares(key: Literal["member", "path"], results: Sequence[PlanResult], most: int) -> _Shares:
-    counted = Counter(
-        (result.member if key == "member" else result.path, result.how) for result in results
-    )
+def _shares(key: str, results: Sequence[tuple[str, str]], most: int) -> Values:
+    """A table with a bar in each row, of names and how their plans ended; `more` are left out."""
+    counted = Counter(results)
     tallies = {
-        name: (counted[name, "exact"], counted[name, "fuzz"], counted[name, "rejected"])
+        name: tuple(counted[name, how] for how in ("exact", "fuzz", "rejected"))
         for name, _ in counted
     }
     ranked = sorted(tallies.items(), key=lambda one: (-one[1][1] - one[1][2], -sum(one[1]), one[0]))
     longest = max(map(sum, tallies.values()), default=0)
-    rows: list[_Row] = []
+    rows: list[Values] = []
     for name, tally in ranked[:most]:
-        bars: list[_Bar] = []
-        x = 0.0
-        for kind, value in zip(("exact", "fuzz", "no"), tally, strict=True):
-            if value:
-                bars.append(_Bar(kind, _n(x), _n(100 * value / longest)))
-            x += 100 * value / longest
-        rows.append(_Row(name, address("history", **{key: name}), bars, tally))
-    return _Shares(rows, len(ranked) - most)
+        starts = accumulate(tally, initial=0)
+        bars = [
+            {"kind": kind, "x": _n(100 * start / longest), "width": _n(100 * value / longest)}
+            for kind, value, start in zip(("exact", "fuzz", "no"), tally, starts, strict=False)
+            if value
+        ]
+        href = address("history", **{key: name})
+        rows.append({"name": name, "address": href, "bars": bars, "counts": tally})
+    return {"rows": rows, "more": len(ranked) - most}
 
 
 def _time(column: int, step: int) -> str:
@@ -800,3 +873,16 @@ def _round_up(most: int) -> int:
 
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
+    "/": pending,
+    "/together": together,
+    "/history": history,
+    "/trends": trends,
+    "/hunk/{hunk_id}": review,
+    "/hunk/{hunk_id}/diff": diff,
+    "/edit/{edit_id}": edit,
+    "/edit/{edit_id}/diff": edit_diff,
+}
+"""The views by address."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import Lock, Thread
 from typing import Final, NamedTuple
 
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.web.security import Remembered
+from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
+from copydesk.desk.changes import TaskChanges
 from copydesk.desk.drafts import DAY_MS
-from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
-from copydesk.desk.outcome import NotUndone, Saved, Undone
 from copydesk.desk.review import Seen, Shown, State, Waiting
 from copydesk.edit.draft import Plan, checked_id
 from copydesk.errors import (
@@ -32,15 +33,19 @@ from copydesk.store.access import Rules
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import line_counts
 from copydesk.tools.refusals import refusal_words
-from copydesk.tools.ws_mod import UNDO
 
 _MOST_PAST: Final = 2_000
 _MOST_COUNTED: Final = 20_000
 _PATIENCE_SECONDS: Final = 0.06
 """Time to count the lines of plans for a list; after that they are estimated."""
 
+_OPEN_SECONDS: Final = 5
+"""How long the number of open changes stands, unless an edit or a decision is recorded."""
+
 Counts = tuple[int, int]
 """Lines added and removed."""
+
+_log = logging.getLogger("copydesk")
 
 
 class Task(NamedTuple):
@@ -68,6 +73,11 @@ class Item:
         return str(self.plan.request.path)
 
     @property
+    def verdict(self) -> str:
+        """The decision's verdict; empty for an undecided plan."""
+        return self.decision.verdict if self.decision else ""
+
+    @property
     def sign(self) -> str:
         """A key that changes when the plan's row in the list changes."""
         decided_ms = self.decision.time_ms if self.decision else 0
@@ -80,13 +90,26 @@ def expires_soon(plan: Plan, now_ms: int) -> bool:
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanResult:
-    """The result of a plan: written as planned (`exact`), relocated (`fuzz`), or `rejected`."""
+PlanResult = tuple[str, str, str]
+"""A member, a path, and how a plan ended: written as planned (`exact`), relocated (`fuzz`), or
+`rejected`."""
 
-    member: str
-    path: str
-    how: str
+
+class Counted:
+    """What was counted for lists. Safe to use from many threads.
+
+    `changed` is called when lines that a list estimated have been counted in the background.
+    """
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self.changed = changed
+        self.paths: dict[str, tuple[RelPath, ...]] = {}
+        """The files of the plans and of the changes that were listed last."""
+        self.open: dict[tuple[str, bool], tuple[float, object, int]] = {}
+        """How many changes were open, by person, with the time and the state of the records."""
+        self.counts: Remembered[Version, Counts] = Remembered(_MOST_COUNTED)
+        """By plan; those that were asked for last."""
+        self.counting = Lock()
 
 
 class Reviewer:
@@ -95,58 +118,104 @@ class Reviewer:
     def __init__(
         self, opened: OpenWorkspace, counted: Counted, name: str, *, is_member: bool
     ) -> None:
-        self._opened, self._counted = opened, counted
+        self.opened, self._counted = opened, counted
         self.name, self._is_member = name, is_member
         self.member = self._member()
         self.review = opened.desk.review
         """The desk's decisions on plans; `member` makes them."""
 
     def _member(self) -> Member:
-        config = self._opened.config
+        config = self.opened.config
         if not self._is_member:
             rules = Rules(state_dir=config.state)
             return Member(self.name, _Either(rules, rules.team_mgmt()), refresh=self._member)
-        own = self._opened.member(self.name)
+        own = self.opened.member(self.name)
         permission: Permission = own.permission
         if config.of_member(self.name).team_mgmt:
-            minds = self._opened.member(self.name, "team_mgmt").permission
+            minds = self.opened.member(self.name, "team_mgmt").permission
             permission = _Either(permission, minds)
         return replace(own, permission=permission, refresh=self._member)
 
+    @property
+    def person(self) -> Member:
+        """Who decides on changes: the person; a member whose edits need approval, as itself."""
+        own = self.member
+        if not own.policy.asks_nobody:
+            return own
+        return replace(own, name=user_of(own.name), refresh=lambda: self.person)
+
+    def changes(self) -> tuple[TaskChanges, ...]:
+        """The tasks with open changes, newest first."""
+        began, records = time.monotonic(), self.opened.seen()
+        tasks = self.opened.desk.changes.tasks(self.member)
+        count = sum(task.open for task in tasks)
+        self._counted.open[self.name, self._is_member] = began, records, count
+        paths = {file.path for task in tasks for file in task.files}
+        self._counted.paths["changes"] = tuple(paths)
+        return tasks
+
+    def open_changes(self) -> int:
+        """The number of open changes, at most some seconds old."""
+        key = self.name, self._is_member
+        known = self._counted.open.get(key)
+        now = time.monotonic()
+        if known and now - known[0] < _OPEN_SECONDS and known[1] == self.opened.seen():
+            return known[2]
+        return sum(task.open for task in self.changes())
+
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
-        """Pending plans by member and task, latest begun first; `patience` limits the counting."""
+        """Pending plans by member and task, latest begun first.
+
+        Lines are counted for the seconds of `patience`; those of the other plans are estimated,
+        and with patience counted in the background.
+        """
         listed = _arranged(self.waiting())
         states = self.review.states([one for _, one in listed])
         until = time.monotonic() + patience
-        now_ms = self._opened.clock()
-        found: list[Item] = []
+        now_ms = self.opened.clock()
+        items: list[Item] = []
         for (task, one), state in zip(listed, states, strict=True):
-            counts = self._counted.of(one.plan)
+            counts = self._counted.counts.get(version_of(one.plan))
             if counts is None and patience and time.monotonic() < until:
                 counts = self._count(one.plan)
             known = counts if counts is not None else estimate(one.plan)
             soon = expires_soon(one.plan, now_ms)
             of = state, one.decision, known, counts is not None, soon
-            found.append(Item(one.plan, task, *of))
-        return tuple(found)
+            items.append(Item(one.plan, task, *of))
+        if patience:
+            self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
+            left = [item.plan for item in items if not item.counted]
+            if left and self._counted.counting.acquire(blocking=False):
+                Thread(target=self._count_all, args=(left,), daemon=True).start()
+        return tuple(items)
 
-    def count(self, items: Sequence[Item]) -> bool:
-        """Count the lines of plans that were estimated; return whether there were any."""
-        left = [item for item in items if not item.counted]
-        for item in left:
-            self._count(item.plan)
-        return bool(left)
+    def _count(self, plan: Plan) -> Counts | None:
+        try:
+            self.show(plan.id)
+        except Refusal:
+            self._counted.counts[version_of(plan)] = estimate(plan)  # no better one will be known
+        return self._counted.counts.get(version_of(plan))
+
+    def _count_all(self, plans: Sequence[Plan]) -> None:
+        try:
+            for plan in plans:
+                self._count(plan)
+        except Exception:  # the estimates stay
+            _log.exception("cannot count the lines of plans")
+        finally:
+            self._counted.counting.release()
+        self._counted.changed()
 
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
-        self._counted.keep(shown)
+        counts = line_counts(shown.draft.base, shown.draft.change)
+        self._counted.counts[version_of(shown.plan)] = counts
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
         """Replace the text of the plan that was shown; raises Refusal."""
-        shown = self.show(seen.hunk_id)
-        if (shown.before, shown.after) != (seen.before, seen.after):
+        if self.show(seen.hunk_id).seen[1:] != seen[1:]:
             raise ContentChanged("the file or the plan changed since it was shown")
         return self.review.amend(self.member, seen.hunk_id, content)
 
@@ -155,45 +224,29 @@ class Reviewer:
 
     def waits(self, hunk_id: str) -> bool:
         try:
-            self._opened.registry.plan(checked_id(hunk_id), self._opened.clock())
+            self.opened.registry.plan(checked_id(hunk_id), self.opened.clock())
         except Refusal:
             return False
         return True
 
-    def past(self) -> tuple[tuple[Entry, ...], tuple[PlanResult, ...]]:
+    def past(self) -> tuple[tuple[Entry, ...], list[PlanResult]]:
         """The last edits, and the results of plans."""
-        entries = self._opened.journal.entries(most=_MOST_PAST)
+        entries = self.opened.journal.entries(most=_MOST_PAST)
         may = self.member.permission.allows_read
-        found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
+        edits = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         try:
-            noted = self._opened.tally.noted()
+            outcomes = self.opened.tally.noted()
         except StateFailed:  # the edits are shown anyway
-            noted = ()
-        odd = [one for one in noted if may(RelPath(tuple(one.path.split("/"))))]
-        carried = Counter((one.member, one.path) for one in odd if one.how == "fuzz")
-        fates = [PlanResult(one.member, one.path, one.how) for one in odd]
-        for entry in found:
-            key = entry.member, str(entry.path)
-            if not entry.hunk_id:
-                continue
-            if carried[key]:  # it is reported already
-                carried[key] -= 1
-            else:
-                fates.append(PlanResult(*key, "exact"))
-        return found, tuple(fates)
-
-    def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
-        """Past edits, newest first; raises Refusal for an invalid path."""
-        wanted = None if path is None else RelPath.parse(path)
-        return self._opened.desk.history.page(self.member, wanted, by, most, before)
-
-    def edit(self, edit_id: int) -> Entry:
-        """One past edit; raises EditNotFound and AccessDenied."""
-        return self._opened.desk.history.entry(self.member, edit_id)
-
-    def undo(self, edit_id: int) -> Undone | NotUndone:
-        """Undo an edit; raises Refusal."""
-        return self._opened.desk.undo(self.member, UNDO, edit_id)
+            outcomes = ()
+        results = [
+            (one.member, one.path, one.how)
+            for one in outcomes
+            if may(RelPath(tuple(one.path.split("/"))))
+        ]
+        carried = Counter((member, path) for member, path, how in results if how == "fuzz")
+        written = Counter((entry.member, str(entry.path)) for entry in edits if entry.hunk_id)
+        exact = (written - carried).elements()  # those that were carried are reported already
+        return edits, [*results, *((*key, "exact") for key in exact)]
 
     def may_undo(self, entry: Entry) -> bool:
         """Whether the person may write there without approval, and the text is still there."""
@@ -202,17 +255,6 @@ class Reviewer:
         except AccessDenied:
             return False
         return self.member.policy.human_reason(entry.path, 0) is None and not entry.forgotten
-
-    def saved(self) -> tuple[Saved, ...]:
-        """Writes of other programs that were saved as edits and not yet reported."""
-        return self._opened.desk.foreign.told(self.member)
-
-    def _count(self, plan: Plan) -> Counts | None:
-        try:
-            self.show(plan.id)
-        except Refusal:
-            self._counted.put(plan, estimate(plan))  # no better value will be known
-        return self._counted.of(plan)
 
 
 class _Either:
@@ -250,46 +292,23 @@ class _Either:
         return self._one.allows_walk(path) or self._other.allows_walk(path)
 
 
-class Counted:
-    """A cache of the lines that each plan adds and removes. Safe to use from many threads."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[Version, Counts] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, plan: Plan) -> Counts | None:
-        """The counts, if known."""
-        with self._lock:
-            return self._known.get(version_of(plan))
-
-    def keep(self, shown: Shown) -> None:
-        """Cache the counts of a plan as it is shown."""
-        self.put(shown.plan, line_counts(shown.draft.base, shown.draft.change))
-
-    def put(self, plan: Plan, counts: Counts) -> None:
-        with self._lock:
-            self._known[version_of(plan)] = counts
-            while len(self._known) > _MOST_COUNTED:
-                self._known.popitem(last=False)
-
-
 def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
     """The plans grouped by task; a transaction of a single plan is not a task."""
     sizes = Counter((one.plan.owner, one.plan.transaction) for one in waiting)
-    found: list[tuple[Task, Waiting]] = []
+    tasks: list[tuple[Task, Waiting]] = []
     begun: dict[Task, tuple[int, str]] = {}
     for one in waiting:  # oldest first
         plan = one.plan
         is_of = not plan.task and sizes[plan.owner, plan.transaction] > 1
         task = Task(plan.owner, plan.task, plan.transaction if is_of else "")
         begun.setdefault(task, (-plan.created_ms, plan.id))
-        found.append((task, one))
+        tasks.append((task, one))
 
-    def place(one: tuple[Task, Waiting]) -> tuple[tuple[int, str], str, int, str]:
-        plan = one[1].plan
-        return begun[one[0]], str(plan.request.path), plan.created_ms, plan.id
+    def place(of: tuple[Task, Waiting]) -> tuple[tuple[int, str], str, int, str]:
+        plan = of[1].plan
+        return begun[of[0]], str(plan.request.path), plan.created_ms, plan.id
 
-    return sorted(found, key=place)
+    return sorted(tasks, key=place)
 
 
 def estimate(plan: Plan) -> Counts:
@@ -301,8 +320,8 @@ _GONE = {
     "applied": "It was applied.",
     "discarded": "It was discarded.",
     "expired": "It expired.",
-    "unknown": "There is no such plan, or it ended long ago.",
 }
+_UNKNOWN = "There is no such plan, or it ended long ago."
 _CHANGED = {
     "conflict_markers": "the lines that it relies on are between conflict markers now.",
     "gone": "the lines that it relies on are not there any more.",
@@ -314,22 +333,24 @@ _CHANGED = {
 
 def words_of(refusal: Refusal) -> str:
     """The refusal in a sentence or two, for the person at the page."""
-    if isinstance(refusal, AlreadyDecided):
-        verdict = refusal.verdict.replace("_", " ")
-        return f"{refusal.by} was first: this plan is {verdict}."
-    if isinstance(refusal, HunkNotFound):
-        return _GONE.get(refusal.reason, _GONE["unknown"])
-    if isinstance(refusal, InvalidHunkId):
-        return _GONE["unknown"]
-    if isinstance(refusal, ContentChanged):
-        return _CHANGED.get(refusal.reason, f"{refusal.reason}.")
-    if isinstance(refusal, AmbiguousMatch):
-        return "its lines could now be in more than one place."
-    if isinstance(refusal, AccessDenied) and refusal.operation == "approve":
-        return (
-            "edits of yours like this one are approved by another person, or by you with a"
-            " one-time token that copydesk serve prints, or at a terminal (copydesk review)."
-        )
-    if isinstance(refusal, FileNotFound):
-        return "the file is not there any more."
-    return refusal_words(refusal, "en")
+    match refusal:
+        case AlreadyDecided():
+            verdict = refusal.verdict.replace("_", " ")
+            return f"{refusal.by} was first: this plan is {verdict}."
+        case HunkNotFound():
+            return _GONE.get(refusal.reason, _UNKNOWN)
+        case InvalidHunkId():
+            return _UNKNOWN
+        case ContentChanged():
+            return _CHANGED.get(refusal.reason, f"{refusal.reason}.")
+        case AmbiguousMatch():
+            return "its lines could now be in more than one place."
+        case AccessDenied(operation="approve"):
+            return (
+                "edits of yours like this one are approved by another person, or by you with a"
+                " one-time token that copydesk serve prints, or at a terminal (copydesk review)."
+            )
+        case FileNotFound():
+            return "the file is not there any more."
+        case _:
+            return refusal_words(refusal, "en")

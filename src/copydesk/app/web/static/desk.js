@@ -48,7 +48,7 @@ function patchRows(have, next) {
   for (const row of all(":scope > li", next)) {
     const old = known.get(row.id);
     known.delete(row.id);
-    if (old && old.dataset.sign === row.dataset.sign) {
+    if (old && (old.dataset.sign === row.dataset.sign || one("details[open]", old))) {
       if (old === at) at = at.nextElementSibling;
       else have.insertBefore(old, at);
       continue;
@@ -62,7 +62,7 @@ function patchRows(have, next) {
       const focused = old.contains(document.activeElement);
       if (old === at) at = at.nextElementSibling;
       old.remove();
-      if (focused) one(".open", made).focus();
+      if (focused) (one(".open", made) || made).focus();
     }
   }
   for (const row of known.values()) row.remove();
@@ -82,9 +82,11 @@ function patch(next) {
   }
   const bar = one("#bar"), count = one("#bar", next);
   if (bar && count && bar.innerHTML !== count.innerHTML) bar.replaceWith(document.adoptNode(count));
+  document.title = next.title;
   patchReview(next);
   tellTimes();
   tellChoice();
+  tellHere();
 }
 
 // a review: what was shown stays until the person asks for what is there now
@@ -340,6 +342,40 @@ function move(step) {
   return true;
 }
 
+// the change that keys are for: the one in the address, which an action names for the next page,
+// or where the last key or click led, or the first
+
+const changes = () => all("#rows > .change");
+let at = 0;
+
+function changeHere() {
+  const rows = changes(), focused = document.activeElement?.closest(".change");
+  if (focused) at = rows.indexOf(focused);
+  at = Math.max(Math.min(at, rows.length - 1), 0);
+  return rows[at];
+}
+
+function tellHere() {
+  const change = changeHere();
+  for (const row of changes()) row.classList.toggle("here", row === change);
+}
+
+function moveTo(index) {
+  const row = changes()[Math.max(Math.min(index, changes().length - 1), 0)];
+  row.focus({ preventScroll: true });
+  row.scrollIntoView({ block: "start" });
+  tellHere();
+}
+
+function moveFile(step) {
+  const rows = changes(), groups = all("#rows > .group");
+  const group = groups.findLast((each) => each.compareDocumentPosition(rows[at]) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const next = groups[groups.indexOf(group) + step];
+  if (next) moveTo(rows.indexOf(next.nextElementSibling));
+}
+
+document.addEventListener("focusin", tellHere);
+
 let here = -1;
 
 function moveChange(step) {
@@ -367,8 +403,8 @@ function early(key) {
   one("#notices").append(words);
 }
 
-function press(key) {
-  const target = all(`[data-key="${CSS.escape(key)}"]`).find((each) => !each.disabled);
+function press(key, scope = document) {
+  const target = all(`[data-key="${CSS.escape(key)}"]`, scope).find((each) => !each.disabled);
   if (!target) return false;
   // Not in the first moment of a page: the key may have been meant for the one before.
   if (target.tagName === "BUTTON" && !document.body.dataset.ready) return early(key), true;
@@ -380,11 +416,14 @@ function keyed(event) {
   const key = event.key;
   if (key === "?") return help(), true;
   if (!keysOn()) return false;
-  const page = { 1: "/", 2: "/history", 3: "/trends" }[key];
+  const page = { 1: "/", 2: "/changes", 3: "/history", 4: "/trends" }[key];
   if (page) return (location.href = page), true;
-  const details = one(`[data-opens="${CSS.escape(key)}"]`);
+  const change = changeHere(), scope = change || document;
+  if (change && key === "j") return moveTo(changes().indexOf(change) + 1), true;
+  if (change && (key === "n" || key === "p")) return moveFile(key === "n" ? 1 : -1), true;
+  const details = one(`[data-opens="${CSS.escape(key)}"]`, scope);
   if (details) return open(details), true;
-  if (press(key)) return true;
+  if (press(key, scope) || (change && press(key))) return true;
   if (key === "j") return move(1);
   if (key === "k") return move(-1);
   if (key === "n") return moveChange(1), true;
@@ -418,8 +457,10 @@ document.addEventListener("change", (event) => {
 if (one("#keys-on")) one("#keys-on").checked = keysOn();
 if (one("#files") && matchMedia("(max-width: 64rem)").matches) one("#files").open = false;
 for (const plot of all(".timeline")) plot.scrollLeft = plot.scrollWidth; // the newest first
+at = Math.max(changes().findIndex((row) => `#${row.id}` === location.hash), 0);
 tellTimes();
 tellChoice();
+tellHere();
 likedView();
 listen();
 setInterval(tellTimes, 1000);
