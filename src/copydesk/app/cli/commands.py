@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
@@ -27,7 +27,6 @@ from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
-from copydesk.notes.protocol import NoteBlock
 from copydesk.notes.tools import block_fields, coverage_fields, covered_lines, label, unread_lines
 from copydesk.store.checks import NotRun, Trust
 from copydesk.store.state import StateFolder
@@ -40,6 +39,9 @@ from copydesk.tools.refusals import numbered_lines
 from copydesk.tools.report import Answer, Lang, LongTexts
 from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
+
+if TYPE_CHECKING:  # most commands need nothing of the notes
+    from copydesk.notes.protocol import NoteBlock
 
 
 def run(options: argparse.Namespace) -> int:
