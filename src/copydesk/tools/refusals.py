@@ -214,7 +214,8 @@ def _short(fact: Any) -> Any:
 def check_words(one: CheckFinding, lang: Lang) -> str:
     """A check's finding, or why it did not run, in one line."""
     if one.not_run is not None:
-        return say(f"check.not_run.{one.not_run}", lang, {"check": one.check, "what": one.message})
+        facts = {"check": one.check, "what": one.message}
+        return say(f"check.not_run.{one.not_run}", lang, facts)
     at = f":{one.line}" if one.line else ""
     more = f" {say('check.more', lang, {'count': one.more})}" if one.more else ""
     return f"{one.check}: {named(one.path)}{at}: {one.message}{more}"
