@@ -78,11 +78,11 @@ class Rewrite(FileEdit):
 
     def written(self, edit_id: int, digest: str) -> Rewrite:
         """The same, now written."""
-        made = replace(self, edit_id=edit_id, digest=digest)
-        made.__dict__["_shown"] = self._shown
+        rewrite = replace(self, edit_id=edit_id, digest=digest)
+        rewrite.__dict__["_shown"] = self._shown
         if "after" in self.__dict__:
-            made.__dict__["after"] = replace(self.after, told=lambda: digest)
-        return made
+            rewrite.__dict__["after"] = replace(self.after, told=lambda: digest)
+        return rewrite
 
     @property
     def version(self) -> str:
@@ -152,13 +152,13 @@ def insert(base: Snapshot, after_line: int, content: str) -> Batch:
     if base.ragged and after_line == lines:
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)
     at = min(after_line, total)
-    place, beside = base.start(at), base.raw(max(after_line - 1, 0), min(after_line + 1, total))
+    offset, beside = base.start(at), base.raw(max(after_line - 1, 0), min(after_line + 1, total))
     text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), beside)
     newline = base.newline_near(at, at)
     new = newline.join(map(base.encoding.bytes_of, text.split("\n")))
     new = newline + new if after_line == lines else new + newline
-    change = ChangeSet.of(base.size, [Edit(place, place, new)])
-    return Batch(change, ((place, place),), 0, escapes)
+    change = ChangeSet.of(base.size, [Edit(offset, offset, new)])
+    return Batch(change, ((offset, offset),), 0, escapes)
 
 
 class Batching:
@@ -192,10 +192,10 @@ class Batching:
 
         if dry:
             with self._set.files.text(path, self._set.named) as opened:
-                made = revise(opened.source)
-            if not made.base.unchanged_by(made.change):
-                self._set.checks.judge(Edited.of(path, real, made, created=False))
-            return made
+                rewrite = revise(opened.source)
+            if not rewrite.base.unchanged_by(rewrite.change):
+                self._set.checks.judge(Edited.of(path, real, rewrite, created=False))
+            return rewrite
         written = self._applying.edit(member, tool, path, lambda now: revise(now).check_signs())
         done = written.made.written(written.edit_id, written.digest)
         if done.size <= LARGEST:
@@ -252,12 +252,12 @@ class Batching:
     ) -> Rewrite:
         real = self._set.files.resolve(path)
         nothing = Snapshot(b"", of_new_file(self._set.named(real)))
-        made = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
+        rewrite = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
         if dry:
-            return made
-        made.check_signs()
-        written = self._applying.create(member, tool, path, made)
-        done = made.written(written.edit_id, written.digest)
+            return rewrite
+        rewrite.check_signs()
+        written = self._applying.create(member, tool, path, rewrite)
+        done = rewrite.written(written.edit_id, written.digest)
         note_whole(self._set.bases, member, real, done.after)
         return done
 

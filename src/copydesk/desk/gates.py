@@ -68,8 +68,8 @@ def after_of(made: Revision, to: RelPath | None) -> str:
     if to is not None:
         return hashlib.sha256(f"{made.base.digest} {to}".encode()).hexdigest()
     if isinstance(made, Draft) and (modes := made.request.modes):
-        said = f"{made.base.digest} {modes[0]:o} {modes[1]:o}"
-        return hashlib.sha256(said.encode()).hexdigest()
+        bound = f"{made.base.digest} {modes[0]:o} {modes[1]:o}"
+        return hashlib.sha256(bound.encode()).hexdigest()
     if isinstance(after, Snapshot):
         return after.digest
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
@@ -93,7 +93,7 @@ _PAGE: Final = 50
 def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
     """Withdraw an approval of outdated bytes, and notify owner and reviewers."""
     decisions.withdraw(approval)
-    said = replace(
+    lapsed = replace(
         approval,
         plan=(approval.plan[0], -approval.time_ms),  # however many notice it, one is reported
         verdict="lapsed",
@@ -101,8 +101,8 @@ def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
         reason="the change is no longer the one that was approved: the file has changed",
         told=False,
     )
-    while decisions.take(said).verdict != "lapsed":  # a comment has this key
-        said = replace(said, plan=(said.plan[0], said.plan[1] - 1))
+    while decisions.take(lapsed).verdict != "lapsed":  # a comment has this key
+        lapsed = replace(lapsed, plan=(lapsed.plan[0], lapsed.plan[1] - 1))
 
 
 class Passed(NamedTuple):
@@ -225,13 +225,17 @@ class Approving:
     def _of_late(self, member: str, undoes: Iterable[int]) -> list[Entry]:
         """What the member wrote within a minute, unless a person approved it or it is undone."""
         since, before = self._clock() - _OF_LATE_MS, None
-        found: list[Entry] = []
+        entries: list[Entry] = []
         while page := self._records.entries(member=member, most=_PAGE, before=before):
-            found += (one for one in page if one.time_ms > since and one.state != "failed")
+            entries += (
+                entry for entry in page if entry.time_ms > since and entry.state != "failed"
+            )
             before = page[-1].edit_id if page[-1].time_ms > since else 0
-        gone = {*undoes, *(one.undoes for one in found)}
-        gone |= {one.edit_id for one in found if one.approval is not None and one.approval.by}
-        return [one for one in found if one.edit_id not in gone]
+        undone = {*undoes, *(entry.undoes for entry in entries)}
+        undone |= {
+            entry.edit_id for entry in entries if entry.approval is not None and entry.approval.by
+        }
+        return [entry for entry in entries if entry.edit_id not in undone]
 
 
 # Checks
@@ -285,10 +289,10 @@ _told: ContextVar[dict[RelPath, Findings] | None] = ContextVar("checks", default
 @contextmanager
 def telling() -> Generator[dict[RelPath, Findings]]:
     """Collect the new findings of a call's checks, by file; an empty tuple for none."""
-    found: dict[RelPath, Findings] = {}
-    token = _told.set(found)
+    findings: dict[RelPath, Findings] = {}
+    token = _told.set(findings)
     try:
-        yield found
+        yield findings
     finally:
         _told.reset(token)
 
@@ -347,11 +351,11 @@ class Checks:
 
     def _rules_of(self, edit: Edited) -> list[Rule]:
         path = edit.real
-        found = {SYNTAX: Rule("*")} if parses(suffix_of(path)) else {}
+        rules = {SYNTAX: Rule("*")} if parses(suffix_of(path)) else {}
         for rule in self._rules:
-            if rule.applies(path) and (rule.command or rule.name in found):
-                found[rule.name] = rule
-        return [rule for rule in found.values() if rule.mode != "off"]
+            if rule.applies(path) and (rule.command or rule.name in rules):
+                rules[rule.name] = rule
+        return [rule for rule in rules.values() if rule.mode != "off"]
 
     def _of(self, rule: Rule, batch: Sequence[Edited]) -> list[CheckFinding] | None:
         """New findings of a check; None if the built-in one does not apply."""
@@ -365,27 +369,27 @@ class Checks:
                 return None
             mode = rule.mode if rule.required else "tell"
             return [CheckFinding(rule.name, mode, first, none.detail, not_run=none.reason)]
-        asked = {str(one.real): str(one.path) for one in batch}
-        told = [
-            CheckFinding(rule.name, rule.mode, asked[one.path], one.text, one.line or None)
+        names = {str(one.real): str(one.path) for one in batch}
+        findings = [
+            CheckFinding(rule.name, rule.mode, names[one.path], one.text, one.line or None)
             for one in new[:MOST_TOLD]
         ]
         if len(new) > MOST_TOLD:
-            told[-1] = replace(told[-1], more=len(new) - MOST_TOLD)
-        return told
+            findings[-1] = replace(findings[-1], more=len(new) - MOST_TOLD)
+        return findings
 
     def _syntax(self, edit: Edited) -> list[Diagnostic]:
         """Where the text no longer parses; nothing if it did not parse before."""
         suffix = suffix_of(edit.real)
-        found = self._parsed(edit, suffix, edit.text())
-        if not found or (edit.created and may_be_other(suffix, edit.text().data)):
+        faults = self._parsed(edit, suffix, edit.text())
+        if not faults or (edit.created and may_be_other(suffix, edit.text().data)):
             return []
-        return [] if not edit.created and self._parsed(edit, suffix, edit.base) else found
+        return [] if not edit.created and self._parsed(edit, suffix, edit.base) else faults
 
     def _parsed(self, edit: Edited, suffix: str, text: Snapshot) -> list[Diagnostic]:
         def parse() -> list[Diagnostic]:
-            found = syntax(suffix, text.data)
-            return [] if found is None else [Diagnostic("", *found)]
+            fault = syntax(suffix, text.data)
+            return [] if fault is None else [Diagnostic("", *fault)]
 
         real = str(edit.real)  # several files may have equal bytes
         return [replace(one, path=real) for one in self._once((suffix, text.digest), parse)]
@@ -420,21 +424,21 @@ class Checks:
     def _once(self, key: _Key, check: Callable[[], list[Diagnostic]]) -> list[Diagnostic]:
         """A check's findings, cached by bytes."""
         with self._lock:
-            kept = self._kept.pop(key, None)
-        if kept is None:
+            outcome = self._kept.pop(key, None)
+        if outcome is None:
             try:
-                kept = check()
+                outcome = check()
             except NotRun as none:
                 if none.passes:
                     raise
-                kept = none
+                outcome = none
         with self._lock:
-            self._kept[key] = kept  # as the last one that was used
+            self._kept[key] = outcome  # as the last one that was used
             if len(self._kept) > _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-        if isinstance(kept, NotRun):
-            raise NotRun(kept.reason, kept.detail)
-        return kept
+        if isinstance(outcome, NotRun):
+            raise NotRun(outcome.reason, outcome.detail)
+        return outcome
 
 
 _NUMBERED = re.compile(r"\bline \d+")

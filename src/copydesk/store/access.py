@@ -57,30 +57,35 @@ def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
 
     The pattern's last name must be matched without `*` and `?`, or be spelled the same.
     """
-    wanted = [name for name in pattern.split("/") if name not in ("", ".")]
-    while wanted[-1:] == ["**"]:
-        wanted.pop()
-    if not wanted:
+    pattern_names = [name for name in pattern.split("/") if name not in ("", ".")]
+    while pattern_names[-1:] == ["**"]:
+        pattern_names.pop()
+    if not pattern_names:
         return True
-    given = [part for part in glob.split("/") if part not in ("", ".")]
+    glob_names = [part for part in glob.split("/") if part not in ("", ".")]
     if "/" not in glob.rstrip("/"):
-        given = ["**", *given]
-    key = max((i for i, name in enumerate(wanted) if not _wild(name)), default=len(wanted) - 1)
+        glob_names = ["**", *glob_names]
+    key = max(
+        (i for i, name in enumerate(pattern_names) if not _wild(name)),
+        default=len(pattern_names) - 1,
+    )
 
     @cache
     def meets(at: int, part: int) -> bool:
-        if at == len(wanted):
+        if at == len(pattern_names):
             return True
-        if wanted[at] == "**" and meets(at + 1, part):
+        if pattern_names[at] == "**" and meets(at + 1, part):
             return True
-        if part == len(given):
+        if part == len(glob_names):
             return False
-        if wanted[at] == "**":
+        if pattern_names[at] == "**":
             return meets(at, part + 1)
-        one = given[part]
-        if one == "**":
+        glob_name = glob_names[part]
+        if glob_name == "**":
             return meets(at, part + 1) or (at != key and meets(at + 1, part))
-        met = _means(one, wanted[at], fold) or (at != key and ("*" in one or "?" in one))
+        met = _means(glob_name, pattern_names[at], fold) or (
+            at != key and ("*" in glob_name or "?" in glob_name)
+        )
         return met and meets(at + 1, part + 1)
 
     return meets(0, 0)
@@ -318,7 +323,7 @@ class Rules:
 
 
 def _denied(list_name: str, denied: tuple[str, ...], meets: Callable[[str], bool]) -> str:
-    return next((f"{list_name}: {one}" for one in denied if meets(one)), "")
+    return next((f"{list_name}: {entry}" for entry in denied if meets(entry)), "")
 
 
 def _not_allowed(list_name: str, allowed: tuple[str, ...], meets: Callable[[str], bool]) -> str:

@@ -132,7 +132,9 @@ def sha256_of(fd: int, size: int) -> str:
 def from_memory(pieces: Iterable[Piece], old: bytes) -> list[bytes | memoryview]:
     """The pieces with the old bytes in place of `Kept`."""
     view = memoryview(old)
-    return [view[one.start : one.stop] if isinstance(one, Kept) else one for one in pieces]
+    return [
+        view[piece.start : piece.stop] if isinstance(piece, Kept) else piece for piece in pieces
+    ]
 
 
 _STEP = 4 << 20
@@ -245,8 +247,8 @@ GLOB = ".copydesk-????????????*.tmp"
 
 def new_temp(target: bytes, end: bytes = b".tmp") -> bytes:
     """A temporary name for `target`, which is free as far as chance goes."""
-    told = hashlib.sha256(target).digest()[:3] + os.urandom(3)
-    return b".copydesk-%s%s" % (binascii.hexlify(told), end)
+    digest = hashlib.sha256(target).digest()[:3] + os.urandom(3)
+    return b".copydesk-%s%s" % (binascii.hexlify(digest), end)
 
 
 def is_temp(name: bytes) -> bool:
@@ -285,9 +287,9 @@ def listed(dir_fd: int) -> list[bytes]:
 def is_stale(dir_fd: int, name: bytes, before_ns: int) -> bool:
     """Whether a file was not touched since `before_ns`, and no process has it open; OSError."""
     with suppress(FileNotFoundError):
-        found = _os.lstat(name, dir_fd=dir_fd)
+        status = _os.lstat(name, dir_fd=dir_fd)
         # A file that was moved away keeps its old mtime.
-        if max(found.st_mtime_ns, found.st_ctime_ns) < before_ns:
+        if max(status.st_mtime_ns, status.st_ctime_ns) < before_ns:
             try:
                 fd = _os.open_read(dir_fd, name)
             except OSError:  # it is not a file that anybody writes
@@ -334,11 +336,11 @@ def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
     user, group = wanted.owner
     same_user = user == ours.st_uid or allowed(_os.chown, fd, user, -1)
     same_group = group == ours.st_gid or allowed(_os.chown, fd, -1, group)
-    kept = dict(wanted.attributes)
+    attributes = dict(wanted.attributes)
     for name in _names(fd):
         # A default ACL of the directory could open the new file to others; labels of a security
         # system are left to that system.
-        if name not in kept and not name.startswith("security."):
+        if name not in attributes and not name.startswith("security."):
             allowed(_os.remove_attribute, fd, name)
     for name, value in wanted.attributes:
         allowed(_os.set_attribute, fd, name, value)

@@ -72,21 +72,21 @@ class GitIgnore:
         parts = path.parts
         above = self._above(parts[:-1]) if self._in_files else ()
         for depth, lines in ((0, self._first), *above, (0, self._last)):
-            said = _said(lines, parts[depth:], directory)
-            if said is not None:
-                return said
+            verdict = _said(lines, parts[depth:], directory)
+            if verdict is not None:
+                return verdict
         return False
 
     def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
         """The lines of the files in a directory and above, deepest first, each with its depth."""
-        found = self._lines.get(folder)
-        if found is None:
+        lines = self._lines.get(folder)
+        if lines is None:
             own = self._of(RelPath(folder))
-            found = ((len(folder), own),) if own else ()
+            lines = ((len(folder), own),) if own else ()
             if folder:
-                found += self._above(folder[:-1])
-            self._lines[folder] = found
-        return found
+                lines += self._above(folder[:-1])
+            self._lines[folder] = lines
+        return lines
 
     def _of(self, folder: RelPath) -> tuple[_Line, ...]:
         """The lines of the file in a directory; none if it cannot be read."""
@@ -106,13 +106,13 @@ def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
 
 def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> bool | None:
     """Whether the lines exclude a path; None if no line matches it."""
-    said = (
+    verdicts = (
         not line.again
         for line in lines
         if directory or not line.directories
         if line.glob.matches(parts if line.whole else parts[-1:])
     )
-    return next(said, None)
+    return next(verdicts, None)
 
 
 def _line(text: str) -> _Line | None:
@@ -197,10 +197,10 @@ class _Matcher:
             elif character == "{" and (span := _RANGE.match(glob, at)):
                 starts, length = self._numbers(starts, int(span[1]), int(span[2])), len(span[0])
             elif at in choices:
-                found, marks = 0, choices[at]
+                reached, marks = 0, choices[at]
                 for before, after in pairwise(marks):
-                    found |= self.ends(glob[before + 1 : after], starts, depth + 1)
-                starts, length = found, marks[-1] + 1 - at
+                    reached |= self.ends(glob[before + 1 : after], starts, depth + 1)
+                starts, length = reached, marks[-1] + 1 - at
             else:
                 starts = (starts & self._places.get(character, 0)) << 1
             at += length
@@ -212,25 +212,25 @@ class _Matcher:
 
     def _members(self, named: re.Match[str]) -> int:
         """The positions of characters in a class, or outside it if negated; never a slash."""
-        ranges = [(one[1], one[2] or one[1]) for one in _MEMBER.finditer(named[2])]
-        found = 0
+        ranges = [(member[1], member[2] or member[1]) for member in _MEMBER.finditer(named[2])]
+        positions = 0
         for character, places in self._places.items():
             if any(first <= character <= last for first, last in ranges) != bool(named[1]):
-                found |= places
-        return found & self._plain
+                positions |= places
+        return positions & self._plain
 
     def _numbers(self, starts: int, low: int, high: int) -> int:
         """The positions where a whole number in the range can end; the bounds come in any order."""
         low, high = sorted((low, high))
-        found = 0
+        ends = 0
         for start in range(len(self._path)):
             spelled = _NUMBER.match(self._path, start) if starts >> start & 1 else None
             if spelled is not None:
                 least = start + 1 + (spelled[0][0] in "+-")
                 for end in range(least, spelled.end() + 1):
                     if low <= int(self._path[start:end]) <= high:
-                        found |= 1 << end
-        return found
+                        ends |= 1 << end
+        return ends
 
 
 _FRESH_SECONDS = 1.0
@@ -277,9 +277,9 @@ class EditorConfig:
         data = b""
         with suppress(Refusal):
             data = self._files.read(folder / ".editorconfig").data
-        found = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
-        self._read[folder] = (now, found)
-        return found
+        config = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
+        self._read[folder] = (now, config)
+        return config
 
 
 def _parsed(text: str) -> _ConfigFile:

@@ -125,8 +125,8 @@ class FileLocks:
     def close(self) -> None:
         """Close the handles that are not in use."""
         with self._lock:
-            kept, self._kept = self._kept, {}
-        for handle in kept.values():
+            idle, self._kept = self._kept, {}
+        for handle in idle.values():
             self._close(handle)
 
     def _take(self, key: str, deadline: Deadline) -> Handle:
@@ -153,14 +153,14 @@ class FileLocks:
         if handle not in self._open:  # in a forked child: the lock is the parent's
             return
         fcntl.flock(handle.lock, fcntl.LOCK_UN)
-        gone: Handle | None = handle
+        surplus: Handle | None = handle
         with self._lock:
             if handle.may_keep and key not in self._kept:
-                self._kept[key], gone = handle, None
+                self._kept[key], surplus = handle, None
                 if len(self._kept) > _KEPT:
-                    gone = self._kept.pop(next(iter(self._kept)))
-        if gone is not None:
-            self._close(gone)
+                    surplus = self._kept.pop(next(iter(self._kept)))
+        if surplus is not None:
+            self._close(surplus)
 
     def _wait(self, key: str, handle: Handle, deadline: Deadline) -> None:
         """Lock the handle: be the next in turn, then take the lock. Raises Busy."""
@@ -188,10 +188,10 @@ class FileLocks:
     def _is_at_path(self, handle: Handle) -> bool:
         """Whether the handle is open here, and its path still leads to it."""
         try:
-            found = os.stat(handle.path)
+            status = os.stat(handle.path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return handle in self._open and handle.inode == (found.st_dev, found.st_ino)
+        return handle in self._open and handle.inode == (status.st_dev, status.st_ino)
 
     def _opened(self, key: str) -> Handle:
         """Open the lock files of a key; raises StateFailed."""
@@ -211,11 +211,11 @@ class FileLocks:
         with _forking:
             lock = os.open(path, flags, 0o600)
             try:
-                gate, found = os.open(path + _NEXT, flags, 0o600), os.fstat(lock)
+                gate, status = os.open(path + _NEXT, flags, 0o600), os.fstat(lock)
             except BaseException:
                 os.close(lock)
                 raise
-            handle = Handle(lock, gate, path, (found.st_dev, found.st_ino))
+            handle = Handle(lock, gate, path, (status.st_dev, status.st_ino))
             self._open.add(handle)
         return handle
 

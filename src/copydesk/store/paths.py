@@ -428,27 +428,27 @@ def info_of(place: ResolvedPath) -> FileInfo:
     """The properties of the file at the place; raises FileNotFound, Failed."""
     try:
         fd, name = place.dir_fd, place.name
-        found = _os.lstat(name, dir_fd=fd) if name else _os.fstat(fd)
-        born = _os.birth_ns(fd, name, found)
+        status = _os.lstat(name, dir_fd=fd) if name else _os.fstat(fd)
+        born = _os.birth_ns(fd, name, status)
     except FileNotFoundError:
         raise FileNotFound() from None
     except OSError as refused:
         raise failed("stat", refused) from refused
-    times = born, found.st_mtime_ns, found.st_atime_ns
-    return FileInfo(place.real, kind_of(found.st_mode), found.st_size, found.st_mode, *times)
+    times = born, status.st_mtime_ns, status.st_atime_ns
+    return FileInfo(place.real, kind_of(status.st_mode), status.st_size, status.st_mode, *times)
 
 
 def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
     try:
-        found = _os.lstat(name, dir_fd=dir_fd)
-        target = _os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(found.st_mode) else None
+        status = _os.lstat(name, dir_fd=dir_fd)
+        target = _os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(status.st_mode) else None
     except FileNotFoundError:
         return None  # it was removed meanwhile
     if target is not None:
         return DirEntry(_shown(name), "symlink", link_target=_shown(target))
-    if stat.S_ISREG(found.st_mode):
-        return DirEntry(_shown(name), "file", size_bytes=found.st_size)
-    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
+    if stat.S_ISREG(status.st_mode):
+        return DirEntry(_shown(name), "file", size_bytes=status.st_size)
+    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(status.st_mode) else "other")
 
 
 def _shown(name: bytes) -> str:

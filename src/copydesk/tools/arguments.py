@@ -102,10 +102,10 @@ def _read_number(value: object) -> int:
 
 
 def _read_count(value: object) -> int:
-    found = _read_number(value)
-    if found < 0:
+    number = _read_number(value)
+    if number < 0:
         raise InvalidArgs("", "must be 0 or more")
-    return found
+    return number
 
 
 def _read_flag(value: object) -> bool:
@@ -169,12 +169,12 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
         items = cast("list[object]", value)
         if len(items) < least:
             raise InvalidArgs("", "must not be empty")
-        found: list[object] = []
+        values: list[object] = []
         try:
-            found.extend(map(item.read, items))
+            values.extend(map(item.read, items))
         except InvalidArgs as wrong:
-            raise InvalidArgs(f"[{len(found)}]{wrong.argument}", wrong.reason) from None
-        return tuple(found)
+            raise InvalidArgs(f"[{len(values)}]{wrong.argument}", wrong.reason) from None
+        return tuple(values)
 
     bound = {"minItems": least} if least else {}
     return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * of_objects))
@@ -191,22 +191,22 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
     def read(value: object) -> Mapping[str, object]:
         if not isinstance(value, dict):
             raise InvalidArgs("", "must be of type object")
-        given = cast("dict[str, object]", value)
+        texts = cast("dict[str, object]", value)
         for name in required:  # of very many objects nearly all are valid
-            text = given.get(name)
+            text = texts.get(name)
             if not isinstance(text, str) or not text.isascii() or "\0" in text:
                 break
         else:
-            if len(given) == len(required):
-                return given
+            if len(texts) == len(required):
+                return texts
         for name in names:
-            if name in required and name not in given:
+            if name in required and name not in texts:
                 raise InvalidArgs(f".{name}", "is required")
-        for name in given:
+        for name in texts:
             if name not in names:
                 raise InvalidArgs(f".{_shown(name)}", _unknown(names))
-        told = (one for one in names if one in required or given.get(one) not in (None, ""))
-        return {name: _read_at(f".{name}", _read_text, given[name]) for name in told}
+        named = (key for key in names if key in required or texts.get(key) not in (None, ""))
+        return {name: _read_at(f".{name}", _read_text, texts[name]) for name in named}
 
     schema = {
         "type": "object",
@@ -328,24 +328,28 @@ def _shown(name: str) -> str:
 
 def described(schema: Schema, texts: Mapping[str, str]) -> Property:
     """A copy of the schema with the text of each argument as its `description`."""
-    found = within(schema, lambda part: described(part, texts))
-    for name, form in found.get("properties", {}).items():
+    copy = within(schema, lambda part: described(part, texts))
+    for name, form in copy.get("properties", {}).items():
         if name in texts:
             form["description"] = texts[name]
-    return found
+    return copy
 
 
 def with_null(schema: Schema) -> Property:
     """The schema with null allowed for optional arguments; descriptions stay outside `anyOf`."""
-    found = within(schema, with_null)
-    needed: list[str] = found.get("required", [])
-    forms: dict[str, Property] = found.get("properties", {})
+    copy = within(schema, with_null)
+    needed: list[str] = copy.get("required", [])
+    forms: dict[str, Property] = copy.get("properties", {})
     for name in forms.keys() - set(needed):
         form = forms[name]
-        said: Property = {key: form[key] for key in ("description", "default") if key in form}
-        kinds = form.get("anyOf") or [{key: part for key, part in form.items() if key not in said}]
-        forms[name] = {"anyOf": [*kinds, {"type": "null"}], **said}
-    return found
+        described_as: Property = {
+            key: form[key] for key in ("description", "default") if key in form
+        }
+        kinds = form.get("anyOf") or [
+            {key: part for key, part in form.items() if key not in described_as}
+        ]
+        forms[name] = {"anyOf": [*kinds, {"type": "null"}], **described_as}
+    return copy
 
 
 _UNLISTED = ("additionalProperties", "minimum", "minItems")
@@ -361,20 +365,20 @@ def listed(schema: Schema) -> Property:
     Null is one of the types of an optional argument. Left out are the words of a choice that its
     description lists, and keywords that calls are checked by anyway.
     """
-    found = within(schema, listed)
-    kinds: list[Property] = found.pop("anyOf", [])
+    copy = within(schema, listed)
+    kinds: list[Property] = copy.pop("anyOf", [])
     for kind in kinds:
-        if "enum" in kind and all(word in found.get("description", "") for word in kind["enum"]):
+        if "enum" in kind and all(word in copy.get("description", "") for word in kind["enum"]):
             del kind["enum"]
     if any("enum" in kind for kind in kinds):  # null is none of its words
-        found["anyOf"] = kinds
+        copy["anyOf"] = kinds
     elif kinds:
         types = [kind["type"] for kind in kinds]
-        found = {key: part for kind in kinds for key, part in kind.items()} | found
-        found["type"] = types
-    if not found.get("required", True):
-        del found["required"]
-    return {key: part for key, part in found.items() if key not in _UNLISTED}
+        copy = {key: part for kind in kinds for key, part in kind.items()} | copy
+        copy["type"] = types
+    if not copy.get("required", True):
+        del copy["required"]
+    return {key: part for key, part in copy.items() if key not in _UNLISTED}
 
 
 def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:

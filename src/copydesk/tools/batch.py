@@ -209,11 +209,11 @@ class ReadCall(ToolCall):
         path, start = context.path(self.path), self.start_line
         limits = self.limit, context.read_tokens
         try:
-            found = context.desk.read(context.member, path, f"{start}~", *limits)
+            lines = context.desk.read(context.member, path, f"{start}~", *limits)
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             count = f"{refusal.total_lines} line{'s' * (refusal.total_lines != 1)}"
             raise errors.InvalidArgs("start_line", f"the file has {count}") from None
-        return reading(context, self, found, start)
+        return reading(context, self, lines, start)
 
 
 class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
@@ -226,14 +226,14 @@ class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
-        one = StringEdit(self.old_string, self.new_string)
-        if one.old.replace("\r\n", "\n") == one.new.replace("\r\n", "\n"):
+        edit = StringEdit(self.old_string, self.new_string)
+        if edit.old.replace("\r\n", "\n") == edit.new.replace("\r\n", "\n"):
             raise errors.InvalidArgs(
                 "new_string", "is the same as old_string, so nothing would change"
             )
-        request, dry, expected = BatchEdit(path, (one,)), self.dry_run, self.expected()
+        request, dry, expected = BatchEdit(path, (edit,)), self.dry_run, self.expected()
         if self.replace_all:
-            compiled = partial(replace_everywhere, edit=one)
+            compiled = partial(replace_everywhere, edit=edit)
             done = edited(context, name, path, compiled, expected, dry=dry)
         else:
             done = edited_in_batch(context, name, request, expected, dry=dry)
@@ -271,7 +271,7 @@ class _BatchCall(_ExpectedCall, _DryRunCall):
 
     def request(self, context: Context) -> BatchEdit:
         """The batch; a refusal of an edit names its index."""
-        pairs = ((one["old_string"], one["new_string"]) for one in self.edits)
+        pairs = ((pair["old_string"], pair["new_string"]) for pair in self.edits)
         return BatchEdit.of(context.path(self.path), pairs)
 
 
@@ -335,26 +335,26 @@ def _once_approved(context: Context, name: str, make: Callable[..., Rewrite]) ->
     try:
         return make(dry=False)
     except (errors.ApprovalRequired, errors.SuspiciousText) as refusal:
-        wanted, refused = make(dry=True), refusal
+        rewrite, refused = make(dry=True), refusal
     desk, member = context.desk, context.member
-    request = patch_of(wanted.path, wanted.base, wanted.change, created=wanted.created)
+    request = patch_of(rewrite.path, rewrite.base, rewrite.change, created=rewrite.created)
     own = (
         plan.id
-        for plan in desk.waiting(member, wanted.path)
+        for plan in desk.waiting(member, rewrite.path)
         if (plan.owner, plan.tool, plan.request) == (member.name, name, request)
     )
     hunk_id = next(own, None)
     if hunk_id is None:
         planned = plan_of(context, name, request)
         hunk_id = planned.plan.id
-        if planned.draft.after.digest != wanted.after.digest:  # it cannot be expressed as lines
+        if planned.draft.after.digest != rewrite.after.digest:  # it cannot be expressed as lines
             desk.discard(member, hunk_id)
             raise refused
     if isinstance(refused, errors.SuspiciousText):
         raise errors.SuspiciousText(refused.signs, hunk_id)
     outcome = desk.apply(member, name, hunk_id)
     if isinstance(outcome, Applied):
-        return wanted.written(outcome.edit_id, outcome.draft.after.digest)
+        return rewrite.written(outcome.edit_id, outcome.draft.after.digest)
     raise outcome.refusal
 
 

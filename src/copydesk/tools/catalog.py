@@ -279,11 +279,11 @@ class Tool:
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """The tools by their names for callers, and their older names; an own name goes first."""
     every = tuple(tools)
-    found = {tool.name: tool for tool in every if not tool.listed_as}
+    named = {tool.name: tool for tool in every if not tool.listed_as}
     for tool in every:
         for alias in (tool.called, *tool.aliases):
-            found.setdefault(alias, tool)
-    return found
+            named.setdefault(alias, tool)
+    return named
 
 
 class Catalog:
@@ -299,8 +299,8 @@ class Catalog:
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""
-        wanted = tuple(toolsets)
-        return tuple(tool for tool in self.tools.values() if tool.is_of(wanted))
+        names = tuple(toolsets)
+        return tuple(tool for tool in self.tools.values() if tool.is_of(names))
 
     def call(self, context: Context, name: str, arguments: object) -> Answer:
         """The tool's answer, even for a refusal or a logged crash; KeyError for an unknown tool."""

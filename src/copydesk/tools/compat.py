@@ -84,7 +84,7 @@ def allowed(context: Context) -> list[str]:
     """The paths of the root, as configured and resolved."""
     real = context.looking.files.root
     spelled = [f"/{root}" for root in context.roots]
-    return [*(one for one in spelled if one != real), real]
+    return [*(path for path in spelled if path != real), real]
 
 
 def place_of(context: Context, text: str) -> ClientPath:
@@ -186,8 +186,8 @@ class CompatCall(ToolCall):
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
     ) -> Answer:
         """The answer with a text, and remarks on it."""
-        said = " ".join((content, *remarks))
-        envelope = Envelope("success", said, self.raw, None if path is None else str(path))
+        words = " ".join((content, *remarks))
+        envelope = Envelope("success", words, self.raw, None if path is None else str(path))
         answer = Answer({"content": content, **data}, remarks=remarks, envelope=envelope)
         return self.original(answer, content)
 
@@ -227,28 +227,28 @@ def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of a call's arguments."""
-    said = None
+    words = None
     if isinstance(refusal, errors.PathRequired):
         refusal = errors.InvalidArgs("path", "is required")
     if isinstance(refusal, errors.InvalidArgs):
         wrong = _mistyped(refusal, arguments) or refusal_words(refusal, lang, VOICES)
-        said = (
+        words = (
             f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {wrong}"
         )
-    return refused(arguments, refusal, lang, said, path=path)
+    return refused(arguments, refusal, lang, words, path=path)
 
 
 def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     """The original's message for an argument that is missing or of the wrong type."""
-    found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
-    if found is None:
+    reason = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
+    if reason is None:
         return ""
     name = refusal.argument
-    wanted = found[1] or ("array" if name in ("edits", "paths") else "string")
-    wanted = "number" if wanted == "integer" else wanted
-    given = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
-    received = _JS_TYPES.get(type(given.get(name, ...)), "object")
-    return f"Invalid input: expected {wanted}, received {received} at {name}"
+    kind = reason[1] or ("array" if name in ("edits", "paths") else "string")
+    kind = "number" if kind == "integer" else kind
+    values = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
+    received = _JS_TYPES.get(type(values.get(name, ...)), "object")
+    return f"Invalid input: expected {kind}, received {received} at {name}"
 
 
 _JS_TYPES: dict[type, str] = {
@@ -304,13 +304,13 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
 def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
     """Lines of a file too large to read whole; FileTooLarge if they are too long."""
-    wanted = f"-{max(tail - 1, 1)}~" if tail else ""
-    found = context.desk.read(context.member, place.path, wanted, max(head, 0) or 1 << 30)
-    is_cut = found.cut_by_characters or (found.cut_by_lines and not head)
+    lines = f"-{max(tail - 1, 1)}~" if tail else ""
+    reading = context.desk.read(context.member, place.path, lines, max(head, 0) or 1 << 30)
+    is_cut = reading.cut_by_characters or (reading.cut_by_lines and not head)
     if is_cut or not (head or tail):
-        raise errors.FileTooLarge(found.size_bytes, 0)
-    is_closed = bool(tail) and found.ends_with_newline is not False
-    return "\n".join(found.lines) + "\n" * is_closed
+        raise errors.FileTooLarge(reading.size_bytes, 0)
+    is_closed = bool(tail) and reading.ends_with_newline is not False
+    return "\n".join(reading.lines) + "\n" * is_closed
 
 
 class ReadMediaFileCall(CompatCall):
@@ -443,7 +443,7 @@ class EditFileCall(CompatCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         check_count("edits", len(self.edits))
-        pairs = [(one["oldText"], one["newText"]) for one in self.edits]
+        pairs = [(edit["oldText"], edit["newText"]) for edit in self.edits]
         compiled = in_order(place.path, pairs)
         try:
             done = edited(context, name, place.path, compiled, dry=self.dryRun)
@@ -465,8 +465,8 @@ class EditFileCall(CompatCall):
         )
         diff = patch(before, after, real)
         fence = "`" * max([3, *(1 + len(run) for run in re.findall("`{3,}", diff))])
-        said = f"{fence}diff\n{diff}{fence}\n\n"
-        return answered(context, self, done, said, dry=self.dryRun)
+        fenced = f"{fence}diff\n{diff}{fence}\n\n"
+        return answered(context, self, done, fenced, dry=self.dryRun)
 
 
 class CreateDirectoryCall(CompatCall):
@@ -499,7 +499,7 @@ class ListDirectoryCall(_DirectoryCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         entries = context.looking.in_order(context.member, place.path)
-        return self.text("\n".join(f"{_kind(one)} {one.name}" for one in entries), place.path)
+        return self.text("\n".join(f"{_kind(entry)} {entry.name}" for entry in entries), place.path)
 
 
 class ListDirectoryWithSizesCall(_DirectoryCall):
@@ -595,8 +595,8 @@ class MoveFileCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         source, to = place_of(context, self.source), place_of(context, self.destination)
         try:
-            if there := _info_of(context, to.path):
-                raise errors.FileExists(there.size)
+            if existing := _info_of(context, to.path):
+                raise errors.FileExists(existing.size)
             info = context.looking.info(context.member, source.path)
             _check_stands(context, to.path.parent)
             left: tuple[RelPath, ...] = ()
@@ -609,14 +609,12 @@ class MoveFileCall(CompatCall):
             raise Told(words, refusal) from None
         except errors.FileExists as refusal:
             raise Told(f"Destination already exists: {to.full}", refusal) from None
-        said, names = (
-            f"Successfully moved {self.source} to {self.destination}",
-            list(map(str, left)),
-        )
+        message = f"Successfully moved {self.source} to {self.destination}"
+        names = list(map(str, left))
         if not names:
-            return self.text(said, to.path)
+            return self.text(message, to.path)
         words = say("compat.left", context.lang, {"names": ", ".join(names[:_MOST_TOLD])})
-        return self.text(said, to.path, words, left=[*names])
+        return self.text(message, to.path, words, left=[*names])
 
     def _move_all(
         self, context: Context, name: str, source: RelPath, to: ClientPath
@@ -651,8 +649,8 @@ class MoveFileCall(CompatCall):
         }
         ids: list[str] = []
         try:
-            for one, target in targets.items():
-                request = MoveFile(one, target)
+            for source, target in targets.items():
+                request = MoveFile(source, target)
                 ids.append(waiting.get(request) or plan_of(context, name, request).plan.id)
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
@@ -808,9 +806,9 @@ def _refuse_command(
     """A refusal of the text editor's arguments."""
     words = None
     if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "command":
-        given = cast("Mapping[str, object]", arguments).get("command")
+        command = cast("Mapping[str, object]", arguments).get("command")
         allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMANDS)}"
-        words = f"Unrecognized command {given}. {allowed}"
+        words = f"Unrecognized command {command}. {allowed}"
     return refused(arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True)
 
 
@@ -836,20 +834,20 @@ def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) 
                 errors.InvalidArgs("view_range", "is for files"),
             )
         return call.text(_listing(context, call, place), place.path)
-    made: list[tuple[str, int]] = []
+    pieces: list[tuple[str, int]] = []
 
     def shown(base: Snapshot) -> list[Run]:
         lines = _text_of(base).split("\n")
         first, last = _range_of(call.view_range, len(lines))
         text = "\n".join(lines[first - 1 : last])
-        made.append((text, first))
+        pieces.append((text, first))
         seen = text[:MOST_SHOWN].count("\n") if len(text) > MOST_SHOWN else last - first + 1
         return [(first - 1, min(first - 1 + seen, base.line_count))]
 
     document, base = context.desk.contents(context.member, place.path, shown)
     if base is None:
         Snapshot.of(document.data)  # raises BinaryFile
-    text, first = made[-1]
+    text, first = pieces[-1]
     return call.text(_numbered(text, call.named, first), place.path)
 
 
@@ -956,11 +954,11 @@ def _edited(
     lines = _text_of(done.after).split("\n")[start:end]
     of, which = ("the edited file", _CHECKED) if call.command == "insert" else (call.named, "")
     shown = _numbered("\n".join(lines), f"a snippet of {of}", start + 1)
-    said = (
+    message = (
         f"The file {call.named} has been edited. {shown}Review the changes and make sure they are"
         f" as expected{which}. Edit the file again if necessary."
     )
-    return answered(context, call, done, said)
+    return answered(context, call, done, message)
 
 
 def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
@@ -984,7 +982,8 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientP
     member = context.member
     past = context.desk.history.page(member, place.path, member.name).edits
     last = next(
-        (one for one in past if one.state == "done" and not (one.undone_by or one.undoes)), None
+        (edit for edit in past if edit.state == "done" and not (edit.undone_by or edit.undoes)),
+        None,
     )
     if last is None:
         raise Told(f"No edit history found for {call.named}.", errors.EditNotFound(0, "unknown"))

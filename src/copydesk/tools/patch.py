@@ -67,8 +67,8 @@ class _PatchCall(EditingCall):
         dropped = sum(patch.dropped for patch in patches)  # hunks without lines
         if not dropped:
             return answer
-        said = say("patch.dropped", context.lang, {"count": dropped})
-        return reports.with_notices(answer, "dropped_hunks", dropped, [said])
+        notice = say("patch.dropped", context.lang, {"count": dropped})
+        return reports.with_notices(answer, "dropped_hunks", dropped, [notice])
 
 
 class ApplyPatchCall(_PatchCall):
@@ -278,9 +278,9 @@ class Patching:
         lang = self._context.lang
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
-            told = reports.refused(self._name, path, refusal, lang, ("patch",))
-            summary = f"{told.facts['path']}: {told.facts['summary']}"
-            return replace(told, made={**told.facts, "summary": summary})
+            answer = reports.refused(self._name, path, refusal, lang, ("patch",))
+            summary = f"{answer.facts['path']}: {answer.facts['summary']}"
+            return replace(answer, made={**answer.facts, "summary": summary})
         if self._rejected:
             rejected = errors.PatchRejected(tuple(self._rejected))
             return reports.refused(self._name, None, rejected, lang, ("patch",))

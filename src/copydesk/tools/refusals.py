@@ -156,8 +156,10 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
 
 def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
     """Why two texts that look the same differ."""
-    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
-    return ("、" if lang == "zh" else ", ").join(said)
+    words = (
+        say(f"cause.{cause}", lang) if has(f"cause.{cause}") else cause for cause in causes or ()
+    )
+    return ("、" if lang == "zh" else ", ").join(words)
 
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
@@ -221,8 +223,8 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
-    told = one if one.not_run is None else replace(one, message=check_words(one, lang))
-    return cast(Fields, _value(told))
+    finding = one if one.not_run is None else replace(one, message=check_words(one, lang))
+    return cast(Fields, _value(finding))
 
 
 def facts_of(refusal: Refusal) -> Fields:
