@@ -14,8 +14,8 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.approvals import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.backends.api import Decision, Records, Verdict, Version
+from copydesk.desk.gates import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval, Draft
@@ -370,7 +370,7 @@ def test_rights_and_policy_of_the_moment_of_the_write_count(
     a, b, c = (RelPath.parse(f"{name}.txt") for name in "abc")
     base = Snapshot.of(b"a\n")
     made = FileEdit(a, base, ChangeSet.of(2, [Edit(0, 1, b"b")]))
-    approving = Approving(desk.desk._set.decisions, desk.journal, desk.clock)
+    approving = Approving(desk.journal, desk.clock)
 
     def check() -> object:
         return approving.check(member, None, a, made, created=created, others=[b], to=c).reason
@@ -423,7 +423,7 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
     plan, ann = ("hunk", 7), Member("ann", Rules(), policy=Policy("human"))
     decisions = Kept()
     decisions.refused = 2  # a comment has the place of the lapse
-    approving = Approving(cast(Records, decisions), cast(Records, None), lambda: 99)
+    approving = Approving(cast(Records, decisions), lambda: 99)
     bound = before_of(MADE, created=created), after_of(MADE, to)
     if verdict:
         decision = Decision(plan, "ann", "a.txt", verdict, "eve", 5, *bound, "no")
@@ -498,7 +498,7 @@ def test_a_change_that_is_written_by_itself_needs_a_person_at_either_end_of_a_mo
 def test_an_edit_is_recorded_with_the_approval_that_let_it_pass() -> None:
     """That which the gate saw, whoever decides while it is written."""
     decisions, ann = Kept(), Member("ann", Rules())
-    approving = Approving(cast(Records, decisions), cast(Records, None), lambda: 99)
+    approving = Approving(cast(Records, decisions), lambda: 99)
     plan = ("hunk", 1)
     bound = before_of(MADE, created=False), after_of(MADE, None)
 

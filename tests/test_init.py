@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.cli import main
+from copydesk.app.cli.init import CLIENTS
 from copydesk.app.config import load
 from copydesk.app.config_text import (
     Unreadable,
@@ -29,7 +30,6 @@ from copydesk.app.config_text import (
     remove_json,
     remove_toml,
 )
-from copydesk.app.setup import CLIENTS
 from support.cost import first
 from support.mcp_transports import first_answer
 

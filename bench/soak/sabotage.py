@@ -55,7 +55,7 @@ SABOTAGES: Final = (
     Sabotage(
         "approval",
         "an approval counts for other bytes as well",
-        "desk/approvals.py",
+        "desk/gates.py",
         "if reason is not None and bound != (",
         "if False and bound != (",
         ("tests/test_approval.py",),

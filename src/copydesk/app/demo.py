@@ -35,6 +35,11 @@ class TourFailed(Exception):
     """A step of the tour did not end as it should."""
 
 
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise TourFailed(otherwise)
+
+
 def demo(*, keep: bool, lang: Lang) -> int:
     """Run all steps in a new folder; return the exit status."""
 
@@ -69,8 +74,8 @@ def _run_in_new_folder(prefix: str, tour: Callable[[Path], None], *, keep: bool)
 def command() -> str:
     """How to call this installation of `copydesk` from the current folder."""
     own = Path(sys.executable).with_name("copydesk")
-    found = shutil.which("copydesk")
-    if found and Path(found).resolve() == own.resolve():
+    on_path = shutil.which("copydesk")
+    if on_path and Path(on_path).resolve() == own.resolve():
         return "copydesk"
     if not own.exists():
         return f"{sys.executable} -m copydesk.app.cli"
@@ -81,16 +86,8 @@ def command() -> str:
 async def _story(folder: Path, lang: Lang) -> None:
     from mcp import Client, StdioServerParameters
 
-    parameters = StdioServerParameters(
-        command=sys.executable,
-        args=[
-            *["-m", "copydesk.app.cli", "mcp", "--structured", "--lang"],
-            lang,
-            "--root",
-            str(folder),
-        ],
-        env={**os.environ},
-    )
+    words = ["-m", "copydesk.app.cli", "mcp", "--structured", "--lang", lang, "--root", str(folder)]
+    parameters = StdioServerParameters(command=sys.executable, args=words, env={**os.environ})
     _head("An MCP client starts `copydesk mcp` on a copy of Python's own library")
     async with Client(parameters) as client:
         tools = (await client.list_tools()).tools
@@ -100,11 +97,9 @@ async def _story(folder: Path, lang: Lang) -> None:
             result = await client.call_tool(tool, arguments)
             data: dict[str, Any] = dict(result.structured_content or {})
             outcome = data.get("error", data.get("status"))
-            if outcome != expect:
-                raise TourFailed(f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
+            _check(outcome == expect, f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
             text = "".join(getattr(part, "text", "") for part in result.content)
-            data["_text"] = text
-            return data
+            return {**data, "_text": text}
 
         await _look(call)
         await _five_kinds(call, folder)
@@ -119,8 +114,7 @@ async def _look(call: Call) -> None:
     _say(f"textwrap.py has {read['total_lines']} lines; this is version {read['version']}.")
     _quote(_block(read, "text"))
     found = await call("ripgrep_snippets", pattern=r"^def \w+", path="textwrap.py")
-    for row in found["results"]:
-        _say(f"line {row['line']}: {row['match']}")
+    _say(*(f"line {row['line']}: {row['match']}" for row in found["results"]))
 
 
 async def _five_kinds(call: Call, folder: Path) -> None:
@@ -157,11 +151,9 @@ async def _five_kinds(call: Call, folder: Path) -> None:
             "prepare_file_append", path="textwrap.py", content="# The end, said the copy desk.\n"
         ),
     ]
-    for plan in plans:
-        _say(f"{plan['hunk_id']}  {plan['summary']}")
+    _say(*(f"{plan['hunk_id']}  {plan['summary']}" for plan in plans))
     _quote(_block(plans[3], "diff"))
-    if (folder / "textwrap.py").read_bytes() != before:
-        raise TourFailed("a preparation wrote to the file")
+    _check((folder / "textwrap.py").read_bytes() == before, "a preparation wrote to the file")
     _head("3. Apply them in another order: each goes to its own place")
     for plan in (plans[4], plans[2], plans[0], plans[3], plans[1]):
         done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
@@ -184,8 +176,7 @@ async def _drift(call: Call, folder: Path) -> None:
     )
     target.write_bytes(b"# Another writer was here.\n# Twice.\n" + target.read_bytes())
     done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
-    if done["context_match"] != "fuzz":
-        raise TourFailed("the drifted plan was not carried")
+    _check(done["context_match"] == "fuzz", "the drifted plan was not carried")
     _say(f"planned at line {plan['inserted_at_line']}, written at line {done['inserted_at_line']}")
     _quote(_block(done, "diff"))
     _head("5. Collision: another writer changes the very line; the plan is refused")
@@ -203,8 +194,7 @@ async def _drift(call: Call, folder: Path) -> None:
         "apply_file_modification", expect="CONTENT_CHANGED", hunk_id=plan["hunk_id"]
     )
     _say(f"{refused['error']}: {refused['summary']}")
-    if b"Not JSON" in target.read_bytes():
-        raise TourFailed("a refused plan was written")
+    _check(b"Not JSON" not in target.read_bytes(), "a refused plan was written")
 
 
 async def _at_once(call: Call, folder: Path) -> None:
@@ -240,12 +230,13 @@ async def _undo(call: Call, folder: Path) -> None:
     back = await call("undo_file_modification", edit_id=inserted["edit_id"])
     _say(back["summary"])
     _quote(_block(back, "diff"))
-    if (folder / "textwrap.py").read_bytes() != text.replace(_INSERTED, b""):
-        raise TourFailed("the undo did not take back its own lines alone")
+    _check(
+        (folder / "textwrap.py").read_bytes() == text.replace(_INSERTED, b""),
+        "the undo did not take back its own lines alone",
+    )
     _check_compiles(folder)
     await call("undo_file_modification", edit_id=back["edit_id"])
-    if (folder / "textwrap.py").read_bytes() != text:
-        raise TourFailed("the undo was not taken back")
+    _check((folder / "textwrap.py").read_bytes() == text, "the undo was not taken back")
     _say("An undo is an edit too: taken back, the very bytes are there again.")
     first = (await call("list_edits", path="argparse.py"))["edits"][0]
     target = folder / "argparse.py"
@@ -269,8 +260,7 @@ def _history(folder: Path) -> None:
         text=True,
         check=True,
     )
-    for line in shown.stdout.split("\n"):
-        _say(line)
+    _say(*shown.stdout.split("\n"))
 
 
 def _farewell(kept: Path | None) -> None:
@@ -278,11 +268,13 @@ def _farewell(kept: Path | None) -> None:
     if kept is not None:
         _say(f"The workspace of this run: {kept}")
     copydesk, root = command(), kept or "FOLDER"
-    _say("To start the server there:" if kept else "To start the server in a folder of your own:")
-    _say(f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)")
-    _say(f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp")
-    _say("The second one also serves the review page, at http://127.0.0.1:8427/, where you see in")
-    _say("a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.")
+    _say(
+        "To start the server there:" if kept else "To start the server in a folder of your own:",
+        f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)",
+        f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp",
+        "The second one also serves the review page, at http://127.0.0.1:8427/, where you see in",
+        "a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.",
+    )
 
 
 def demo_notes(*, keep: bool, lang: Lang) -> int:
@@ -297,8 +289,10 @@ def demo_notes(*, keep: bool, lang: Lang) -> int:
         _head("Done: every step ended as it must")
         if keep:
             _say(f"The workspace of this run: {folder}")
-        _say("In a folder of your own: copydesk notes ls, and the toolset notes for your agent:")
-        _say(f"  {command()} mcp --root FOLDER --toolsets notes")
+        _say(
+            "In a folder of your own: copydesk notes ls, and the toolset notes for your agent:",
+            f"  {command()} mcp --root FOLDER --toolsets notes",
+        )
 
     return _run_in_new_folder("copydesk-demo-notes-", tour, keep=keep)
 
@@ -308,15 +302,13 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
         answer = opened.call("demo", tool, arguments, lang=opened.config.lang)
         data = dict(answer.data)
         outcome = data.get("error", data.get("status"))
-        if outcome != expect:
-            raise TourFailed(f"{tool}: {expect} expected, got {answer.text[:600]}")
+        _check(outcome == expect, f"{tool}: {expect} expected, got {answer.text[:600]}")
         return {**data, "_text": answer.text, "_diff": answer.diff}
 
     before = _all_bytes(folder)
     _head("1. A folder of Markdown files is a notebook: the manuals of copydesk")
     _quote(call("listNotebooks")["_text"])
-    if _all_bytes(folder) != before:
-        raise TourFailed("looking changed a file")
+    _check(_all_bytes(folder) == before, "looking changed a file")
     _say("No file was changed; ids are kept beside them.")
 
     _head("2. Find a document, and read a page of it with ids")
@@ -324,8 +316,7 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     document = cast(str, found[0]["root_id"])
     page = call("getBlockContent", blockId=document, slice="0:3")
     _quote(page["_text"])
-    _, paragraph, *_ = _headers(page["content"])
-    block_id, text = paragraph
+    _, (block_id, text), *_ = _headers(page["content"])
 
     _head("3. A diff for two blocks, shown first: nothing is written")
     diff = (
@@ -334,8 +325,7 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     )
     _quote(diff)
     _quote(call("applyBlockDiff", diff=diff, dryRun=True)["_diff"])
-    if _all_bytes(folder) != before:
-        raise TourFailed("the dry run wrote to a file")
+    _check(_all_bytes(folder) == before, "the dry run wrote to a file")
 
     _head("4. What does not fit is refused as a whole, and all of it is told")
     wrong = diff.replace(text.split(" ")[1], "another", 1) + "\n@@DELETE:20200101000000-nowhere@@\n"
@@ -345,18 +335,14 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     done = call("applyBlockDiff", diff=diff)
     after = _all_bytes(folder)
     changed = [name for name in before if before[name] != after[name]]
-    if changed != done["paths"]:
-        raise TourFailed(f"other files changed: {changed}")
-    for row in done["results"]:
-        _say(row["operation"])
+    _check(changed == done["paths"], f"other files changed: {changed}")
+    _say(*(row["operation"] for row in done["results"]))
 
     _head("6. Taken back: the very bytes are there again, and the ids")
     call("undo_file_modification", expect="ok", edit_id=done["edit_ids"][0])
-    if _all_bytes(folder) != before:
-        raise TourFailed("the undo did not bring the bytes back")
+    _check(_all_bytes(folder) == before, "the undo did not bring the bytes back")
     again = call("getBlockContent", blockId=document, slice="0:3")
-    if again["content"] != page["content"]:
-        raise TourFailed("the ids are others")
+    _check(again["content"] == page["content"], "the ids are others")
     _say("Every file is what it was.")
 
 
@@ -367,8 +353,8 @@ def _headers(content: str) -> list[tuple[str, str]]:
 
 
 def _all_bytes(folder: Path) -> dict[str, bytes]:
-    found = sorted(folder.rglob("*.md"))
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = sorted(folder.rglob("*.md"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def _block(data: dict[str, Any], language: str) -> str:
@@ -380,8 +366,9 @@ def _head(text: str) -> None:
     print(f"\n{terminal.strong(text, terminal.colours(sys.stdout))}")
 
 
-def _say(text: str) -> None:
-    print(f"  {terminal.safe(text)}")
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(f"  {terminal.safe(line)}")
 
 
 def _quote(text: str) -> None:

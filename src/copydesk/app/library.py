@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from copydesk.app.config import load
@@ -26,6 +27,7 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.edit.draft import Plan
+from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import (
     BatchEdit,
     Preconditions,
@@ -184,19 +186,19 @@ class Desk(Closing):
         request = BatchEdit.of(RelPath.parse(path), edits)
         request.check()
         expected = Preconditions(expected_mtime_ms, expected_size_bytes, expected_sha256)
-        batches = self._opened.batches
+        compiled = partial(compile_batch, edits=request.edits)
+        call = self._member, "BatchEdit", request.path, compiled, expected
         try:
-            made = batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)
+            made = self._opened.batches.edit(*call, dry=dry_run)
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
         return self._reporting(made)
 
     def apply(self, hunk_id: str) -> Applied:
         """Write a plan; raises ContentChanged and other refusals of the file."""
-        outcome = self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
-        if isinstance(outcome, Rejected):
-            raise outcome.refusal
-        return self._reporting(outcome)
+        return self._reporting(
+            self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
+        )
 
     def apply_all(self, *hunk_ids: str) -> Transacted:
         """Write several plans, all or none; raises the refusal of the first refused plan.
@@ -211,10 +213,9 @@ class Desk(Closing):
         >>> len(done.applied), (root / "b").read_text()
         (2, 'new\\n')
         """
-        outcome = self._opened.desk.apply_all(self._member, "apply_file_modifications", hunk_ids)
-        if isinstance(outcome, Withheld):
-            raise outcome.refusal
-        return self._reporting(outcome)
+        return self._reporting(
+            self._opened.desk.apply_all(self._member, "apply_file_modifications", hunk_ids)
+        )
 
     def discard(self, hunk_id: str) -> Plan:
         """Discard a plan."""
@@ -224,10 +225,11 @@ class Desk(Closing):
         """Write a new file. Content that looks like a patch is refused unless it `may_be_diff`."""
         parsed = RelPath.parse(path)
         check_text("content", content)
-        created = self._opened.desk.create(
-            self._member, "create_new_file", parsed, content, may_be_diff=may_be_diff
+        return self._reporting(
+            self._opened.desk.create(
+                self._member, "create_new_file", parsed, content, may_be_diff=may_be_diff
+            )
         )
-        return self._reporting(created)
 
     def overwrite(
         self,
@@ -243,15 +245,16 @@ class Desk(Closing):
         Content that looks like a patch is refused unless it `may_be_diff`.
         """
         check_text("content", content)
-        overwritten = self._opened.desk.overwrite(
-            self._member,
-            "overwrite_entire_file",
-            RelPath.parse(path),
-            (known_lines, known_bytes),
-            content,
-            may_be_diff=may_be_diff,
+        return self._reporting(
+            self._opened.desk.overwrite(
+                self._member,
+                "overwrite_entire_file",
+                RelPath.parse(path),
+                (known_lines, known_bytes),
+                content,
+                may_be_diff=may_be_diff,
+            )
         )
-        return self._reporting(overwritten)
 
     def pending(self) -> tuple[Plan, ...]:
         """The pending plans, oldest first."""
@@ -275,8 +278,10 @@ class Desk(Closing):
         """
         return self._opened.desk.foreign.told(self._member)
 
-    def _reporting(self, outcome: _Written) -> _Written:
-        """Add the saved writes of other programs to the result."""
+    def _reporting(self, outcome: _Written | Rejected | Withheld | NotUndone) -> _Written:
+        """The result with the saved writes of other programs; raises what it was refused with."""
+        if isinstance(outcome, Rejected | Withheld | NotUndone):
+            raise outcome.refusal
         if not self._opened.desk.foreign.any_untold:
             return outcome
         return replace(outcome, foreign_writes=self.foreign_writes())
@@ -302,10 +307,7 @@ class Desk(Closing):
         >>> back.context, (root / "a.txt").read_text()
         ('fuzz', 'one\\ntwo\\ndrei\\n')
         """
-        outcome = self._opened.desk.undo(self._member, UNDO, edit_id)
-        if isinstance(outcome, NotUndone):
-            raise outcome.refusal
-        return self._reporting(outcome)
+        return self._reporting(self._opened.desk.undo(self._member, UNDO, edit_id))
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
         """Undo all edits of an edit's transaction, or none; newest first.

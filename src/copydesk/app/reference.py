@@ -66,11 +66,16 @@ def all_tools() -> tuple[Tool, ...]:
 
 def page() -> str:
     """The page as Markdown."""
-    parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]
     names = "".join(f"- `{tool.name}`\n" for tool in team_mgmt())
-    mirror = "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names])
-    parts += [_toolset("notes", notes()), mirror, _toolset("compat", compat())]
-    parts += [_toolset("patch", patch())]
+    parts = [
+        _HEAD,
+        _toolset("ws_mod", ws_mod()),
+        _toolset("batch", batch()),
+        _toolset("notes", notes()),
+        "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
+        _toolset("compat", compat()),
+        _toolset("patch", patch()),
+    ]
     return "\n".join(parts)
 
 

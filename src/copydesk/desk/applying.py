@@ -14,14 +14,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
-from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import (
     Entry,
     OutcomeKind,
     PlanOutcome,
     counts,
 )
-from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
     Ahead,
@@ -33,6 +31,7 @@ from copydesk.desk.drafts import (
     digest_of,
     made,
 )
+from copydesk.desk.gates import Edited, Passed
 from copydesk.desk.member import (
     Member,
     authorized,

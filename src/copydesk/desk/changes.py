@@ -51,8 +51,8 @@ SESSION_MS = HOUR_MS // 2
 PERSON = "user of "
 """How the name of a member's person begins."""
 
-_KEPT, _CHECKPOINT = "kept", "checkpoint"
-"""The keys of decisions on no plan."""
+_KEPT, _UNDONE, _CHECKPOINT = "kept", "undone", "checkpoint"
+"""The keys of decisions on no plan; what was undone is known exactly, however its text looks."""
 
 _MOST_NAMED = 5
 _UNITS = {"m": 60_000, "h": HOUR_MS, "d": DAY_MS}
@@ -361,6 +361,11 @@ class Changes:
             outcome = self._desk.apply_all(member, "apply_file_modifications", [*planned])
             if isinstance(outcome, Transacted):
                 done = [hunk for hunks in planned.values() for hunk in hunks]
+                for one in outcome.applied if verdict == "undone" else ():
+                    words = " ".join(map(_as_kept, planned[one.plan.id]))
+                    self._record(
+                        _UNDONE, verdict, person, one.plan.request.path, one.edit_id, words
+                    )
                 self._tell(person, done, verdict, reason)
                 return UndoneChanges(outcome.applied, tuple(refused))
             if outcome.refusal.code == "APPROVAL_REQUIRED":
@@ -392,7 +397,7 @@ class Changes:
         verdict: Verdict,
         person: Member,
         path: RelPath | str,
-        after: str,
+        after: int | str,
         reason: str,
         owner: str = "",
     ) -> Decision:
@@ -405,7 +410,7 @@ class Changes:
             verdict,
             person.name,
             now_ms,
-            after=after,
+            after=str(after),
             reason=reason,
             told=not owner,
         )
@@ -427,8 +432,9 @@ class Changes:
         tracks = [track for track in _tracks(seen) if self._may_read(reader, track)]
         committed = self._set.files.committed([track.path for track in tracks])
         kept: dict[str, list[Decision]] = {}
-        for said in self._set.decisions.comments(_KEPT):
-            kept.setdefault(said.path, []).append(said)
+        for key in (_KEPT, _UNDONE):
+            for said in self._set.decisions.comments(key):
+                kept.setdefault(said.path, []).append(said)
         for track in sorted(tracks, key=lambda track: track.path):
             names = {str(path) for path in track.names}
             decided = [said for name in names for said in kept.get(name, ())]
@@ -504,7 +510,11 @@ class _Replay:
         self._named = setting.named(track.path)
         self._was = track.was
         self._created_by = self._removed_by = 0
-        self._left = [(int(one.after), [*map(_kept_of, one.reason.split())]) for one in kept]
+        decided = [
+            (one.verdict, int(one.after), [*map(_kept_of, one.reason.split())]) for one in kept
+        ]
+        self._left = [(last_id, hunks) for how, last_id, hunks in decided if how == "kept"]
+        self._undone = {edit_id: hunks for how, edit_id, hunks in decided if how == "undone"}
         self._is_gone = bool(track.edits) and track.edits[-1].kind == "remove"
         self._now = Snapshot.of(b"" if self._is_gone else self._read(), self._named)
         steps = self._steps()
@@ -555,6 +565,10 @@ class _Replay:
             changes = [(g.base_start, g.base_stop, ours[g.now_start : g.now_stop]) for g in gaps]
             self._authored.change(changes, BASE)
             return
+        left = self._without(self._undone.get(edit.edit_id, ()))
+        if edit.edit_id in self._undone and left.lines == _lines(new):
+            self._authored = left
+            return
         author = BASE if edit.member == MEMBER else edit.edit_id
         found = regions(old, edit.inverse.invert(after))
         self._authored.change([(one.start, one.stop, one.new) for one in found], author)
@@ -564,6 +578,13 @@ class _Replay:
         elif edit.kind == "remove":
             self._removed_by = author
 
+    def _without(self, undone: Sequence[_Kept]) -> Authored:
+        """The lines without hunks that a person undid."""
+        ours = {edit_id for one in undone for edit_id in one.edits}
+        _, hunks = self._authored.net(ours.__contains__)
+        gone = {hunk.runs: hunk for one in undone for hunk in one.found_in(hunks)}
+        return self._authored.without(gone.values(), ours.__contains__)
+
     def _settle(self, before_id: int | None) -> None:
         """Take in what was kept before an edit (None: up to now), as far as it is there."""
         for last_id, kept in self._left:
@@ -572,11 +593,7 @@ class _Replay:
             ours = frozenset(edit_id for one in kept for edit_id in one.edits)
             _, hunks = self._authored.net(ours.__contains__)
             for one in [*kept]:
-                same = [
-                    hunk
-                    for hunk in hunks
-                    if hunk.authors.issubset(one.edits) and _digest(hunk.new) == one.digest
-                ]
+                same = one.found_in(hunks)
                 if one.kind == "remove" and self._removed_by in one.edits:
                     self._authored, self._removed_by = Authored([]), 0
                     self._created_by, self._is_new = 0, True
@@ -584,9 +601,7 @@ class _Replay:
                     self._created_by, same = 0, hunks
                 elif one.kind == "move":
                     self._was, same = None, []
-                elif one.kind == "text" and same:
-                    same = [min(same, key=lambda hunk: abs(hunk.new_line - one.line))]
-                else:
+                elif one.kind != "text" or not same:
                     continue
                 kept.remove(one)
                 self._authored.settle(same)
@@ -659,6 +674,15 @@ class _Kept(NamedTuple):
     line: int
     digest: str
     edits: Sequence[int]
+
+    def found_in(self, hunks: Iterable[NetHunk]) -> list[NetHunk]:
+        """The hunk among these, if it is there: of several equal ones that at its line."""
+        same = [
+            hunk
+            for hunk in hunks
+            if hunk.authors.issubset(self.edits) and _digest(hunk.new) == self.digest
+        ]
+        return sorted(same, key=lambda hunk: abs(hunk.new_line - self.line))[:1]
 
 
 def _as_kept(hunk: ChangedHunk) -> str:

@@ -16,10 +16,9 @@ from functools import reduce
 from threading import Lock
 from typing import Protocol, TypeVar
 
-from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
-from copydesk.desk.checks import Checks
+from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
 from copydesk.desk.recovery import Recovery

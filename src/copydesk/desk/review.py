@@ -15,10 +15,9 @@ from functools import cache
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying
-from copydesk.desk.approvals import after_of, before_of, lapse, needs_person
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
-from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at, signs_in
+from copydesk.desk.gates import Edited, after_of, before_of, lapse, needs_person
 from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.edit.draft import (

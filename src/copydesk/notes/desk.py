@@ -11,9 +11,9 @@ from operator import attrgetter
 from threading import Lock
 from typing import Literal
 
-from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.drafts import Setting
+from copydesk.desk.gates import Passed
 from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.recovery import Settled

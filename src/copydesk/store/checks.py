@@ -24,8 +24,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain, count
+from functools import cache, partial
+from itertools import count
 from typing import Any, Literal, cast
 from xml.parsers import expat
 
@@ -118,8 +118,7 @@ _FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
 
 
 def _python(data: bytes) -> None:
-    joined = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    steps = _square_of_dots(joined.split(b"\n"))
+    steps = _square_of_dots(re.sub(rb"\\\r?\n", b"", data).split(b"\n"))
     if _FORMATTED.search(data):
         steps += data.count(b"{") ** 2
     if steps > _MOST_QUICK_STEPS:
@@ -181,34 +180,28 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
     return None
 
 
-def _by_grammar(name: str, language: str = "language") -> _Parser:
-    """A tree-sitter parser, for machines with its grammar installed."""
+def _by_grammar(data: bytes, grammar: str, language: str = "language") -> tuple[int, str] | None:
+    """Parse with a grammar of tree-sitter, on machines with that installed."""
+    tree_sitter, loaded = _extra("tree_sitter"), _grammar(grammar, language)
+    if loaded is None:
+        raise NotRun("missing", passes=True)
+    calls = count()
 
-    def parse(data: bytes) -> tuple[int, str] | None:
-        grammar = _grammar(name, language)
-        if grammar is None:
-            raise NotRun("missing", passes=True)
-        calls = count()
+    def stop(offset: int, has_error: bool) -> bool:
+        return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
 
-        def stop(offset: int, has_error: bool) -> bool:
-            return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
+    def read(offset: int, point: object) -> bytes:
+        return data[offset : offset + _CHUNK]
 
-        def read(offset: int, point: object) -> bytes:
-            return data[offset : offset + _CHUNK]
-
-        parser = _extra("tree_sitter").Parser(grammar)
-        node: Any = parser.parse(read, progress_callback=stop).root_node
-        if not node.has_error:
-            return None
-        while not (node.is_error or node.is_missing):
-            inner = [child for child in node.children if child.has_error or child.is_missing]
-            if not inner:
-                break
-            node = inner[0]
-        said = f"missing {node.type}" if node.is_missing else "syntax error"
-        return node.start_point[0] + 1, said
-
-    return parse
+    node: Any = tree_sitter.Parser(loaded).parse(read, progress_callback=stop).root_node
+    if not node.has_error:
+        return None
+    while not (node.is_error or node.is_missing):
+        inner = [child for child in node.children if child.has_error or child.is_missing]
+        if not inner:
+            break
+        node = inner[0]
+    return node.start_point[0] + 1, f"missing {node.type}" if node.is_missing else "syntax error"
 
 
 @cache
@@ -237,18 +230,20 @@ _PARSERS: Mapping[str, _Parser] = {
     ".toml": _toml,
     **dict.fromkeys((".xml", ".svg", ".xsd", ".xsl", ".xslt", ".plist", ".csproj", ".rss"), _xml),
     **dict.fromkeys((".yaml", ".yml"), _yaml),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), _by_grammar("tree_sitter_javascript")),
-    ".ts": _by_grammar("tree_sitter_typescript", "language_typescript"),
-    ".tsx": _by_grammar("tree_sitter_typescript", "language_tsx"),
-    ".go": _by_grammar("tree_sitter_go"),
-    ".rs": _by_grammar("tree_sitter_rust"),
-    ".java": _by_grammar("tree_sitter_java"),
-    ".c": _by_grammar("tree_sitter_c"),
-    **dict.fromkeys((".cc", ".cpp", ".hpp"), _by_grammar("tree_sitter_cpp")),
-    ".cs": _by_grammar("tree_sitter_c_sharp"),
-    ".rb": _by_grammar("tree_sitter_ruby"),
-    **dict.fromkeys((".sh", ".bash"), _by_grammar("tree_sitter_bash")),
-    ".css": _by_grammar("tree_sitter_css"),
+    **dict.fromkeys(
+        (".js", ".mjs", ".cjs", ".jsx"), partial(_by_grammar, grammar="tree_sitter_javascript")
+    ),
+    ".ts": partial(_by_grammar, grammar="tree_sitter_typescript", language="language_typescript"),
+    ".tsx": partial(_by_grammar, grammar="tree_sitter_typescript", language="language_tsx"),
+    ".go": partial(_by_grammar, grammar="tree_sitter_go"),
+    ".rs": partial(_by_grammar, grammar="tree_sitter_rust"),
+    ".java": partial(_by_grammar, grammar="tree_sitter_java"),
+    ".c": partial(_by_grammar, grammar="tree_sitter_c"),
+    **dict.fromkeys((".cc", ".cpp", ".hpp"), partial(_by_grammar, grammar="tree_sitter_cpp")),
+    ".cs": partial(_by_grammar, grammar="tree_sitter_c_sharp"),
+    ".rb": partial(_by_grammar, grammar="tree_sitter_ruby"),
+    **dict.fromkeys((".sh", ".bash"), partial(_by_grammar, grammar="tree_sitter_bash")),
+    ".css": partial(_by_grammar, grammar="tree_sitter_css"),
 }
 
 _CHUNK = 1 << 16
@@ -337,8 +332,11 @@ class Commands:
             raise NotRun("copy", copied)
         paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
         known = {"path": paths[0], "root": self._root}
-        words = (paths if word == "{files}" else [_filled(word, known)] for word in rule.command)
-        argv = [*chain.from_iterable(words)]
+        argv = [
+            argument
+            for word in rule.command
+            for argument in (paths if word == "{files}" else [_filled(word, known)])
+        ]
         program = program_of(rule, self._root)
         if program is None:
             raise NotRun("missing", argv[0], passes=True)
@@ -387,11 +385,10 @@ def _environment(root: str) -> dict[str, str]:
 
     Nor does Python import a checked module from the folder that the command runs in.
     """
-    path = os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder))
     values = ((name, os.environ.get(name, "")) for name in _PASSED_ON)
     return {
         **{name: value for name, value in values if value and not _is_in(root, value)},
-        "PATH": path,
+        "PATH": os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder)),
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONSAFEPATH": "1",
@@ -445,8 +442,7 @@ def _output(
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     if not hasattr(os, "waitid"):
         return process.poll() is not None
-    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, process.pid, flags) is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagnostic]:
@@ -458,8 +454,8 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagno
         path = names.get(at["path"]) if at else None
         if at is not None and path is not None:
             text = at["text"] or (lines[index - 1] if index else "")
-            number = int((at["line"] or at["at"])[:9])
-            found.append(Diagnostic(path, number, text.strip()[:_LONGEST]))
+            line_number = int((at["line"] or at["at"])[:9])
+            found.append(Diagnostic(path, line_number, text.strip()[:_LONGEST]))
         elif line.strip() in names:
             found.append(Diagnostic(names[line.strip()], 0, "is listed"))
     if found or not status:
@@ -692,8 +688,8 @@ class Trust:
             "the home folder": os.path.expanduser("~"),
             "the folder for temporary files": tempfile.gettempdir(),
         }
-        lying = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
-        return next(lying, "")
+        inside = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
+        return next(inside, "")
 
     def is_given(self, rule: Rule | None = None) -> bool:
         """Whether exactly these commands, and what they reach below the root, are allowed.

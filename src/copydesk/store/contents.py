@@ -262,20 +262,22 @@ def is_temp_of(name: bytes, target: bytes) -> bool:
 def discard(dir_fd: int, name: bytes) -> None:
     """Remove a temporary file if it still exists; never raises OSError."""
     for _ in range(2):  # a passing fault must not leave it behind
-        try:
-            _os.unlink(name, dir_fd=dir_fd)
-        except FileNotFoundError:
+        with suppress(OSError):  # the caller must hear of the earlier failure instead
+            with suppress(FileNotFoundError):
+                _os.unlink(name, dir_fd=dir_fd)
             return
-        except OSError:
-            continue  # the caller must hear of the earlier failure instead
-        return
 
 
 def temps(dir_fd: int) -> list[bytes]:
     """The names of temporary files in a directory; raises OSError."""
+    return [name for name in listed(dir_fd) if is_temp(name)]
+
+
+def listed(dir_fd: int) -> list[bytes]:
+    """All names in a directory, unsorted; raises OSError."""
     listing_fd = _os.open_listing(dir_fd)
     try:
-        return [name for name in map(os.fsencode, os.listdir(listing_fd)) if is_temp(name)]
+        return [os.fsencode(name) for name in os.listdir(listing_fd)]
     finally:
         _os.close_quietly(listing_fd)
 
@@ -315,8 +317,8 @@ def attributes_of(fd: int, found: os.stat_result) -> Removed:
         except OSError as refused:  # it was removed, or may not be read
             if refused.errno not in _NOT_ALLOWED:
                 raise
-    owner = found.st_uid, found.st_gid
-    return Removed(found.st_mode, tuple(pairs), (found.st_dev, found.st_ino), "", owner)
+    inode, owner = (found.st_dev, found.st_ino), (found.st_uid, found.st_gid)
+    return Removed(found.st_mode, tuple(pairs), inode, "", owner)
 
 
 def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
@@ -371,23 +373,23 @@ def allowed(call: Callable[[*Args], object], *args: *Args) -> bool:
 def flush_dir(dir_fd: int, name: bytes) -> None:
     """Flush a directory after `name` changed, or the file if it is not listable; raises OSError."""
     try:
-        _os.sync(dir_fd)
+        _flush(dir_fd)
     except OSError as refused:
-        if refused.errno == errno.EBADF:  # it could be opened only for searching
-            _flush_file(dir_fd, name)
-        elif refused.errno not in _CANNOT_FLUSH:
+        if refused.errno != errno.EBADF:  # else it could be opened only for searching
             raise
+        fd = _os.open_read(dir_fd, name)
+        try:
+            _flush(fd)
+        finally:
+            _os.close_quietly(fd)
 
 
-def _flush_file(dir_fd: int, name: bytes) -> None:
-    fd = _os.open_read(dir_fd, name)
+def _flush(fd: int) -> None:
     try:
         _os.sync(fd)
     except OSError as refused:
         if refused.errno not in _CANNOT_FLUSH:
             raise
-    finally:
-        _os.close_quietly(fd)
 
 
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # some cannot flush directories

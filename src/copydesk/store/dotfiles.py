@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.files import Files
@@ -100,18 +101,18 @@ class GitIgnore:
 
 def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
     """The parsed lines in reverse order."""
-    found = [line for line in map(_line, texts) if line is not None]
-    return tuple(reversed(found))
+    return tuple(line for line in map(_line, reversed([*texts])) if line is not None)
 
 
 def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> bool | None:
     """Whether the lines exclude a path; None if no line matches it."""
-    for line in lines:
-        if line.directories and not directory:
-            continue
-        if line.glob.matches(parts if line.whole else parts[-1:]):
-            return not line.again
-    return None
+    said = (
+        not line.again
+        for line in lines
+        if directory or not line.directories
+        if line.glob.matches(parts if line.whole else parts[-1:])
+    )
+    return next(said, None)
 
 
 def _line(text: str) -> _Line | None:
@@ -214,8 +215,7 @@ class _Matcher:
         ranges = [(one[1], one[2] or one[1]) for one in _MEMBER.finditer(named[2])]
         found = 0
         for character, places in self._places.items():
-            inside = any(first <= character <= last for first, last in ranges)
-            if inside != bool(named[1]):
+            if any(first <= character <= last for first, last in ranges) != bool(named[1]):
                 found |= places
         return found & self._plain
 
@@ -239,15 +239,11 @@ _MOST_SECTIONS = 200
 _MOST_FOLDERS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _ConfigFile:
+class _ConfigFile(NamedTuple):
     """One `.editorconfig`: whether it is the topmost one, and its (glob, charset) in order."""
 
-    is_root: bool = False
-    charsets: tuple[tuple[str, str], ...] = ()
-
-
-_NO_FILE = _ConfigFile()
+    is_root: bool
+    charsets: tuple[tuple[str, str], ...]
 
 
 class EditorConfig:
@@ -264,7 +260,9 @@ class EditorConfig:
             file = self._file(RelPath(parts[:depth]))
             for glob, charset in reversed(file.charsets):
                 if matches(glob, "/".join(parts[depth:])):
-                    return _codec(charset)
+                    with suppress(InvalidArgs):
+                        return checked_name(charset)
+                    return None
             if file.is_root:
                 break
         return None
@@ -276,10 +274,10 @@ class EditorConfig:
             return known[1]
         if len(self._read) > _MOST_FOLDERS:
             self._read.clear()
-        found = _NO_FILE
+        data = b""
         with suppress(Refusal):
             data = self._files.read(folder / ".editorconfig").data
-            found = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
+        found = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
         self._read[folder] = (now, found)
         return found
 
@@ -299,10 +297,3 @@ def _parsed(text: str) -> _ConfigFile:
         elif key == "charset" and glob and len(charsets) < _MOST_SECTIONS:
             charsets.append((glob, value))
     return _ConfigFile(is_root, tuple(charsets))
-
-
-def _codec(charset: str) -> str | None:
-    try:
-        return checked_name(charset)
-    except InvalidArgs:
-        return None

@@ -197,8 +197,9 @@ class LargeFile(Source):
             yield 0, self.whole()
             return
         inner = replace(survey.encoding, bom=b"")
-        passed = zip(self._lines(survey.encoding), survey.marks, strict=False)
-        for (at, block), (_, first) in passed:
+        for (at, block), (_, first) in zip(
+            self._lines(survey.encoding), survey.marks, strict=False
+        ):
             yield first, Snapshot(block, inner if at else survey.encoding)
 
     def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
@@ -217,8 +218,9 @@ class LargeFile(Source):
         return self._with([(start, stop)])
 
     def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        ends = [(self._line_at(start), self._line_at(stop)) for start, stop in spans]
-        return self._with([(first, last + 1) for first, last in ends])
+        return self._with(
+            [(self._line_at(start), self._line_at(stop) + 1) for start, stop in spans]
+        )
 
     def _with(self, lines: Sequence[tuple[int, int]]) -> Text:
         """The text with these ranges of lines [start, stop) loaded, as far as they exist."""
@@ -271,9 +273,14 @@ class LargeFile(Source):
         """Lines from `first_line` on within `most_bytes`."""
         start = self._byte(first_line)
         stop = min(start + most_bytes, self.size)
-        data, survey = self._read(start, stop), self.survey
-        more = stop < self.size
-        return Window(self._file.stamp, survey.encoding, data, first_line, survey.facts, more)
+        return Window(
+            self._file.stamp,
+            self.survey.encoding,
+            self._read(start, stop),
+            first_line,
+            self.survey.facts,
+            more=stop < self.size,
+        )
 
     def _byte(self, line: int) -> int:
         """The byte offset where a line starts; the size for the end and beyond."""
@@ -293,8 +300,8 @@ class LargeFile(Source):
     def _line_at(self, byte: int) -> int:
         """The line that contains a byte, as `Text.line_at` numbers it."""
         survey = self.survey
-        block = bisect_right(survey.marks, byte, key=itemgetter(0)) - 1
-        begin, before = survey.marks[max(block, 0)]
+        block = max(bisect_right(survey.marks, byte, key=itemgetter(0)) - 1, 0)
+        begin, before = survey.marks[block]
         return before + narrow(self._read(begin, byte), survey.encoding).count(b"\n")
 
 

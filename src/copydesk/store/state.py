@@ -107,7 +107,7 @@ class StateFile:
     @property
     def older(self) -> str:
         """A file of an earlier version, if there is one and this one does not exist yet."""
-        there = (path for path in self._older if os.path.lexists(path))
+        there = filter(os.path.lexists, self._older)
         return "" if not self._older or self.identity() else next(there, "")
 
     def prepare(self) -> None:

@@ -125,6 +125,23 @@ class Authored:
                 start = index + 1
         yield start, len(self._runs)
 
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines that are there."""
+        return [line for run in self._runs if not run.removed for line in run.lines]
+
+    def without(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if our authors had not made these hunks of them as they are."""
+        left = Authored([])
+        left._runs = [*self._runs]
+        for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
+            start, stop = hunk.runs
+            back = [run for run in left._runs[start:stop] if run.removed and not ours(run.added)]
+            left._runs[start:stop] = [
+                replace(run, removed=BASE) if ours(run.removed) else run for run in back
+            ]
+        return left
+
     def settle(self, hunks: Iterable[NetHunk]) -> None:
         """Count what these hunks did as there from the first; they are of the lines as they are."""
         for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
@@ -134,7 +151,7 @@ class Authored:
 
     def settle_by(self, text: Sequence[bytes]) -> None:
         """Count what is in this text too as there from the first, and what is gone from it."""
-        now = [line for run in self._runs if not run.removed for line in run.lines]
+        now = self.lines
         gaps = [*align(text, now).gaps()]
         at, runs = 0, list[_Run]()
         for run in self._runs:

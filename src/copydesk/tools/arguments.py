@@ -225,18 +225,6 @@ def _read_at(place: str, read: Callable[[object], object], value: object) -> obj
         raise InvalidArgs(place + wrong.argument, wrong.reason) from None
 
 
-class _Argument:
-    """One argument: the form of its value, and its default."""
-
-    def __init__(self, form: _Form, default: object) -> None:
-        self.form = form
-        self.required = default is ...
-        self.empty = () if self.required else form.empty
-        self.schema = dict(form.schema)
-        if isinstance(default, bool) or default not in (..., None, "", 0, ()):
-            self.schema["default"] = default
-
-
 def read(kind: type[A], arguments: object) -> A:
     """Read the arguments of a call.
 
@@ -248,15 +236,16 @@ def read(kind: type[A], arguments: object) -> A:
         raise InvalidArgs("arguments", "must be an object")
     raw = cast("Mapping[str, object]", arguments)
     signature = _signature_of(kind)
-    known, required = signature.known, signature.required
+    forms, required = signature.forms, signature.required
     values: dict[str, object] = {}
     for name, value in raw.items():
-        if name not in known:
+        if name not in forms:
             if kind.open:
                 continue
-            raise InvalidArgs(_shown(name), _unknown(known))
+            raise InvalidArgs(_shown(name), _unknown(forms))
+        empty = () if name in required else forms[name].empty
         # not one of those that strict clients send for "not given"
-        if value is False or (value is not None and value not in known[name].empty):
+        if value is False or (value is not None and value not in empty):
             values[name] = value
     if "path" in required and values.get("path", "") == "":
         raise PathRequired()
@@ -264,10 +253,7 @@ def read(kind: type[A], arguments: object) -> A:
         if name not in values:
             raise InvalidArgs(name, "is required")
     for name, value in values.items():
-        try:
-            values[name] = known[name].form.read(value)
-        except InvalidArgs as wrong:  # it says where in the value
-            raise InvalidArgs(name + wrong.argument, wrong.reason) from None
+        values[name] = _read_at(name, forms[name].read, value)
     return kind(raw, values)
 
 
@@ -281,20 +267,23 @@ class _Signature:
 
     def __init__(self, kind: type[Arguments]) -> None:
         hints = get_type_hints(kind, include_extras=True)
-        names: dict[str, None] = {}
-        for one in kind.__mro__[: kind.__mro__.index(Arguments)]:
-            for name in get_annotations(one):
-                names.pop(name, None)
-                names[name] = None
-        self.known = {
-            name: _Argument(_form_of(name, hints[name]), getattr(kind, name, ...))
-            for name in names
-            if get_origin(hints[name]) is not ClassVar
+        bases = kind.__mro__[: kind.__mro__.index(Arguments)]
+        names = [name for base in bases for name in get_annotations(base)]
+        last = reversed(dict.fromkeys(reversed(names)))  # a base's own, where two have it
+        hinted = {name: hints[name] for name in last if get_origin(hints[name]) is not ClassVar}
+        self.forms = {name: _form_of(name, hint) for name, hint in hinted.items()}
+        defaults = {name: getattr(kind, name, ...) for name in hinted}
+        self.required = [name for name, default in defaults.items() if default is ...]
+        shown = {
+            name: {"default": default}
+            for name, default in defaults.items()
+            if isinstance(default, bool) or default not in (..., None, "", 0, ())
         }
-        self.required = [name for name, argument in self.known.items() if argument.required]
         self.schema: Schema = {
             "type": "object",
-            "properties": {name: argument.schema for name, argument in self.known.items()},
+            "properties": {
+                name: {**form.schema, **shown.get(name, {})} for name, form in self.forms.items()
+            },
             "required": self.required,
             "additionalProperties": False,
         }
@@ -390,12 +379,9 @@ def listed(schema: Schema) -> Property:
 
 def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:
     """A copy of the schema with its inner schemas converted."""
-    found = dict(schema)
-    if "properties" in found:
-        named = cast("Mapping[str, Schema]", found["properties"])
-        found["properties"] = {name: convert(part) for name, part in named.items()}
-    if "items" in found:
-        found["items"] = convert(found["items"])
-    if "anyOf" in found:
-        found["anyOf"] = [convert(part) for part in found["anyOf"]]
-    return found
+    inner: Mapping[str, Callable[[Any], Any]] = {
+        "properties": lambda named: {name: convert(part) for name, part in named.items()},
+        "items": convert,
+        "anyOf": lambda kinds: [convert(kind) for kind in kinds],
+    }
+    return {key: inner[key](part) if key in inner else part for key, part in schema.items()}

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Findings, telling
 from copydesk.desk.desk import FileDesk
+from copydesk.desk.gates import Findings, telling
 from copydesk.desk.member import Member
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.search.listings import FileSearch, Progress
@@ -249,8 +249,7 @@ class Tool:
 
     def described_schema(self, lang: Lang) -> dict[str, Any]:
         """The schema with a description of each argument."""
-        special = self._texts(lang).arguments
-        return described(self.schema, {**texts(lang).arguments, **special})
+        return described(self.schema, {**texts(lang).arguments, **self._texts(lang).arguments})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
         """The schema as clients get it, without texts that say no more than a name does."""
@@ -267,8 +266,8 @@ class Tool:
 
     def _texts(self, lang: Lang) -> ToolTexts:
         """The texts of the tool; its name replaces missing ones."""
-        none = ToolTexts(self.plain_name, self.plain_name)
-        return texts(lang).tools.get(self.plain_name, none)
+        name = self.plain_name
+        return texts(lang).tools.get(name, ToolTexts(name, name))
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -367,8 +366,8 @@ def _in_short(answer: Answer) -> Answer:
     facts = answer.facts
     if "current" not in facts and not facts.get("apply_evidence"):
         return answer
-    kept = {"found"} if "found" in str(facts["summary"]) else set[str]()
-    return replace(answer, unsaid=_REPEATED - kept)
+    is_needed = "found" in str(facts["summary"])
+    return replace(answer, unsaid=_REPEATED - {"found"} if is_needed else _REPEATED)
 
 
 def _renamed(answer: Answer) -> Answer:
@@ -381,8 +380,7 @@ def _renamed(answer: Answer) -> Answer:
     made = answer.made
     if not callable(made) and "summary" in made:
         made = {**made, "summary": own(str(made["summary"]))}
-    steps = tuple(map(own, answer.next_steps))
-    return replace(answer, made=made, next_steps=steps, rest="")
+    return replace(answer, made=made, next_steps=tuple(map(own, answer.next_steps)), rest="")
 
 
 def _told(context: Context, answer: Answer) -> Answer:

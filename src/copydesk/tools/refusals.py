@@ -67,8 +67,8 @@ def refusal_words(
         case errors.PartialMatchFail(hunk_id=hunk_id):
             if "edit" not in voices:
                 near = (_near_words(one, lang) for one in refusal.failures if one.cause)
-                told = islice(near, _SAID_CAUSES)
-                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in told]
+                first = islice(near, _SAID_CAUSES)
+                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in first]
                 name = "PARTIAL_MATCH_FAIL.planned" if hunk_id else name
             if hunk_id:
                 several.append(say("corrected.planned", lang, {"id": hunk_id}))
@@ -105,9 +105,8 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             saying = f"approval.{why}"
             return {"reason": say(saying, lang) if has(saying) else why}
         case errors.CheckFailed(checks=checks):
-            failing = [check for check in checks if check.mode == "refuse"]
-            few = "; ".join(check_words(check, lang) for check in failing[:_SAID_CAUSES])
-            return {"failing": len(failing), "first": few}
+            failing = [check_words(check, lang) for check in checks if check.mode == "refuse"]
+            return {"failing": len(failing), "first": "; ".join(failing[:_SAID_CAUSES])}
         case errors.Conflict(mismatches=mismatches):
             told = (
                 {"expectation": name, **{key: _short(value) for key, value in values.items()}}
@@ -128,16 +127,21 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
                 **_near_words(failure, lang),
             }
         case errors.PartialMatchFail(failures=failures):
-            indices = [failure.index for failure in failures]
-            return {"failing": len(failures), "indices": _first_few(indices, lang)}
+            indices = _first_few((failure.index for failure in failures), lang)
+            return {"failing": len(failures), "indices": indices}
         case errors.PatchRejected(rejected=rejected):
             return {"failing": len(rejected)}
         case errors.RangeOutOfBounds(total_lines=total):
             return {"next_line": total + 1, "variant": "some" if total else "empty"}
         case errors.ContentRequired(total_lines=total) if total:
             return {"variant": "end"}
-        case errors.AnchorNotFound():
-            return _anchor_words(refusal, lang)
+        case errors.AnchorNotFound(closest=(near, *_), cause=cause) if not refusal.before_start:
+            variant = _variant(cause, refusal.corrected_anchor)
+            return {
+                "variant": "part_of_line" if "part_of_line" in (cause or ()) else variant,
+                "near_line": near.line,
+                "causes": cause_words(cause, lang),
+            }
         case errors.StaleRead(current=current) | errors.ContentChanged(current=current):
             shown: dict[str, Fact] = {}
             if current:
@@ -150,18 +154,6 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             return {}
 
 
-def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
-    """The line closest to an anchor that matches no line, in words."""
-    if refusal.before_start or not refusal.closest:
-        return {}
-    is_part = "part_of_line" in (refusal.cause or ())
-    return {
-        "variant": "part_of_line" if is_part else _variant(refusal.cause, refusal.corrected_anchor),
-        "near_line": refusal.closest[0].line,
-        "causes": cause_words(refusal.cause, lang),
-    }
-
-
 def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
     """Why two texts that look the same differ."""
     said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
@@ -170,8 +162,9 @@ def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
     """What is known of the text that is closest to one that was not found."""
-    with_cause = "cause" if corrected is None else "corrected"
-    return with_cause if cause else "near"
+    if not cause:
+        return "near"
+    return "cause" if corrected is None else "corrected"
 
 
 def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
@@ -219,8 +212,7 @@ def _short(fact: Any) -> Any:
 def check_words(one: CheckFinding, lang: Lang) -> str:
     """A check's finding, or why it did not run, in one line."""
     if one.not_run is not None:
-        facts = {"check": one.check, "what": one.message}
-        return say(f"check.not_run.{one.not_run}", lang, facts)
+        return say(f"check.not_run.{one.not_run}", lang, {"check": one.check, "what": one.message})
     at = f":{one.line}" if one.line else ""
     more = f" {say('check.more', lang, {'count': one.more})}" if one.more else ""
     return f"{one.check}: {named(one.path)}{at}: {one.message}{more}"
@@ -228,8 +220,8 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
-    message = one.message if one.not_run is None else check_words(one, lang)
-    return cast(Fields, _value(replace(one, message=message)))
+    told = one if one.not_run is None else replace(one, message=check_words(one, lang))
+    return cast(Fields, _value(told))
 
 
 def facts_of(refusal: Refusal) -> Fields:

@@ -17,7 +17,7 @@ from copydesk import errors
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.changes import FileChanges, UndoneChanges
-from copydesk.desk.checks import Findings
+from copydesk.desk.gates import Findings
 from copydesk.desk.outcome import (
     Applied,
     Created,

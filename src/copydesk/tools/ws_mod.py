@@ -23,9 +23,8 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.desk.reading import wanted
 from copydesk.edit.draft import Plan, cut
-from copydesk.edit.kinds.lines import resolve_range
+from copydesk.edit.kinds.lines import lines_wanted, resolve_range
 from copydesk.edit.patch_parse import FilePatch, parse_diff
 from copydesk.edit.request import (
     Anchor,
@@ -412,7 +411,7 @@ def entries_of(
     entries = context.looking.list_dir(context.member, path)
     count = len(entries)
     try:
-        start, stop, _ = wanted(range_text, count)
+        start, stop, _ = lines_wanted(range_text, count)
     except RangeOutOfBounds:
         raise InvalidArgs("range", f"begins after the {count} entries") from None
     asked = entries[start : min(stop, start + (most or ENTRIES))]

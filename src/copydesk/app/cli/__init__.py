@@ -15,7 +15,6 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TextIO
 
 from copydesk import __version__
 from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
@@ -32,9 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     _replace_closed_streams()
-    _use_utf_8(sys.stdin, "surrogateescape")
-    _use_utf_8(sys.stdout, "backslashreplace")
-    _use_utf_8(sys.stderr, "backslashreplace")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            errors = "surrogateescape" if stream is sys.stdin else "backslashreplace"
+            stream.reconfigure(encoding="utf-8", errors=errors)
     try:
         status = _run(words)
         sys.stdout.flush()
@@ -59,11 +59,6 @@ def _replace_closed_streams() -> None:
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # it takes the lowest free number
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
-
-
-def _use_utf_8(stream: TextIO, errors: str) -> None:
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _run(words: Sequence[str]) -> int:

@@ -8,30 +8,35 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, cast
 
-from copydesk.app import reference, terminal
+from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import Own, UsageError, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import UsageError, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
-from copydesk.desk.history import Past
+from copydesk.desk.history import Forgettable, Past
 from copydesk.desk.recovery import Settled
 from copydesk.desk.review import Shown
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
-from copydesk.errors import CheckFinding, InvalidArgs, Refusal
+from copydesk.errors import InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
+from copydesk.notes.protocol import NoteBlock
+from copydesk.notes.tools import block_fields, coverage_fields, covered_lines, label, unread_lines
 from copydesk.store.checks import NotRun, Trust
+from copydesk.store.state import StateFolder
 from copydesk.text.encoding import encoding_of_diff
+from copydesk.text.relpath import RelPath
 from copydesk.tools.catalog import Catalog, Tool
 from copydesk.tools.diff_model import diff_text
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.refusals import check_words, numbered_lines
+from copydesk.tools.refusals import numbered_lines
 from copydesk.tools.report import Answer, Lang, LongTexts
 from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
@@ -42,90 +47,90 @@ def run(options: argparse.Namespace) -> int:
 
     Raises one of `errors.KNOWN`. Sets the language of the configuration in `options`.
     """
-    return _COMMANDS[options.command](options)
+    return _COMMANDS[options.command](options) or 0
+
+
+def _named_root(options: argparse.Namespace) -> str:
+    """The root that is named, else the current folder; "" if that is gone."""
+    try:
+        return options.root if options.root is not None else default_root()
+    except FileNotFoundError:
+        return ""
 
 
 def _root(options: argparse.Namespace) -> str:
-    hint = "Name the workspace with --root or COPYDESK_ROOT."
-    try:
-        root: str = default_root() if options.root is None else options.root
-    except FileNotFoundError:
-        raise UsageError("the current folder no longer exists", hint) from None
+    root, hint = _named_root(options), "Name the workspace with --root or COPYDESK_ROOT."
+    if not root and options.root is None:
+        raise UsageError("the current folder no longer exists", hint)
     if not os.path.isdir(root):
         state = "is not a folder" if os.path.lexists(root) else "does not exist"
         raise UsageError(f"the workspace {root!r} {state}", hint)
     return root
 
 
-def _config(options: argparse.Namespace, root: str) -> Config:
-    config = load(root)
-    if options.member:
-        config = replace(config, member=options.member)
-    if options.lang:
-        config = replace(config, lang=options.lang)
-    options.lang = config.lang
-    if getattr(options, "toolsets", None):
+def _settings(options: argparse.Namespace) -> tuple[str, Config]:
+    """The root, and its configuration with what the options say.
+
+    Sets the language of the configuration in `options`.
+    """
+    root = _root(options)
+    names = ("member", "lang", "toolsets", "apply", "structured")
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in names}
+    given = {name: value for name, value in given.items() if value}
+    if "toolsets" in given:
         chosen = tuple(part.strip() for part in options.toolsets.split(",") if part.strip())
         for name in chosen:
             if name not in TOOLSETS:
                 raise unknown("toolset", name, TOOLSETS, f"There are: {', '.join(TOOLSETS)}.")
-        config = replace(config, toolsets=chosen)
-    if getattr(options, "apply", None):
-        config = replace(config, apply=options.apply)
-    if getattr(options, "structured", False):
-        config = replace(config, structured=True)
-    return config
+        given["toolsets"] = chosen
+    config = replace(load(root), **given)
+    options.lang = config.lang
+    return root, config
 
 
 def _open(
     options: argparse.Namespace, *, looks: bool = False, for_agents: bool = False
 ) -> OpenWorkspace:
     """Open the workspace. With `looks`, do not create a missing state folder."""
-    root = _root(options)
-    config = _config(options, root)
+    root, config = _settings(options)
     if for_agents and not options.member:
         config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
-    shared = there or not looks
-    opened = open_workspace(root, config, shared=shared)
+    opened = open_workspace(root, config, shared=there or not looks)
     opened.in_shell = True
     return opened
 
 
+def _print(options: argparse.Namespace, data: object, text: str) -> None:
+    """Print data for a program, or a text, that needs no escaping, for a person."""
+    if options.json:
+        dump(data)
+    else:
+        out(text)
+
+
 def _call(options: argparse.Namespace) -> int:
     if options.tool is None:
-        return _list_tools(_config(options, _root(options)).lang, as_json=options.json)
+        return _list_tools(options)
     tool = _find_tool(options.tool)
-    words = read_arguments(tool.name, options.arguments, tool.schema)
-    _set_own(options, words.own)
-    if "help" in words.own:
-        return _show_tool(tool, _config(options, _root(options)).lang, as_json=options.json)
-    given = words.arguments(sys.stdin)
+    given, own = read_arguments(tool.name, options.arguments, tool.schema, sys.stdin)
+    if own.get("lang", "en") not in ("en", "zh"):
+        raise UsageError(f"--lang must be en or zh, not {own['lang']!r}")
+    for name, value in own.items():  # they count as if they came before the tool's name
+        setattr(options, name, True if name == "json" else value)
+    if "help" in own:
+        return _show_tool(options, tool)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
-        config = opened.config
+        member, lang = opened.config.member, opened.config.lang
         opened.kept = LongTexts(None)  # not cut: no later call could read the rest
-        report = opened.call(
-            config.member,
-            tool.name,
-            given,
-            lang=config.lang,
-            progress=counter,
-        )
+        answer = opened.call(member, tool.name, given, lang=lang, progress=counter)
     counter.clear()
     if options.json:
-        dump(report.data)
+        dump(answer.data)
     else:
-        terminal.print_answer(report)
-    return 1 if is_refused(report) else 0
-
-
-def _set_own(options: argparse.Namespace, own: Own) -> None:
-    """Apply copydesk's own options that follow the tool's name as if they came first."""
-    for name, value in own.items():
-        if name == "lang" and value not in ("en", "zh"):
-            raise UsageError(f"--lang must be en or zh, not {value!r}")
-        setattr(options, name, True if name == "json" else value)
+        terminal.print_answer(answer)
+    return 1 if is_refused(answer) else 0
 
 
 def _pending(options: argparse.Namespace) -> int:
@@ -296,33 +301,33 @@ def _approve_and_apply(options: argparse.Namespace, wanted: Sequence[str]) -> in
 def _apply_patch(options: argparse.Namespace) -> int:
     """Plan the patch and write it at once, as apply_patch harnesses expect; return the status."""
     try:
-        text: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
+        patch: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
     except UnicodeDecodeError:
         raise InvalidArgs("patch", "is not UTF-8") from None
-    if not text.strip():
+    if not patch.strip():
         raise UsageError("the patch is empty", "copydesk apply-patch < patch.txt")
     with _open(options) as opened:
         member, lang = opened.config.member, opened.config.lang
-        given = {"patch": text, "apply": "never"}
-        report = opened.call(member, "apply_patch", given, lang=lang)
-        if not is_refused(report):
-            planned = cast("Sequence[Mapping[str, str]]", report.fields.get("hunks", ()))
-            ids = [row["hunk_id"] for row in planned]
-            if any("cause" in row or "warnings" in row for row in planned) or not ids:
-                _print_report(options, report)
-                return 1 if ids else 0  # corrected or doubtful: somebody has to look at the plans
-            report = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
-            if report.is_error:
-                for hunk_id in ids:
-                    with contextlib.suppress(Refusal):
-                        opened.desk.discard(opened.member(member), hunk_id)
-    if is_refused(report) or options.json:
-        return _print_report(options, report)
+        given = {"patch": patch, "apply": "never"}
+        answer = opened.call(member, "apply_patch", given, lang=lang)
+        if is_refused(answer):
+            return _print_report(options, answer)
+        hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
+        if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
+            _print_report(options, answer)
+            return 1 if hunks else 0  # corrected or doubtful: somebody has to look at the plans
+        ids = [hunk["hunk_id"] for hunk in hunks]
+        answer = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
+        for hunk_id in ids if answer.is_error else ():
+            with contextlib.suppress(Refusal):
+                opened.desk.discard(opened.member(member), hunk_id)
+    if is_refused(answer) or options.json:
+        return _print_report(options, answer)
     letters = {"add": "A", "update": "M", "delete": "D"}
-    rows = [(letters[one.kind], one.to or one.path) for one in parse_apply_patch(text)]
+    rows = [(letters[file.kind], file.to or file.path) for file in parse_apply_patch(patch)]
     rows.sort(key=lambda row: "AMD".index(row[0]))
-    out("Success. Updated the following files:\n")
-    out("".join(f"{letter} {path}\n" for letter, path in rows))
+    changed = "".join(f"{letter} {path}\n" for letter, path in rows)
+    out(f"Success. Updated the following files:\n{changed}")
     return 0
 
 
@@ -449,62 +454,34 @@ def _review(options: argparse.Namespace) -> int:
 
 def _recover(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        again = notes_of(opened.desk).recover(opened.member(opened.config.member))
-        settled = {one.entry.edit_id: one for one in (*opened.recovered, *again)}
-        found, lang = tuple(settled.values()), opened.config.lang
+        member, lang = opened.member(opened.config.member), opened.config.lang
+        settled = {end.entry.edit_id: end for end in opened.recovered}
+        settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
         swept, kept = opened.recovery.sweep(time.time_ns() // 1_000_000)
-        saved = opened.desk.foreign.told(opened.member(opened.config.member))
+        saved = opened.desk.foreign.told(member)
+    ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {
-            "foreign_writes": [saved_data(one) for one in saved],
+            "foreign_writes": [saved_data(write) for write in saved],
             "leftovers_kept": [str(path) for path in kept],
         }
-        dump(
-            {
-                "settled": [_recovered_data(each, lang) for each in found],
-                "leftovers_removed": swept,
-                **{name: rows for name, rows in besides.items() if rows},
-            }
-        )
+        besides = {name: rows for name, rows in besides.items() if rows}
+        dump({"settled": ends, "leftovers_removed": swept, **besides})
     else:
-        if found:
-            rows = [_recovered_row(each, lang) for each in found]
-            out(terminal.table([_RECOVERED_HEAD, *rows]))
-        else:
-            out(say("cli.nothing_to_settle", lang) + "\n")
+        rows = [("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")]
+        rows += [_settled_row(end, lang) for end in ends]
+        out(terminal.table(rows) if ends else say("cli.nothing_to_settle", lang) + "\n")
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
         for path in kept:
             out(terminal.line(say("cli.leftover_kept", lang, {"path": path})) + "\n")
-    return 1 if any(each.state in ("open", "unsure") for each in found) else 0
+    return 1 if any(end.state in ("open", "unsure") for end in settled.values()) else 0
 
 
-_RECOVERED_HEAD = ("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")
-
-
-def _recovered_row(one: Settled, lang: Lang) -> tuple[str, ...]:
-    entry = one.entry
-    ended, reason = say(f"settled.{one.state}", lang), _reason(one, lang)
-    return (
-        str(entry.edit_id),
-        terminal.when(entry.time_ms),
-        entry.member,
-        str(entry.path),
-        entry.group or "-",
-        f"{ended}: {reason}" if reason else ended,
-    )
-
-
-def _reason(one: Settled, lang: Lang) -> str:
-    """Why a write could not be recovered, in words; empty if it was recovered."""
-    if one.refusal is not None:
-        return errors.refusal_words(one.refusal, lang)
-    return say_reason(one.reason, lang)
-
-
-def _recovered_data(one: Settled, lang: Lang) -> dict[str, object]:
-    entry = one.entry
+def _settled_data(end: Settled, lang: Lang) -> dict[str, Any]:
+    """How a write ended; `reason` is empty if it was recovered."""
+    entry, refusal = end.entry, end.refusal
     return {
         "edit_id": entry.edit_id,
         "time_ms": entry.time_ms,
@@ -513,9 +490,23 @@ def _recovered_data(one: Settled, lang: Lang) -> dict[str, object]:
         "path": str(entry.path),
         "transaction_id": entry.group,
         "hunk_id": entry.hunk_id,
-        "state": one.state,
-        "reason": _reason(one, lang),
+        "state": end.state,
+        "reason": (
+            errors.refusal_words(refusal, lang) if refusal else say_reason(end.reason, lang)
+        ),
     }
+
+
+def _settled_row(end: Mapping[str, Any], lang: Lang) -> tuple[str, str, str, str, str, str]:
+    words = say(f"settled.{end['state']}", lang)
+    return (
+        str(end["edit_id"]),
+        terminal.when(end["time_ms"]),
+        end["member"],
+        end["path"],
+        end["transaction_id"] or "-",
+        f"{words}: {end['reason']}" if end["reason"] else words,
+    )
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -626,107 +617,331 @@ def _undo(options: argparse.Namespace) -> int:
     return _print_report(options, report)
 
 
-def _forget(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.forget import forget
+_FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
+_MOST_FORGOTTEN = 50
+"""The most edits to forget that are listed; all are counted."""
 
+
+def _forget(options: argparse.Namespace) -> int:
+    """Show what would be forgotten and what undo is lost, ask, and remove it."""
     named, options.member = options.member, None
     if (named is None) == (options.what is None):
         raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
     with _open(options, looks=True) as opened:
-        return forget(opened, options, named)
+        lang = opened.config.lang
+        what = _forgettable(opened, options.what, named)
+        copies = StateFolder(opened.root, opened.config.state).copies()
+        if not options.json:
+            _show_forgettable(what, copies, lang)
+        asked = say("cli.forget_ask", lang, _counts(what))
+        agreed = not options.dry_run and (options.yes or agrees(asked))
+        if agreed:
+            what = _forgettable(opened, options.what, named)  # it may have become more meanwhile
+            opened.desk.forgetting.forget(what)
+            for path in copies:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+        on_server = agreed and opened.config.registry == "redis"
+    data = {
+        "status": "ok" if agreed or options.dry_run else "error",
+        "state": "forgotten" if agreed else "planned",
+        "edits": [edit.edit_id for edit in what.edits],
+        "plans": [plan.id for plan in what.plans],
+        "no_longer_undone": [*what.lost],
+        "unfinished": [edit.edit_id for edit in what.open],
+        "files": copies,
+    }
+    words = say("cli.forget_forgotten" if agreed else "cli.forget_planned", lang, _counts(what))
+    also = say("cli.forget_server", lang) + "\n" if on_server else ""
+    _print(options, data, f"{words}\n{also}")
+    return 0 if options.dry_run or (agreed and not what.open) else 1
 
 
-_FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
+def _forgettable(opened: OpenWorkspace, name: str | None, member: str | None) -> Forgettable:
+    """What a path, the number of an edit, or a member stands for; EditNotFound, InvalidPath."""
+    forgetting = opened.desk.forgetting
+    if member is not None:
+        return forgetting.of_member(member)
+    assert name is not None
+    if not (name.isascii() and name.isdigit()):
+        return forgetting.of_path(RelPath.parse(name))
+    edit = opened.journal.get(int(name))
+    if edit is None:
+        raise opened.desk.history.not_found(opened.member(opened.config.member), int(name))
+    return forgetting.of_edit(edit)
+
+
+def _counts(what: Forgettable) -> dict[str, object]:
+    return {"edits": len(what.edits), "plans": len(what.plans)}
+
+
+def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> None:
+    """Print the edits and plans, what cannot be undone then, and which files go as a whole."""
+    rows = [
+        (str(edit.edit_id), terminal.when(edit.time_ms), edit.member, edit.tool, str(edit.path))
+        for edit in what.edits[:_MOST_FORGOTTEN]
+    ]
+    pending = say("cli.forget_plan", lang)
+    rows += [
+        (plan.id, pending, plan.owner, plan.tool, str(plan.request.path)) for plan in what.plans
+    ]
+    if len(what.edits) > _MOST_FORGOTTEN:
+        rows.append(("...", "", "", "", ""))
+    if rows:
+        out(terminal.table([("EDIT", "WHEN", "MEMBER", "TOOL", "PATH"), *rows]))
+    lists = {
+        "cli.forget_lost": map(str, what.lost),
+        "cli.forget_open": (f"{edit.edit_id} ({edit.path})" for edit in what.open),
+        "cli.forget_files": copies,
+    }
+    for key, names in lists.items():
+        if listed := ", ".join(names):
+            out(terminal.line(say(key, lang, {"names": listed})) + "\n")
 
 
 def _notes(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.notes import run
-
     with _open(options) as opened:
-        return run(opened, options)
+        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+        return _NOTES_COMMANDS[options.notes](opened, options)
 
 
-def _schema(options: argparse.Namespace) -> int:
-    config = _config(options, _root(options))
+_BLOCK_COLUMNS = 100
+"""The most characters of a block in a table."""
+
+
+def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """List the notebooks with their documents, or the blocks of a document."""
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
+    member = opened.member(opened.config.member)
+    if options.block_id is not None:
+        content = reading.content(member, options.block_id, parts=True, slice_text=None)
+        rows = [("BLOCK", "TYPE", "TEXT"), *_block_rows(content.blocks, lang)]
+        _print(options, [block_fields(block) for block in content.blocks], terminal.table(rows))
+        return 0
+    listed = [
+        (
+            box,
+            () if box.closed else reading.documents(member, box.id, options.most),
+            None if box.closed else reading.coverage(member, box.id),
+        )
+        for box in reading.notebooks(member)
+    ]
+    rows = [("ID", "", "NOTEBOOK / DOCUMENT")]
+    for box, documents, _ in listed:
+        rows.append((box.id, say("notes.closed", lang) if box.closed else "", box.name))
+        rows += [(document.id, "", f"  {document.hpath}") for document in documents]
+    data = [
+        {
+            "id": box.id,
+            "name": box.name,
+            "closed": box.closed,
+            "documents": [block_fields(document) for document in documents],
+            **(coverage_fields(coverage) if coverage is not None else {}),
+        }
+        for box, documents, coverage in listed
+    ]
+    _print(options, data, terminal.table(rows))
+    for _, _, coverage in listed:
+        if coverage is not None and not options.json:
+            _print_lines(unread_lines(coverage, lang))
+    return 0
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        out(terminal.line(line) + "\n")
+
+
+def _notes_show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Print the text of a block, or its parts with their ids."""
+    return _notes_call(
+        *(opened, options, "getBlockContent"),
+        blockId=options.block_id,
+        showId=options.ids or None,
+        showSubStructure=options.ids or None,
+        slice=options.slice or None,
+    )
+
+
+def _notes_edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Show, plan or apply a block diff."""
+    return _notes_call(
+        *(opened, options, "prepareBlockDiff" if options.plan else "applyBlockDiff"),
+        diff=_text_of(options.file),
+        strictMatch=False if options.loose else None,
+        dropAnchors=options.drop_anchors or None,
+        dryRun=True if options.dry_run and not options.plan else None,
+    )
+
+
+def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    member = opened.member(opened.config.member)
+    kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
+    return _notes_call(
+        *(opened, options, "appendContent"),
+        markdown=_text_of(options.file),
+        targetType="document" if kind == "d" else "block",
+        target=options.block_id,
+    )
+
+
+def _notes_new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    return _notes_call(
+        *(opened, options, "createNewDoc"),
+        title=options.title,
+        markdown=_text_of(options.file) if options.file is not None else "",
+        anchorDocumentId=options.anchor_id,
+        location=options.location,
+    )
+
+
+def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Append text to today's note."""
+    member = opened.member(opened.config.member)
+    box = options.notebook
+    if box is None:
+        boxes = [one for one in notes_of(opened.desk).reading.notebooks(member) if not one.closed]
+        if len(boxes) != 1:
+            raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
+        box = boxes[0].id
+    return _notes_call(
+        *(opened, options, "appendContent"),
+        markdown=_text_of(options.file),
+        targetType="dailynote",
+        target=box,
+    )
+
+
+def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    query = " ".join(options.words)
+    if options.json:
+        return _notes_call(opened, options, "searchBlocks", query=query, limit=options.most)
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
+    member = opened.member(opened.config.member)
+    found = reading.search(member, query, options.most)
+    rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
+    if rows:
+        out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
+    else:
+        _print_lines([say("notes.found_none", lang, {"count": 0, "query": query})])
+    _print_lines(covered_lines(reading.covered(member), lang))
+    return 0
+
+
+def _notes_call(
+    opened: OpenWorkspace, options: argparse.Namespace, tool: str, **arguments: object
+) -> int:
+    """Call a tool with those arguments that are not None, and print its answer."""
+    lang = opened.config.lang
+    given = {name: value for name, value in arguments.items() if value is not None}
+    answer = opened.call(opened.config.member, tool, given, lang=lang)
+    if options.json:
+        dump(answer.data)
+    elif answer.is_error:
+        errors.print_refusal(answer, lang)
+    else:
+        terminal.print_answer(answer)
+    return 1 if answer.is_error else 0
+
+
+def _text_of(file: str | None) -> str:
+    if file is None or file == "-":
+        return sys.stdin.read()
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8") from None
+
+
+def _block_rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
+    """One row per block, indented below its heading."""
+    depth = 0
+    for block in blocks:
+        is_heading = block.kind == "h"
+        depth = int(block.subtype.removeprefix("h") or 1) if is_heading else depth
+        yield block.id, label(block.kind, lang), "  " * (depth - is_heading) + _first_line(block)
+
+
+def _first_line(block: NoteBlock) -> str:
+    first, _, rest = (block.markdown or block.content).partition("\n")
+    more = " …" if rest or len(first) > _BLOCK_COLUMNS else ""
+    return first[:_BLOCK_COLUMNS] + more
+
+
+_NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] = {
+    "ls": _notes_list,
+    "cat": _notes_show,
+    "diff": _notes_edit,
+    "append": _notes_append,
+    "new": _notes_new,
+    "daily": _notes_daily,
+    "search": _notes_search,
+}
+
+
+def _schema(options: argparse.Namespace) -> None:
+    _, config = _settings(options)
     chosen = Catalog(all_tools()).of(config.toolsets)
     dump(reference.definitions(chosen, options.dialect, config.lang))
-    return 0
 
 
-def _manual(options: argparse.Namespace) -> int:
-    from copydesk.app import manuals
-
-    lang = _config(options, _root(options)).lang
-    names = {name: list(manuals.topics(name)) for name in manuals.toolsets()}
+def _manual(options: argparse.Namespace) -> None:
+    _, config = _settings(options)
+    pages = {name: manuals.topics(name) for name in manuals.toolsets()}
     if options.toolset is None:
-        rows = [("TOOLSET", "TOPICS"), *((name, " ".join(names[name])) for name in names)]
-        if options.json:
-            dump(names)
-        else:
-            out(terminal.table(rows))
-        return 0
-    hint = "copydesk manual shows what there is."
+        rows = [("TOOLSET", "TOPICS"), *((name, " ".join(pages[name])) for name in pages)]
+        _print(options, pages, terminal.table(rows))
+        return
     toolset, topic = options.toolset, options.topic or "index"
-    if toolset not in names and options.topic is None:
-        having = [name for name in names if toolset in names[name]]
+    if toolset not in pages and options.topic is None:
+        having = [name for name in pages if toolset in pages[name]]
         if len(having) == 1:  # a page that only one toolset has
             toolset, topic = having[0], toolset
-    if toolset not in names:
-        raise unknown("manual for", toolset, names, hint)
-    if topic in names[toolset]:
-        text = manuals.read(toolset, topic, lang)
-    else:
-        try:
-            text = manuals.part(toolset, topic, lang)
-        except InvalidArgs:
-            known = manuals.names(toolset, lang)
-            raise unknown(f"{toolset} topic", topic, known, hint) from None
-    if options.json:
-        dump({"toolset": toolset, "topic": topic, "text": text})
-    else:
-        out(text if text.endswith("\n") else f"{text}\n")
-    return 0
+    hint = "copydesk manual shows what there is."
+    if toolset not in pages:
+        raise unknown("manual for", toolset, pages, hint)
+    read = manuals.read if topic in pages[toolset] else manuals.part
+    try:
+        text = read(toolset, topic, config.lang)
+    except InvalidArgs:
+        known = manuals.names(toolset, config.lang)
+        raise unknown(f"{toolset} topic", topic, known, hint) from None
+    data = {"toolset": toolset, "topic": topic, "text": text}
+    _print(options, data, text.removesuffix("\n") + "\n")
 
 
 def _trust(options: argparse.Namespace) -> int:
     """Show the configured commands, and allow them if the person agrees; return the status."""
-    root = _root(options)
-    config = _config(options, root)
+    root, config = _settings(options)
     trust = Trust(root, config.checks)
     if options.revoke:
         trust.take_back()
     elif trust.inside:
         raise UsageError(f"{trust.inside} is in the workspace, where agents may write")
-    rows, refused = list[list[str]](), list[str]()
-    for rule in (one for one in config.checks if one.command and not options.revoke):
+    rows: list[tuple[str, ...]] = []
+    refused: list[str] = []
+    for rule in (rule for rule in config.checks if rule.command and not options.revoke):
         try:
             covered = " ".join(trust.covered(rule))
-        except NotRun as none:
-            told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
-            refused.append(check_words(told, config.lang))
+        except NotRun as reason:
+            facts = {"check": rule.name, "what": reason.detail}
+            refused.append(say(f"check.not_run.{reason.reason}", config.lang, facts))
         else:
-            rows.append([rule.glob, rule.name, shlex.join(rule.command), covered])
+            rows.append((rule.glob, rule.name, shlex.join(rule.command), covered))
     if refused and not rows:
         raise UsageError("\n".join(refused))
-    for line in refused:
-        print(terminal.line(line), file=sys.stderr)
+    for words in refused:
+        print(terminal.line(words), file=sys.stderr)
     if rows and not options.json:
         out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
     given = not rows or trust.is_given() or options.yes or agrees(say("cli.trust_ask", config.lang))
     if given and rows:
         trust.give()
     state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
-    if options.json:
-        dump(
-            {
-                "status": "ok" if given else "error",
-                "state": state,
-                "commands": rows,
-                "refused": refused,
-            }
-        )
-    else:
-        out(terminal.line(say(_TRUST[state], config.lang)) + "\n")
+    status = "ok" if given else "error"
+    data = {"status": status, "state": state, "commands": rows, "refused": refused}
+    _print(options, data, terminal.line(say(_TRUST[state], config.lang)) + "\n")
     return 0 if given else 1
 
 
@@ -741,21 +956,16 @@ _TRUST = {
 def _doctor(options: argparse.Namespace) -> int:
     from copydesk.app.doctor import examine, repair
 
-    try:
-        root: str = default_root() if options.root is None else options.root
-    except FileNotFoundError:
-        root = ""  # the current folder is gone, which is a finding too
-    repaired = repair(root) if options.repair else []
-    findings = [*repaired, *examine(root)]
-    if options.json:
-        dump([finding.data() for finding in findings])
-    else:
-        coloured = terminal.colours(sys.stdout)
-        for finding in findings:
-            mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
-            out(f"{mark} {finding.what}: {terminal.line(finding.found)}\n")
-            if finding.mend:
-                out(f"     fix: {terminal.line(finding.mend)}\n")
+    root = _named_root(options)
+    findings = [*(repair(root) if options.repair else ()), *examine(root)]
+    coloured = terminal.colours(sys.stdout)
+    text = ""
+    for finding in findings:
+        mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
+        text += f"{mark} {finding.what}: {terminal.line(finding.found)}\n"
+        if finding.mend:
+            text += f"     fix: {terminal.line(finding.mend)}\n"
+    _print(options, [asdict(finding) for finding in findings], text)
     return 0 if all(finding.ok for finding in findings) else 1
 
 
@@ -763,16 +973,14 @@ def _demo(options: argparse.Namespace) -> int:
     from copydesk.app.demo import demo, demo_notes
 
     run_demo = demo_notes if options.story == "notes" else demo
-    lang = cast(Lang, options.lang or "en")
-    if not options.json:
-        return run_demo(keep=options.keep, lang=lang)
-    with contextlib.redirect_stdout(sys.stderr):
-        status = run_demo(keep=options.keep, lang=lang)
-    dump({"status": "error" if status else "ok"})
+    with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
+        status = run_demo(keep=options.keep, lang=cast(Lang, options.lang or "en"))
+    if options.json:
+        dump({"status": "error" if status else "ok"})
     return status
 
 
-def _mcp(options: argparse.Namespace) -> int:
+def _mcp(options: argparse.Namespace) -> None:
     from copydesk.app.mcp.server import run_stdio
 
     _refuse_json(options)
@@ -780,7 +988,6 @@ def _mcp(options: argparse.Namespace) -> int:
         config = opened.config
         served = config.toolsets, config.lang, config.structured
         run_stdio(opened, config.member, *served, wire=getattr(options, "wire", None))
-    return 0
 
 
 def _prepare_start(words: Sequence[str]) -> None:
@@ -794,42 +1001,32 @@ def _prepare_start(words: Sequence[str]) -> None:
     start = Start.of(options.root, vars(options))
     with _open(options, for_agents=True) as opened:
         config = opened.config
+        served = config.toolsets, config.lang, config.structured
         if start is not None:
-            anyio.run(
-                keep_first_answers,
-                start.keep,
-                opened,
-                config.member,
-                config.toolsets,
-                config.lang,
-                config.structured,
-            )
+            anyio.run(keep_first_answers, start.keep, opened, config.member, *served)
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> None:
     from copydesk.app.mcp.http import run_http
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
         run_http(opened, options.host, options.port)
-    return 0
 
 
 def _init(options: argparse.Namespace) -> int:
     from copydesk.app.cli.init import run
 
-    root = _root(options)
-    return run(options, root, _config(options, root), _prepare_start)
+    return run(options, *_settings(options), _prepare_start)
 
 
-def _hook(options: argparse.Namespace) -> int:
+def _hook(options: argparse.Namespace) -> None:
     from copydesk.app.cli.hook import denied
 
     with _open(options, for_agents=True) as opened:
         opened.in_shell = False  # an agent reads the answer
         config = opened.config
         dump(denied(opened.call(config.member, *options.call, lang=config.lang)))
-    return 0
 
 
 def _watch(options: argparse.Namespace) -> int:
@@ -839,37 +1036,30 @@ def _watch(options: argparse.Namespace) -> int:
         return watch(opened, options.seconds, as_json=options.json)
 
 
-def _completion(options: argparse.Namespace) -> int:
-    from copydesk.app.cli import completion
+def _completion(options: argparse.Namespace) -> None:
+    from copydesk.app.cli.completion import SCRIPTS, candidates
 
     if options.shell != "words":
-        out(completion.SCRIPTS[options.shell])
-        return 0
+        out(SCRIPTS[options.shell])
+        return
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
-
-    def opened() -> OpenWorkspace:
-        return _open(options, looks=True)
-
-    for each in completion.candidates(words, opened):
-        out(terminal.line(each) + "\n")
-    return 0
+    for word in candidates(words, partial(_open, options, looks=True)):
+        out(terminal.line(word) + "\n")
 
 
 def _help(options: argparse.Namespace) -> int:
     parser, names = new_parser()
     words: list[str] = options.words
-    known = {tool.name for tool in all_tools()}
-    if words and words[0] not in names and words[0] in known:
-        lang = _config(options, _root(options)).lang
-        return _show_tool(_find_tool(words[0]), lang, as_json=options.json)
     if words and words[0] not in names:
-        raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
-    if words[:1] == ["help"] or not words:
-        parser.print_help()
-        return 0
-    parser.parse_args([*words, "--help"])  # prints and exits
+        known = [tool.name for tool in all_tools()]
+        if words[0] not in known:
+            raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
+        return _show_tool(options, _find_tool(words[0]))
+    if words and words[0] != "help":
+        parser.parse_args([*words, "--help"])  # prints and exits
+    parser.print_help()
     return 0
 
 
@@ -886,33 +1076,30 @@ def _find_tool(name: str) -> Tool:
     return known[name]
 
 
-def _list_tools(lang: Lang, *, as_json: bool) -> int:
-    rows = [(tool.name, tool.toolset, tool.title(lang)) for tool in all_tools()]
-    if as_json:
-        data = [{"name": name, "toolset": kept, "title": title} for name, kept, title in rows]
-        sys.stdout.write(terminal.as_json(data))
-    else:
-        sys.stdout.write(terminal.table([("TOOL", "TOOLSET", "WHAT"), *rows]))
+def _list_tools(options: argparse.Namespace) -> int:
+    _, config = _settings(options)
+    rows = [("TOOL", "TOOLSET", "WHAT")]
+    rows += [(tool.name, tool.toolset, tool.title(config.lang)) for tool in all_tools()]
+    data = [{"name": name, "toolset": of, "title": title} for name, of, title in rows[1:]]
+    _print(options, data, terminal.table(rows))
     return 0
 
 
-def _show_tool(one: Tool, lang: Lang, *, as_json: bool) -> int:
+def _show_tool(options: argparse.Namespace, tool: Tool) -> int:
     """Print a tool's description and arguments; return the exit status."""
-    if as_json:
-        sys.stdout.write(terminal.as_json(reference.definitions([one], "mcp", lang)[0]))
-        return 0
-    schema = one.described_schema(lang)
-    required = cast("list[str]", schema["required"])
+    _, config = _settings(options)
+    schema = tool.described_schema(config.lang)
     rows = [
         (
             f"  --{name}",
             _kind_of(form),
-            "required" if name in required else _default_of(form),
+            "required" if name in schema["required"] else _default_of(form),
             str(form.get("description", "")),
         )
         for name, form in cast("Mapping[str, Mapping[str, Any]]", schema["properties"]).items()
     ]
-    sys.stdout.write(f"{one.name}: {one.description(lang)}\n\n{terminal.table(rows)}")
+    text = f"{tool.name}: {tool.description(config.lang)}\n\n{terminal.table(rows)}"
+    _print(options, reference.definitions([tool], "mcp", config.lang)[0], text)
     return 0
 
 
@@ -930,7 +1117,7 @@ def _default_of(form: Mapping[str, Any]) -> str:
     return f"default: {str(default).lower() if isinstance(default, bool) else default}"
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "init": _init,
     "mcp": _mcp,
     "serve": _serve,

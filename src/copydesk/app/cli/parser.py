@@ -6,7 +6,6 @@ import argparse
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TextIO, cast
 
 _LONGEST = 100
@@ -514,29 +513,10 @@ _FLAGS = ("json", "help")
 _MOST_DIGITS = 18
 
 
-@dataclass(frozen=True, slots=True)
-class ToolWords:
-    """The words after a tool's name: `text` is JSON, `-` or None; `named` are named arguments."""
-
-    tool: str
-    text: str | None
-    named: Mapping[str, object]
-    own: Own
-
-    def arguments(self, stdin: TextIO) -> object:
-        """The arguments as a JSON value; raises UsageError."""
-        if self.text is None:
-            return dict(self.named)
-        text, where = (stdin.read(), "standard input") if self.text == "-" else (self.text, "")
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            what = where or repr(text[:60])
-            raise _wrong(self.tool, f"{what} is not valid JSON ({error})") from None
-
-
-def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -> ToolWords:
-    """Parse the words after a tool's name; raises UsageError."""
+def read_arguments(
+    tool: str, words: Sequence[str], schema: Mapping[str, Any], stdin: TextIO
+) -> tuple[object, Own]:
+    """The arguments of a tool from the words after its name, a JSON value; raises UsageError."""
     known: Mapping[str, Any] = schema["properties"]
     texts: list[str] = []
     named: dict[str, object] = {}
@@ -566,7 +546,14 @@ def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -
         raise _wrong(
             tool, f"give one JSON object or --name value arguments, not {extra[:100]!r} as well"
         )
-    return ToolWords(tool, texts[0] if texts else None, named, own)
+    if not texts or "help" in own:
+        return named, own
+    text, where = (stdin.read(), "standard input") if texts[0] == "-" else (texts[0], "")
+    try:
+        return json.loads(text), own
+    except (ValueError, RecursionError) as error:
+        what = where or repr(text[:60])
+        raise _wrong(tool, f"{what} is not valid JSON ({error})") from None
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:

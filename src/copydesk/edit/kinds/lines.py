@@ -75,6 +75,25 @@ def tail_count(text: str) -> int | None:
     return int(named[1]) if named and int(named[1]) else None
 
 
+def lines_wanted(text: str, total: int) -> tuple[int, int, bool]:
+    """The lines [start, stop) that a range names, and whether it goes past the end."""
+    if not text:
+        return 0, total, False
+    last = tail_count(text)
+    if last is not None:
+        return max(total - last, 0), total, False
+    try:
+        start, stop = resolve_range(text, total)
+    except RangeOutOfBounds:
+        start = first_line_of(text)
+        if start >= total:
+            raise
+        return start, total, True
+    if start == stop and total:
+        raise RangeOutOfBounds(text, total)
+    return start, stop, False
+
+
 @dataclass(frozen=True, slots=True)
 class RangeEdit(Replacing):
     """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
