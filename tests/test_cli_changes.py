@@ -54,13 +54,20 @@ def edit(
     given = {"path": "a.txt", "range": str(line), "content": content, **more}
     hunk = agents.call(member, "prepare_file_range_edit", given, task=task).fields["hunk_id"]
     answer = agents.call(member, "apply_file_modification", {"hunk_id": hunk}, task=task)
-    agents.desk.changes.view(agents.member(member))  # waits until the texts are kept
+    kept(agents)
     return int(str(answer.fields["edit_id"]))
+
+
+def kept(agents: OpenWorkspace) -> None:
+    """Wait until other processes know the texts that were written."""
+    entry = agents.history("bob", most=1)[0]
+    bases = agents._backend.bases  # pyright: ignore[reportPrivateUsage]  # it is asked for nowhere else
+    bases.find(entry.after, None, entry.path)
 
 
 def create(agents: OpenWorkspace, path: str, text: str, task: str = "t1") -> None:
     answer = agents.call("bob", "create_new_file", {"path": path, "content": text}, task=task)
-    agents.desk.changes.view(agents.member("bob"))
+    kept(agents)
     assert answer.fields["status"] == "ok", answer.text
 
 
@@ -138,7 +145,7 @@ def test_git_takes_and_stages_changes_of_every_kind(
         hunk = agents.call("bob", tool, given).fields["hunk_id"]
         done = agents.call("bob", "apply_file_modification", {"hunk_id": hunk})
         assert done.fields["status"] == "ok", done.text
-        agents.desk.changes.view(agents.member("bob"))
+        kept(agents)
 
     for name in ("crlf.txt", "latin.txt", "open end.txt", "\u4e2d\u6587.md", "bom.txt"):
         wrote("prepare_file_range_edit", path=name, range="2", content="new")

@@ -152,9 +152,7 @@ _OF_WORKSPACE: Mapping[str, Callable[[OpenWorkspace, str], Iterable[str]]] = {
     ),
     **dict.fromkeys(
         ("since", "to"),
-        lambda workspace, member: (
-            checkpoint.name for checkpoint in workspace.desk.changes.checkpoints()
-        ),
+        lambda workspace, member: (one.name for one in workspace.desk.changes.checkpoints()),
     ),
     "task": lambda workspace, member: (
         task.key for task in workspace.desk.changes.tasks(workspace.member(member))
