@@ -37,12 +37,12 @@ LISTEN: Final = "subscriptions/listen"
 HONORED: Final = '{"resourcesListChanged":true}'
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+# The answers by their methods, each for an id and a result; "": any other.
 _FORMS: Final = {
     "": '{"jsonrpc":"2.0","id":%s,"result":%s}\n',
     LISTEN: f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
     f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n',
 }
-"""The answers by their methods, each for an id and a result; `""`: any other."""
 
 _LISTS: Final = ("tools/list", "prompts/list", RESOURCES)
 _MOST: Final = {
