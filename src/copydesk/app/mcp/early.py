@@ -37,12 +37,12 @@ LISTEN: Final = "subscriptions/listen"
 HONORED: Final = '{"resourcesListChanged":true}'
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-_ACKNOWLEDGEMENT: Final = (
-    f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
-    f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n'
-)
-_LISTENING: Final = json.dumps({"notifications": json.loads(HONORED)})
-_ANSWER: Final = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
+# The answers by their methods, each for an id and a result; "": any other.
+_FORMS: Final = {
+    "": '{"jsonrpc":"2.0","id":%s,"result":%s}\n',
+    LISTEN: f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
+    f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n',
+}
 
 _LISTS: Final = ("tools/list", "prompts/list", RESOURCES)
 _MOST: Final = {
@@ -68,7 +68,6 @@ _META_KEYS: Final = {
     "progressToken",
     *(_META + key for key in ("protocolVersion", "clientCapabilities", "clientInfo")),
 }
-_NAMES: Final = re.compile(r'"[^"]*": ')
 _ID: Final = re.compile(r'-?\d{1,15}|"[\w.:-]{1,100}"', re.ASCII)
 
 
@@ -279,8 +278,7 @@ class _Answers:
         result = self._table[self._version].get(method)
         if result is None or self._asked[method] > _MOST[method]:
             return None
-        form = _ACKNOWLEDGEMENT if method == LISTEN else _ANSWER
-        answer = (form % (shown_id, result)).encode()
+        answer = (_FORMS.get(method, _FORMS[""]) % (shown_id, result)).encode()
         self.given[message["id"]] = answer
         return answer
 
@@ -292,9 +290,11 @@ class _Answers:
             is_usual = is_usual and version != MODERN and not self._version
             is_usual = is_usual and _is_usual(params["capabilities"], params["clientInfo"])
         elif _META + "protocolVersion" in meta:
-            more = json.dumps({key: params[key] for key in params if key != "_meta"})
-            version = meta[_META + "protocolVersion"]
-            is_usual = more == (_LISTENING if method == LISTEN else "{}")
+            more = json.dumps(
+                {key: params[key] for key in params if key != "_meta"}, separators=(",", ":")
+            )
+            usual = f'{{"notifications":{HONORED}}}' if method == LISTEN else "{}"
+            version, is_usual = meta[_META + "protocolVersion"], more == usual
             is_usual = is_usual and version == MODERN and self._version in ("", MODERN)
             info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
             is_usual = is_usual and _is_usual(meta[_META + "clientCapabilities"], info)
@@ -317,7 +317,6 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
     """Whether a client names itself and its capabilities in the form of every protocol version."""
     nested = [(name, _object(value)) for name, value in _object(capabilities).items()]
     inner = [(name, *pair) for name, each in nested for pair in each.items()]
-    tasks = _NAMES.sub("", json.dumps(capabilities.get("tasks", {})))  # the only deeper ones
     return (
         all(isinstance(text, str) for text in _object(info).values())
         and {"name", "version"} <= info.keys() <= _INFO
@@ -325,7 +324,8 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
         )
-        and not tasks.strip("{}, ")
+        # tasks alone are deeper: only objects are within them
+        and not re.sub(r'"[^"]*": ', "", json.dumps(capabilities.get("tasks", {}))).strip("{}, ")
     )
 
 
