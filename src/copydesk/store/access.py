@@ -217,7 +217,10 @@ class Rules:
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless all these files are allowed."""
         for path in paths:
-            rule = self.rule_against(operation, path)
+            try:  # without a call: rights are asked for often
+                rule = self._known[operation, path.parts]
+            except KeyError:
+                rule = self.rule_against(operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
@@ -241,7 +244,10 @@ class Rules:
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:
-        return not self.rule_against("read", path)
+        try:
+            return not self._known["read", path.parts]
+        except KeyError:
+            return not self.rule_against("read", path)
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether the directory may be listed: something in it might be readable."""
@@ -252,9 +258,6 @@ class Rules:
 
         It is recorded, since a call asks for the same few paths repeatedly.
         """
-        known = self._known.get((operation, path.parts))
-        if known is not None:
-            return known
         dirs, no_dirs, suffixes, no_suffixes = self._lists(operation)
         rule = (
             self._reserved(path)
