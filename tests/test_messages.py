@@ -24,6 +24,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.changes import Selection
 from copydesk.desk.review import Seen
+from copydesk.edit.request import Append
 from copydesk.errors import (
     CheckFinding,
     Clash,
@@ -688,6 +689,16 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         for hunk in changes.view(person, seen)[0].hunks:
             decide(hunk.id)
         yield desk.call("local", "list_edits", {"max_results": 1}, lang=lang).text
+    for by, theirs in (("local", False), ("agent", False), ("local", True)):
+        (root / "task.txt").write_text("one\n")
+        member = desk.member("local").because("", "T-1")
+        request = Append(RelPath.parse("task.txt"), "two\nthree\n")
+        plan = desk.desk.prepare(member, request.tool, request).plan
+        desk.desk.apply(member, "apply_file_modification", plan.id)
+        yield desk.call(by, "list_edits", {"task": "T-1"}, lang=lang).text
+        if theirs:
+            (root / "task.txt").write_text("one\ntwo\n")
+        yield desk.call(by, "undo_file_modification", {"task": "T-1"}, lang=lang).text
     for names in (["u.txt"], ["u.txt", "u.txt"], ["u.txt", "v.txt", "w.txt"], []):
         for name in {*names, "x.txt"}:
             (root / name).write_text("one\ntwo\n")
