@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from copydesk.app.config import load
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.batch import Rewrite
+from copydesk.desk.changes import Changes, FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -44,6 +45,34 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools.ws_mod import UNDO
 
 _Written = TypeVar("_Written", Applied, Transacted, Created, Overwritten, Undone, Rewrite)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesView:
+    """The open changes of a selection; see `Desk.changes`."""
+
+    _changes: Changes
+    _member: Member
+    _what: Selection
+
+    @property
+    def files(self) -> tuple[FileChanges, ...]:
+        """The files and their hunks, as they are now."""
+        return self._changes.view(self._member, self._what)
+
+    def keep(self, *hunks: str) -> int:
+        """Count these hunks, or all, as kept; nothing is written. Returns how many."""
+        return self._changes.keep(self._member, self._what, hunks or None)
+
+    def undo(self, *hunks: str, reason: str = "", partly: bool = False) -> UndoneChanges:
+        """Undo these hunks, or all, as one transaction; their members are told the reason.
+
+        What others changed since is `refused`, and then nothing is written unless `partly`.
+        """
+        why = check_why("reason", reason)
+        return self._changes.undo(
+            self._member, self._what, hunks or None, reason=why, partly=partly
+        )
 
 
 class Desk(Closing):
@@ -339,6 +368,34 @@ class Desk(Closing):
         """
         outcome = self._opened.desk.reapply(self._member, UNDO, edit_id)
         return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
+
+    def changes(
+        self, *, task: str = "", member: str = "", since: str = "", path: str = ""
+    ) -> ChangesView:
+        """The open changes: what members did in net, and nobody has kept or undone.
+
+        Of a task (or a session, by its key), of a member, since `2h` or a checkpoint, of a file or
+        a directory; of the last seven days without any. Raises InvalidPath, InvalidArgs.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk
+        >>> from copydesk.edit.request import RangeEdit
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("one\\ntwo\\nthree\\n")
+        >>> with Desk(root) as desk:
+        ...     for line, text in ("1", "eins"), ("3", "drei"):
+        ...         _ = desk.apply(desk.prepare(RangeEdit(desk.path("a.txt"), line, text)).id)
+        ...     first, second = (hunk for file in desk.changes().files for hunk in file.hunks)
+        ...     kept = desk.changes().keep(first.id)
+        ...     done = desk.changes().undo(second.id)
+        ...     left = desk.changes().files
+        >>> kept, len(done.written), left, (root / "a.txt").read_text()
+        (1, 1, (), 'eins\\ntwo\\nthree\\n')
+        """
+        changes = self._opened.desk.changes
+        at = RelPath.parse(path) if path else None
+        what = Selection(task, member, since_ms=changes.since(since) if since else 0, path=at)
+        return ChangesView(changes, self._member, what)
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
         """Undo all edits of an edit's transaction, or none; newest first.
