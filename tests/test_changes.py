@@ -10,6 +10,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
 from copydesk.desk.member import SELF
 from copydesk.desk.outcome import Applied
@@ -443,3 +444,21 @@ def test_a_careful_agents_undo_of_a_task_waits_for_a_person(desk: OpenWorkspace)
     refused = call(desk, "undo_file_modification", by="careful", task="T-1")
     assert (refused["status"], refused["error"]) == ("error", "APPROVAL_REQUIRED")
     assert [plan.id for plan in desk.pending("careful")] == refused["hunk_ids"]
+
+
+def test_what_was_kept_stays_kept_for_long(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    edit(desk, "10", "zehn\n")
+    first, second = hunks(desk)
+    person = desk.person("local")
+    view_of(desk).checkpoint(person, "here")
+    view_of(desk).keep(person, ALL, [first.id])
+
+    later_ms = desk.clock() + 1
+    for number in range(1_001):
+        version, time_ms = (f"{number:08x}", -number - 1), later_ms + number
+        said = Decision(version, "other", "a.txt", "commented", "eve", time_ms, reason="x")
+        desk.journal.take(said)
+    desk.journal.forget(later_ms + 10_000)
+    assert ids(desk) == [second.id]
+    assert [one.name for one in view_of(desk).checkpoints()] == ["here"]

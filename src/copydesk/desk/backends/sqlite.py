@@ -800,12 +800,12 @@ class SqliteRecords(Records):
         self._db.change(f"UPDATE decisions SET told = 1 WHERE {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """As of all; PLANS_KEPT are kept, as the clock may be wrong."""
+        """As of all; PLANS_KEPT are kept, as the clock may be wrong, and those of no plan."""
         plan = "SELECT printf('%08x', id) FROM"
         self._db.change(
             "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
             " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?2)"
-            f" AND hunk_id NOT IN ({plan} plans WHERE expires_ms >= ?1"
+            f" AND length(hunk_id) = 8 AND hunk_id NOT IN ({plan} plans WHERE expires_ms >= ?1"
             f"  UNION ALL {plan} ended WHERE ended_ms >= ?1)",
             (before_ms, PLANS_KEPT - 1),
         )
