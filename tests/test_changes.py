@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+import copydesk.desk.changes as changes_module
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -16,8 +19,9 @@ from copydesk.desk.member import SELF
 from copydesk.desk.outcome import Applied
 from copydesk.edit.kinds.files import DeleteFile, MoveFile
 from copydesk.edit.kinds.lines import RangeEdit
+from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
 from copydesk.edit.request import Request
-from copydesk.errors import AccessDenied, InvalidArgs
+from copydesk.errors import AccessDenied, ContentChanged, InvalidArgs
 from copydesk.text.relpath import RelPath
 from support.desks import Setup, call
 
@@ -462,3 +466,154 @@ def test_what_was_kept_stays_kept_for_long(desk: OpenWorkspace) -> None:
     desk.journal.forget(later_ms + 10_000)
     assert ids(desk) == [second.id]
     assert [one.name for one in view_of(desk).checkpoints()] == ["here"]
+
+
+def test_lines_that_were_never_committed_come_back(desk: OpenWorkspace) -> None:
+    git(desk, "init")
+    git(desk, "add", "a.txt")
+    git(desk, "commit", "-m", "first")
+    save(desk, "line 2\n", "mine 2\n")
+    save(desk, "line 5\n", "mine 5\n")
+    before = Path(desk.root, "a.txt").read_bytes()
+    edit(desk, "2", "agent\n")
+    edit(desk, "5", "")
+    assert texts(hunks(desk)) == [("mine 2\n", "agent\n"), ("mine 5\n", "")]
+    assert view_of(desk).undo(desk.person("local"), ALL).refused == ()
+    assert Path(desk.root, "a.txt").read_bytes() == before
+
+
+def test_line_ends_that_git_converts_are_no_difference(desk: OpenWorkspace) -> None:
+    crlf = TEXT.replace("\n", "\r\n").encode()
+    Path(desk.root, "a.txt").write_bytes(crlf)
+    Path(desk.root, ".gitattributes").write_text("* text eol=crlf\n")
+    git(desk, "init")
+    git(desk, "add", "a.txt")
+    git(desk, "commit", "-m", "first")
+    edit(desk, "2", "agent\n")
+    edit(desk, "4", "")
+    assert len(hunks(desk)) == 2
+    git(desk, "commit", "-am", "second")
+    assert hunks(desk) == []
+    edit(desk, "6", "agent\n")
+    view_of(desk).undo(desk.person("local"), ALL)
+    assert Path(desk.root, "a.txt").read_bytes() == crlf.replace(b"line 2\r", b"agent\r").replace(
+        b"line 4\r\n", b""
+    )
+
+
+def test_keeping_a_task_keeps_nothing_of_another(desk: OpenWorkspace) -> None:
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "2", "x\n"), task="T-1")
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "y\n"), by="other", task="T-2")
+    view_of(desk).keep(desk.person("local"), Selection("T-1"))
+    assert texts(hunks(desk)) == [("line 3\n", "y\n")]
+    view_of(desk).undo(desk.person("local"), ALL)
+    assert Path(desk.root, "a.txt").read_text() == TEXT.replace("line 2\n", "x\n")
+
+
+def test_a_keep_is_of_what_was_seen_after_another_program_wrote(desk: OpenWorkspace) -> None:
+    save(desk, TEXT, "a\nx\nb\nc\nd\ne\nf\nx\ng\n")
+    call(desk, "replace_text", path="a.txt", old="x", new="y", all=True, apply="auto")
+    save(desk, "a\n", "n\n" * 6 + "a\n")
+    first, second = hunks(desk)
+    view_of(desk).keep(desk.person("local"), ALL, [first.id])
+    assert [one.new_line for one in hunks(desk)] == [second.new_line]
+    edit(desk, "5", "five\n", path="b.txt")
+    edit(desk, "4", "g\n", path="b.txt")
+    save(desk, "line 3\n", "p\n", "b.txt")
+    of_b = Selection(path=RelPath.parse("b.txt"))
+    *_, last = hunks(desk, of_b)
+    view_of(desk).keep(desk.person("local"), of_b, [last.id])
+    assert texts(hunks(desk, of_b)) == [("line 4\nline 5\n", "")]
+
+
+def test_new_text_in_a_file_of_two_byte_units(desk: OpenWorkspace) -> None:
+    file = Path(desk.root, "wide.txt")
+    file.write_bytes("\ufeffone\r\ntwo\r\nthree\r\n".encode("utf-16-le"))
+    edit(desk, "2", "zwei\n", path="wide.txt")
+    (hunk,) = hunks(desk)
+    view_of(desk).rewrite(desk.person("local"), ALL, hunk.id, "deux\nencore\n")
+    assert file.read_bytes().decode("utf-16") == "one\r\ndeux\r\nencore\r\nthree\r\n"
+
+
+def test_a_line_below_what_was_the_end_stays_a_line(desk: OpenWorkspace) -> None:
+    save(desk, TEXT, "one\nlast")
+    edit(desk, "2", "last\nnew\n")
+    save(desk, "new\n", "new\nmine\n")
+    view_of(desk).undo(desk.person("local"), ALL)
+    assert Path(desk.root, "a.txt").read_text() == "one\nlast\nmine\n"
+
+
+def test_the_id_of_a_kept_hunk_is_never_that_of_another(desk: OpenWorkspace) -> None:
+    save(desk, TEXT, "a\nx\nb\nc\nd\nx\ne\n")
+    edit(desk, "2", "y\n")
+    edit(desk, "6", "y\n")
+    first, second = hunks(desk)
+    person = desk.person("local")
+    assert view_of(desk).keep(person, ALL, [first.id]) == 1
+    assert view_of(desk).keep(person, ALL, [first.id]) == 0
+    assert ids(desk) == [second.id]
+
+
+def test_two_hunks_of_one_id_are_not_decided_on(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(desk, "2", "y\n")
+    edit(desk, "8", "z\n")
+    made = changes_module._Replay._hunk
+
+    def of_one_id(*given: Any) -> ChangedHunk:
+        return replace(made(*given), id="00000000")
+
+    monkeypatch.setattr(changes_module._Replay, "_hunk", of_one_id)
+    (first, *_) = hunks(desk)
+    for decide in (view_of(desk).keep, view_of(desk).undo):
+        with pytest.raises(ContentChanged):
+            decide(desk.person("local"), ALL, [first.id])
+
+
+def test_a_later_move_is_shown_after_one_was_kept(desk: OpenWorkspace) -> None:
+    write(desk, MoveFile(RelPath.parse("b.txt"), RelPath.parse("c.txt")))
+    view_of(desk).keep(desk.person("local"), ALL)
+    write(desk, MoveFile(RelPath.parse("c.txt"), RelPath.parse("d.txt")))
+    assert str(only(desk).was) == "c.txt"
+
+
+def test_a_file_made_again_by_another_task_is_its_own(desk: OpenWorkspace) -> None:
+    for task in ("T-1", "T-2"):
+        create = PatchEdit(RelPath.parse("n.txt"), (PatchHunk("", f"{task}\n"),), creates=True)
+        write(desk, create, task=task)
+        if task == "T-1":
+            write(desk, DeleteFile(RelPath.parse("n.txt")), task=task)
+    assert view_of(desk).undo(desk.person("local"), Selection("T-2")).refused == ()
+    assert not Path(desk.root, "n.txt").exists()
+    assert hunks(desk) == []
+
+
+def test_a_removed_script_can_be_run_again(desk: OpenWorkspace) -> None:
+    Path(desk.root, "b.txt").chmod(0o755)
+    write(desk, DeleteFile(RelPath.parse("b.txt")))
+    view_of(desk).undo(desk.person("local"), ALL)
+    assert Path(desk.root, "b.txt").stat().st_mode & 0o111
+
+
+def test_a_file_of_the_name_of_a_removed_one_is_another(desk: OpenWorkspace) -> None:
+    write(desk, DeleteFile(RelPath.parse("b.txt")))
+    Path(desk.root, "b.txt").write_text("mine\n")
+    assert hunks(desk) == []
+
+
+def test_a_reason_of_an_edit_is_shown_to_who_may_read_its_file(desk: OpenWorkspace) -> None:
+    for name, why in (("a.txt", "SECRET in a.txt"), ("b.txt", "")):
+        member = desk.member("local").because(why, "T-1")
+        request = RangeEdit(RelPath.parse(name), "1", "q\n")
+        plan = desk.desk.prepare(member, request.tool, request).plan
+        desk.desk.apply(member, "apply_file_modification", plan.id)
+    (task,) = view_of(desk).tasks(desk.member("blind"))
+    assert task.why == ""
+    assert view_of(desk).tasks(desk.person("local"))[0].why == "SECRET in a.txt"
+
+
+def test_half_of_a_pair_is_no_comment(desk: OpenWorkspace) -> None:
+    edit(desk, "2", "y\n")
+    with pytest.raises(InvalidArgs):
+        view_of(desk).comment(desk.person("local"), ALL, ids(desk)[0], "x\ud800")

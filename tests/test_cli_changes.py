@@ -247,6 +247,22 @@ def test_what_is_kept_is_staged_and_nothing_else(
     assert git(root, "log", "--format=%s") == "first\n"
 
 
+def test_it_is_staged_at_its_place_below_lines_that_are_not(
+    agents: OpenWorkspace, run: Run, root: Path
+) -> None:
+    (root / "a.txt").write_text("def f():\n    a = 1\n    b = 2\n    return 0\n\n" * 6)
+    in_git(root)
+    (root / "a.txt").write_text("# mine\n" * 10 + (root / "a.txt").read_text())
+    edit(agents, 18, "    b = 2\n    c = 3")
+    assert run("keep", "--stage").status == 0
+    assert "@@ -8,0 +9 @@" in git(root, "diff", "--cached", "-U0")
+    edit(agents, 12, "    a = 99  ")
+    git(root, "config", "apply.whitespace", "fix")
+    assert run("keep", "--stage").status == 0
+    assert "\n+    a = 99  \n" in git(root, "diff", "--cached", "-U0")
+    assert "# mine" not in git(root, "show", ":a.txt")
+
+
 def test_what_git_cannot_stage_is_not_kept(agents: OpenWorkspace, run: Run, root: Path) -> None:
     edit(agents, 5, "five")
     assert run("keep", "--stage").status == 2, "no repository"

@@ -25,7 +25,7 @@ from copydesk.desk.outcome import MEMBER, Applied, Planned, Transacted, Withheld
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.files import DeleteFile, MoveFile
 from copydesk.edit.kinds.patch import patch_of
-from copydesk.edit.request import Request, Terms
+from copydesk.edit.request import Request, Terms, check_text
 from copydesk.errors import (
     AccessDenied,
     BinaryFile,
@@ -55,6 +55,9 @@ _KEPT, _UNDONE, _CHECKPOINT = "kept", "undone", "checkpoint"
 """The keys of decisions on no plan; what was undone is known exactly, however its text looks."""
 
 _MOST_NAMED = 5
+_NAMED_BY = 2
+"""So many lines above and below a hunk are part of its id: another place is never meant by it."""
+
 _UNITS = {"m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 
 Kind = Literal["text", "create", "remove", "move"]
@@ -220,7 +223,8 @@ class Changes:
             files = _open(replays, frozenset(edit.edit_id for edit in edits))
             if files:
                 first, last = edits[0], edits[-1]
-                why = next((edit.why for edit in edits if edit.why), "")
+                reads = reader.permission.allows_read
+                why = next((edit.why for edit in edits if edit.why and reads(edit.path)), "")
                 times = first.time_ms, last.time_ms
                 found.append(TaskChanges(key, first.task, first.member, why, *times, files))
         return tuple(sorted(found, key=lambda task: -task.last_ms))
@@ -247,12 +251,14 @@ class Changes:
         """
         if not person.policy.asks_nobody:
             raise AccessDenied("write", "a person approves its edits")
-        kept = 0
-        for file in self.view(person, what):
+        kept, files = 0, self.view(person, what)
+        _check_named(files, hunks)
+        for file in files:
             chosen = [hunk for hunk in file.hunks if hunks is None or hunk.id in hunks]
             if chosen:
                 words = " ".join(map(_as_kept, chosen))
-                self._record(_KEPT, "kept", person, file.path, self._last_id(), words)
+                at = file.path, self._last_id(), words
+                self._record(_KEPT, "kept", person, *at, before=file.now.digest)
                 kept += len(chosen)
         return kept
 
@@ -270,6 +276,7 @@ class Changes:
         What others changed since is refused; then nothing is written, unless `partly`.
         """
         files = self.view(person, what)
+        _check_named(files, hunks)
         chosen = [
             hunk for file in files for hunk in file.hunks if hunks is None or hunk.id in hunks
         ]
@@ -289,8 +296,10 @@ class Changes:
         file, changed = self._one(person, what, hunk)
         if changed.kind not in ("text", "create"):
             raise InvalidArgs("hunk", "has no lines that could be changed")
-        new = file.now.encoding.encode(text if text.endswith("\n") or not text else text + "\n")
-        new = new.replace(b"\r\n", b"\n").replace(b"\n", file.now.dominant_newline)
+        check_text("text", text)
+        ended = text if text.endswith("\n") or not text else f"{text}\n"
+        parts = ended.replace("\r\n", "\n").split("\n")
+        new = file.now.dominant_newline.join(map(file.now.encoding.encode, parts))
         change = ChangeSet.of(file.now.size, [Edit(*changed.span, new)])
         request = patch_of(file.path, file.now, change, created=False)
         wanted = [(request, _NO_TERMS, [changed])]
@@ -298,6 +307,7 @@ class Changes:
 
     def comment(self, person: Member, what: Selection, hunk: str, text: str) -> None:
         """Say something of a hunk, which its members get with their next answers."""
+        check_text("text", text)
         if not text.strip():
             raise InvalidArgs("text", "must not be empty")
         self._tell(person, [self._one(person, what, hunk)[1]], "remarked", text)
@@ -400,6 +410,7 @@ class Changes:
         after: int | str,
         reason: str,
         owner: str = "",
+        before: str = "",
     ) -> Decision:
         """Store what a person decided; one with an `owner` is told to that member."""
         now_ms = self._set.clock()
@@ -410,7 +421,8 @@ class Changes:
             verdict,
             person.name,
             now_ms,
-            after=str(after),
+            before,
+            str(after),
             reason=reason,
             told=not owner,
         )
@@ -510,12 +522,18 @@ class _Replay:
         self._named = setting.named(track.path)
         self._was = track.was
         self._created_by = self._removed_by = 0
-        decided = [
-            (one.verdict, int(one.after), [*map(_kept_of, one.reason.split())]) for one in kept
-        ]
-        self._left = [(last_id, hunks) for how, last_id, hunks in decided if how == "kept"]
-        self._undone = {edit_id: hunks for how, edit_id, hunks in decided if how == "undone"}
+        self._ours = {edit.edit_id for edit in _of_members((*track.edits, *track.moves))}
+        self._left: list[tuple[int, str, list[_Kept]]] = []
+        self._undone: dict[int, list[_Kept]] = {}
+        for one in kept:
+            hunks = [*map(_kept_of, one.reason.split())]
+            if one.verdict == "kept":
+                self._left.append((int(one.after), one.before, hunks))
+            else:
+                self._undone[int(one.after)] = hunks
         self._is_gone = bool(track.edits) and track.edits[-1].kind == "remove"
+        if self._is_gone and self._is_there():
+            raise FileNotFound  # another program made one of that name: it is another file
         self._now = Snapshot.of(b"" if self._is_gone else self._read(), self._named)
         steps = self._steps()
         edit, before, _ = steps[0] if steps else (None, self._now.data, b"")
@@ -524,13 +542,27 @@ class _Replay:
         self._known = {one.edit_id: one for one, *_ in steps if one is not None}
         self._known |= {one.edit_id: one for one in track.moves}
         for index, step in enumerate(steps):
-            coming = (one.edit_id for one, *_ in steps[index:] if one is not None)
-            self._settle(next(coming, None))
+            coming = next((one.edit_id for one, *_ in steps[index:] if one is not None), None)
+            # what was kept of the text that another program then replaced, and no later one
+            self._settle(coming, None if step[0] else Snapshot.of(step[1]).digest)
             self._take_in(*step)
+            if committed is not None and step[2].split() == committed.split():
+                self._settle_all(committed)
         self._settle(None)
         if committed is not None:
-            self._authored.settle_by(_lines(Snapshot.of(committed, self._named)))
-            self._created_by, self._was = 0, None
+            self._settle_all(committed)
+
+    def _settle_all(self, committed: bytes) -> None:
+        """Take in what git has of the text as it is."""
+        text = _lines(Snapshot.of(committed, self._named))
+        self._authored.settle_by(text, self._ours.__contains__)
+        self._created_by, self._was = 0, None
+
+    def _is_there(self) -> bool:
+        with suppress(FileNotFound):
+            self._set.files.stat(self.track.path)
+            return True
+        return False
 
     def _read(self) -> bytes:
         document = self._set.files.read(self.track.path)
@@ -573,7 +605,7 @@ class _Replay:
         found = regions(old, edit.inverse.invert(after))
         self._authored.change([(one.start, one.stop, one.new) for one in found], author)
         if edit.kind == "create":
-            self._created_by = author if self._is_new else self._created_by
+            self._created_by = author if self._is_new or self._created_by else 0
             self._removed_by, self._is_new = 0, False
         elif edit.kind == "remove":
             self._removed_by = author
@@ -585,10 +617,14 @@ class _Replay:
         gone = {hunk.runs: hunk for one in undone for hunk in one.found_in(hunks)}
         return self._authored.without(gone.values(), ours.__contains__)
 
-    def _settle(self, before_id: int | None) -> None:
-        """Take in what was kept before an edit (None: up to now), as far as it is there."""
-        for last_id, kept in self._left:
-            if before_id is not None and last_id >= before_id:
+    def _settle(self, before_id: int | None, digest: str | None = None) -> None:
+        """Take in what was kept before an edit (None: up to now), as far as it is there.
+
+        With a `digest` only what was kept of that text.
+        """
+        for last_id, kept_of, kept in self._left:
+            is_later = before_id is not None and last_id >= before_id
+            if is_later or digest not in (None, kept_of):
                 continue
             ours = frozenset(edit_id for one in kept for edit_id in one.edits)
             _, hunks = self._authored.net(ours.__contains__)
@@ -600,11 +636,13 @@ class _Replay:
                 elif one.kind == "create" and self._created_by in one.edits:
                     self._created_by, same = 0, hunks
                 elif one.kind == "move":
-                    self._was, same = None, []
+                    left = (move for move in self.track.moves if move.edit_id > last_id)
+                    self._was = next((one.moved.other for one in left if one.moved), None)
+                    same = []
                 elif one.kind != "text" or not same:
                     continue
                 kept.remove(one)
-                self._authored.settle(same)
+                self._authored.settle(same, ours.__contains__)
                 _, hunks = self._authored.net(ours.__contains__)
 
     def changes(self, ids: frozenset[int]) -> FileChanges | None:
@@ -615,45 +653,47 @@ class _Replay:
         if self._is_gone:
             if self._removed_by not in ids or not old:
                 return None
-            whole = self._hunk("remove", 0, NetHunk(0, 0, old, [], {self._removed_by}))
+            whole = self._hunk("remove", "", NetHunk(0, 0, old, [], {self._removed_by}))
             change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
             return FileChanges(path, None, "remove", base, now, (whole,), change)
-        starts = [*accumulate(map(len, _lines(now)), initial=0)]
+        lines = _lines(now)
+        starts = [*accumulate(map(len, lines), initial=0)]
         old_starts = [*accumulate(map(len, old), initial=0)]
         edits: list[Edit] = []
         hunks: list[ChangedHunk] = []
         equal: dict[str, int] = {}
         for one in found:
-            span = starts[one.new_line], starts[one.new_line + len(one.new)]
+            top, end = one.new_line, one.new_line + len(one.new)
+            span = starts[top], starts[end]
             first, last = one.old_line, one.old_line + len(one.old)
             edits.append(Edit(old_starts[first], old_starts[last], now.slice(*span)))
-            texts = repr((one.old, one.new))
-            equal[texts] = equal.get(texts, 0) + 1
-            hunks.append(replace(self._hunk("text", equal[texts], one), span=span))
+            around = lines[max(top - _NAMED_BY, 0) : top], lines[end : end + _NAMED_BY]
+            name = repr((one.old, one.new, around, sorted(one.authors)))
+            equal[name] = equal.get(name, 0) + 1
+            hunks.append(replace(self._hunk("text", f"{equal[name]} {name}", one), span=span))
         change = ChangeSet.of(base.size, edits)
         is_created = self._created_by in ids and not old
         if is_created:
             touched = {author for one in found for author in one.touched_by}
             authors = {author for one in found for author in one.authors} | {self._created_by}
-            lines = _lines(now)
-            whole = self._hunk("create", 0, NetHunk(0, 0, [], lines, authors, touched))
+            whole = self._hunk("create", repr(lines), NetHunk(0, 0, [], lines, authors, touched))
             hunks = [replace(whole, span=(0, now.size))]
         moves = {one.edit_id for one in self.track.moves} & ids
         was = self._was if moves and self._was != path else None
         if was is not None:
-            hunks.append(self._hunk("move", 0, NetHunk(0, 0, authors=moves)))
+            hunks.append(self._hunk("move", str(was), NetHunk(0, 0, authors=moves)))
         if not hunks:
             return None
         return FileChanges(
             path, was, "create" if is_created else "edit", base, now, tuple(hunks), change
         )
 
-    def _hunk(self, kind: Kind, ordinal: int, net: NetHunk) -> ChangedHunk:
-        """The hunk of these lines, the `ordinal`th of those that are equal."""
+    def _hunk(self, kind: Kind, name: str, net: NetHunk) -> ChangedHunk:
+        """The hunk of these lines; its id is made of `name`, which tells it from all others."""
         names = {
             self._known[one].member if one in self._known else MEMBER for one in net.touched_by
         }
-        facts = str(self.track.path), kind, net.old, net.new, ordinal
+        facts = str(self.track.path), kind, name, sorted(net.authors)
         return ChangedHunk(
             hashlib.sha256(repr(facts).encode()).hexdigest()[:8],
             self.track.path,
@@ -706,13 +746,27 @@ def _lines(text: Snapshot) -> list[bytes]:
     return [plain.raw(line, line + 1) for line in range(plain.line_count)]
 
 
+def _check_named(files: Iterable[FileChanges], hunks: Collection[str] | None) -> None:
+    """Raise ContentChanged if an id is that of several hunks: who chose it did not see which."""
+    ids = [hunk.id for file in files for hunk in file.hunks if hunks and hunk.id in hunks]
+    if len(ids) > len(set(ids)):
+        raise ContentChanged("two changes have the same id; name none, or undo by edit")
+
+
+def _ended(file: FileChanges, hunk: ChangedHunk) -> bytes:
+    """The old lines; the last has an end if others wrote below what was the end of the file."""
+    old = b"".join(hunk.old)
+    is_open = old and not old.endswith(file.now.lf) and hunk.span[1] < file.now.size
+    return old + file.now.dominant_newline if is_open else old
+
+
 def _undoing(
     file: FileChanges, hunks: Sequence[ChangedHunk]
 ) -> Iterator[tuple[Request, Terms, list[ChangedHunk]]]:
     """Yield the requests that undo these hunks of a file."""
     texts = [hunk for hunk in hunks if hunk.kind == "text"]
     if texts:
-        back = [Edit(*hunk.span, b"".join(hunk.old)) for hunk in texts]
+        back = [Edit(*hunk.span, _ended(file, hunk)) for hunk in texts]
         change = ChangeSet.of(file.now.size, back)
         yield patch_of(file.path, file.now, change, created=False), _NO_TERMS, texts
     for hunk in hunks:
@@ -720,7 +774,10 @@ def _undoing(
             yield DeleteFile(file.path), Terms(version=file.now.version), [hunk]
         elif hunk.kind == "remove":
             change = ChangeSet.of(0, [Edit(0, 0, file.base.data)])
-            yield patch_of(file.path, file.now, change, created=True), _NO_TERMS, [hunk]
+            made = patch_of(file.path, file.now, change, created=True)
+            gone = next((edit.removed for edit in hunk.edits[::-1] if edit.removed), None)
+            runs = gone is not None and bool(gone.mode & 0o111)
+            yield replace(made, executable=runs), _NO_TERMS, [hunk]
         elif hunk.kind == "move" and file.was is not None:
             yield MoveFile(file.path, file.was), _NO_TERMS, [hunk]
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Collection, Sequence
 
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 
 _SECONDS = 10
+_KIND = re.compile(rb" blob (\d+)$")
 
 
 def committed(root: str, paths: Sequence[RelPath]) -> dict[RelPath, bytes]:
     """What git's last commit has at these paths, if the root is in a repository; runs no hook."""
     names = [str(path) for path in paths]
     asked = [name for name in names if "\n" not in name]
+    # first their sizes: one that is too large is not read
+    told = _objects(root, "--batch-check", [f"HEAD:./{name}" for name in asked]).split(b"\n")
+    heads = zip(asked, map(_KIND.search, told), strict=False)
+    asked = [name for name, head in heads if head and int(head[1]) <= sizes.LARGE]
     data = _objects(root, "--batch", [f"HEAD:./{name}" for name in asked])
     found: dict[RelPath, bytes] = {}
     at = 0
@@ -51,6 +58,7 @@ def _objects(root: str, how: str, names: Sequence[str]) -> bytes:
     # A missing object is not fetched: that would run what the repository configures.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+    environment |= {"GIT_NO_REPLACE_OBJECTS": "1"}
     words = ("git", "-c", "core.fsmonitor=false", "-C", root, "cat-file", how)
     asked = "".join(f"{name}\n" for name in names).encode()
     try:

@@ -142,35 +142,45 @@ class Authored:
             ]
         return left
 
-    def settle(self, hunks: Iterable[NetHunk]) -> None:
-        """Count what these hunks did as there from the first; they are of the lines as they are."""
+    def settle(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> None:
+        """Count what our authors did in these hunks of the lines as they are as there at first.
+
+        What other authors removed there stays theirs.
+        """
         for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
             start, stop = hunk.runs
-            there = [run for run in self._runs[start:stop] if not run.removed]
-            self._runs[start:stop] = [replace(run, added=BASE) for run in there]
+            left = [run for run in self._runs[start:stop] if not ours(run.removed)]
+            self._runs[start:stop] = [
+                replace(run, added=BASE) if ours(run.added) else run for run in left
+            ]
 
-    def settle_by(self, text: Sequence[bytes]) -> None:
-        """Count what is in this text too as there from the first, and what is gone from it."""
+    def settle_by(self, text: Sequence[bytes], ours: Callable[[int], bool]) -> None:
+        """Count as there at first what our authors did and this text has too.
+
+        That are the hunks whose new lines, with one line around, are together in the text; all if
+        it is the text. What was only removed may have been in no text that anybody else has.
+        """
         now = self.lines
-        gaps = [*align(text, now).gaps()]
-        at, runs = 0, list[_Run]()
-        for run in self._runs:
-            if run.removed:  # the text may still have it here
-                here = (gap for gap in gaps if gap.now_start <= at <= gap.now_stop)
-                left = {line for gap in here for line in text[gap.base_start : gap.base_stop]}
-                lines = [line for line in run.lines if line in left]
-                runs += [replace(run, lines=lines, added=BASE)] if lines else []
-                continue
-            end, low = at + len(run.lines), at
-            for gap in gaps:
-                start, stop = max(gap.now_start, at), min(gap.now_stop, end)
-                if start < stop:
-                    runs += [_Run(now[low:start])] if low < start else []
-                    runs += [replace(run, lines=now[start:stop])]
-                    low = stop
-            runs += [_Run(now[low:end])] if low < end else []
-            at = end
-        self._runs = runs
+        _, hunks = self.net(ours)
+        alike = align([_plain(line) for line in text], [_plain(line) for line in now])
+        if alike.base_length == alike.now_length == alike.matched:
+            self.settle(hunks, ours)
+            return
+        settled: list[NetHunk] = []
+        for hunk in hunks:
+            low = max(hunk.new_line - 1, 0)
+            high = min(hunk.new_line + len(hunk.new) + 1, len(now))
+            at = alike.base_of(low, high - low) if hunk.new else None
+            is_at_ends = at is not None and (
+                (low > 0 or at == 0) and (high < len(now) or at + high - low == len(text))
+            )
+            settled += [hunk] if is_at_ends else []
+        self.settle(settled, ours)
+
+
+def _plain(line: bytes) -> bytes:
+    """The line without its end, which git may convert."""
+    return line.rstrip(b"\r\n")
 
 
 def _replaced(

@@ -26,8 +26,10 @@ from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChang
 from copydesk.desk.member import Member
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import Alignment, align
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -126,7 +128,8 @@ class _Changes:
         if lacking := named.difference(hunk.id for file in chosen for hunk in file.hunks):
             raise InvalidArgs("hunk", f"is not open: {', '.join(sorted(lacking))}")
         if self._options.stage:
-            _stage(self._opened.root, [file.diff for file in chosen])
+            root = self._opened.root
+            _stage(root, [_of_index(root, file).diff for file in chosen])
         count = self._changes.keep(self._person, self._what, named or None)
         if self._options.json:
             dump({"status": "ok", "kept": count, "staged": self._options.stage})
@@ -386,21 +389,55 @@ def _part(file: FileChanges, hunks: Sequence[ChangedHunk]) -> FileChanges:
     return replace(file, hunks=tuple(hunks), change=change, was=was)
 
 
+def _of_index(root: str, file: FileChanges) -> FileChanges:
+    """The changes as git's index has the file, which may lack lines that the person wrote.
+
+    Those that are in it are left out. Raises UsageError for other lines at their places.
+    """
+    shown = _git(root, "show", f":./{file.was or file.path}")
+    if file.kind == "create" and not shown.returncode and shown.stdout == file.now.data:
+        return replace(file, kind="edit", base=file.now, change=ChangeSet.of(file.now.size, ()))
+    if file.kind != "edit" or shown.returncode or shown.stdout == file.base.data:
+        return file
+    index = Snapshot.of(shown.stdout)
+    from_base, from_now = (align(side.keys, index.keys) for side in (file.base, file.now))
+    edits: list[Edit] = []
+    for hunk in file.hunks:
+        if hunk.kind != "text":
+            continue
+        old, new = len(hunk.old), len(hunk.new)
+        if new and _among(from_now, hunk.new_line, new) is not None:
+            continue
+        at = _among(from_base, hunk.old_line, old)
+        if at is None:
+            place = f"{hunk.path}:{hunk.new_line + 1}"
+            raise UsageError(f"git's index has other lines at {place}: stage it with git add -p")
+        text = b"".join(hunk.new).replace(file.base.dominant_newline, index.dominant_newline)
+        edits.append(Edit(index.start(at), index.start(at + old), text))
+    return replace(file, base=index, change=ChangeSet.of(index.size, edits))
+
+
+def _among(lines: Alignment, first: int, count: int) -> int | None:
+    """Where some lines are in the other text, together with the one above and the one below."""
+    above = min(first, 1)
+    below = min(lines.base_length - first - count, 1)
+    at = lines.now_of(first - above, above + count + below)
+    return None if at is None else at + above
+
+
 def _stage(root: str, diffs: Sequence[bytes]) -> None:
-    """Put the changes into git's index, unless they are there already; all, or UsageError."""
+    """Put the changes into git's index; all, or UsageError."""
     prefix = _git(root, "rev-parse", "--show-prefix").stdout.decode().strip()
-    apply = "apply", "--cached", f"--directory={prefix}"
-    missing = [
-        diff for diff in diffs if _git(root, *apply, "--reverse", "--check", given=diff).returncode
-    ]
-    staged = _git(root, *apply, given=b"".join(missing)) if missing else None
+    words = "apply", "--cached", "--whitespace=nowarn", f"--directory={prefix}"
+    staged = _git(root, *words, given=b"".join(diffs)) if any(diffs) else None
     if staged is not None and staged.returncode:
         why = staged.stderr.decode("utf-8", "replace").strip()
         raise UsageError(f"git cannot stage this, and nothing was kept: {why}")
 
 
 def _git(root: str, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = ("git", "-c", "core.fsmonitor=false", "-C", root, *words)
+    own = "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"
+    command = ("git", *own, "-C", root, *words)
     try:
         return subprocess.run(command, input=given, capture_output=True, check=False)
     except OSError as error:
