@@ -69,6 +69,9 @@ class Watchdog:
             self._armed = time.monotonic()
             faulthandler.dump_traceback_later(STALLED_SECONDS, exit=True, file=self._stderr)
 
+    def pytest_sessionfinish(self) -> None:
+        faulthandler.cancel_dump_traceback_later()  # others may still be at work for long
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.getoption("dist", "no") == "no":
