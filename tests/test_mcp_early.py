@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -128,14 +129,23 @@ def from_table(table: Table, lines: list[bytes], fetch: Callable[[], None]) -> t
             with suppress(OSError), given:
                 given.write(b"".join(line + b"\n" for line in lines))
 
-        sending = threading.Thread(target=send)
-        sending.start()
+        answers: list[bytes] = []
+        is_over = threading.Event()
+
+        def receive() -> None:  # all the time: a pipe may hold less than the answers
+            while (ready := select.select([taken], [], [], 0.05)[0]) or not is_over.is_set():
+                answers.extend(os.read(taken.fileno(), 1 << 20) for _ in ready)
+
+        threads = [threading.Thread(target=send), threading.Thread(target=receive)]
+        for thread in threads:
+            thread.start()
         answer_early(wire, table, fetch)
         while os.read(wire.source, 1 << 20):  # what it left
             pass
-        sending.join()
-        os.set_blocking(taken.fileno(), False)
-        return taken.read(1 << 20) or b"", wire
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        return b"".join(answers), wire
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["asks", "auto"])
