@@ -380,6 +380,24 @@ def killed_at(statement: int, root: Path) -> bool:
     return os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
+def test_what_a_killed_process_left_of_a_state_file_goes_when_the_file_is_opened(
+    tmp_path: Path,
+) -> None:
+    """Of one that was being made, and of one that is there; other files in the folder stay."""
+    (tmp_path / "a.txt").write_text("one\n")
+    for _ in range(2):
+        state = tmp_path / ".copydesk"
+        state.mkdir(exist_ok=True)
+        left = [state / f"{name}.sqlite.0123abcd.tmp" for name in ("state", "texts")]
+        for path in (*left, state / "mine.tmp"):
+            path.write_bytes(b"half of a file")
+        with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+            given = {"path": "a.txt", "content": "two\n", "apply": "auto"}
+            assert opened.call("local", "prepare_file_append", given).data["status"] == "ok"
+        assert [path for path in left if path.exists()] == []
+        assert (state / "mine.tmp").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_who_is_killed_while_the_files_are_made_leaves_none_that_counts_as_lost(
