@@ -155,19 +155,30 @@ class Sidecars:
             return fresh
 
     def load(self, path: str) -> Sidecar | None:
-        """The newest rows that are certainly those of a text; None if none can be read.
+        """The saved rows of a document; None if they cannot be read."""
+        return self.load_file(f"{name_of(path)}.json")
 
-        They are those of the sidecar, taken along the steps to where the last one begins: it began
-        at a text that was in the file, but that it was ever made is not known.
+    def nearest(self, path: str, texts: set[str]) -> Sidecar | None:
+        """Of the rows that are known, those that share most with these texts; None without any.
+
+        A step may have been planned and never made, and an undo goes back along several, so the
+        text decides which rows it comes from; of equally near ones the newest are taken.
         """
-        sidecar = self.load_file(f"{name_of(path)}.json")
-        steps = self._steps(path)
-        if sidecar is None or not steps or sidecar.digest in steps[-1][:2]:
-            return sidecar
-        return self.taken_to(steps[-1][0], sidecar) or sidecar
+        sidecar = self.load(path)
+        if sidecar is None:
+            return None
+        digests = dict.fromkeys(
+            digest for before, after, _ in self._steps(path)[::-1] for digest in (after, before)
+        )
+        known = (self.taken_to(digest, sidecar) for digest in [*digests][:_LONG_WAY])
+        rows = [*filter(None, known), sidecar]
+        return max(rows, key=lambda one: shared(one, texts))
 
     def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
-        """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
+        """The sidecar of the text with this digest, by the saved steps.
+
+        None if none lead there, or not to rows of an id each.
+        """
         for saved in self.way(sidecar.path, sidecar.digest, digest):
             step = _step(saved)
             if step is not None and step.before != sidecar.digest:
@@ -177,7 +188,8 @@ class Sidecars:
                 return None
             past = with_past(sidecar.past, sidecar.rows, rows)
             sidecar = Sidecar(sidecar.path, step.after, rows, past)
-        return sidecar if sidecar.digest == digest else None
+        ids = {row.id for row in sidecar.rows}
+        return sidecar if sidecar.digest == digest and len(ids) == len(sidecar.rows) else None
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
@@ -1153,8 +1165,8 @@ class DocumentCache:
         where = self.index.where(block_id)
         if where is None:
             return BlockNotFound(block_id)
-        sidecar = self.sidecars.load(where)
         document = self.look(path_of(where))
+        sidecar = self.sidecars.nearest(where, texts_of(document.rows if document else ()))
         if document is None or sidecar is None:
             return BlockNotFound(block_id, lost=sidecar is not None)
         past = with_past(sidecar.past, sidecar.rows, document.rows)
@@ -1175,10 +1187,11 @@ class DocumentCache:
         new = fingerprints(tree, tree.root)
         nothing = Sidecar(name, "", ())
         with self.sidecars.held():
-            own = self.sidecars.load(name)
-            rows = self._fitting(name, own, digest, count)  # another process saved them
+            # another process may have saved them
+            rows = self._fitting(name, self.sidecars.load(name), digest, count)
             if rows is not None:
                 return rows
+            own = self.sidecars.nearest(name, texts_of(new))
             was = self._origin(name, digest, new, own) or nothing
             listed = len(was.rows) == 1  # its blocks were never read
             if was is own and not listed and self._moved_away(was, new):
@@ -1227,8 +1240,7 @@ class DocumentCache:
         """The saved rows of the text with this digest; None if they are not known."""
         sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
         there = self.sidecars.taken_to(digest, sidecar)
-        ids = {row.id for row in there.rows} if there is not None else set[str]()
-        return there.rows if there is not None and len(there.rows) == len(ids) == count else None
+        return there.rows if there is not None and len(there.rows) == count else None
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
@@ -1275,7 +1287,7 @@ class DocumentCache:
         anchor = new[0].anchor
         for other in sorted(self._orphans)[:_CANDIDATES]:
             is_gone = other != name and self.folder.gone(path_of(other))
-            sidecar = self.sidecars.load(other) if is_gone else None
+            sidecar = self.sidecars.nearest(other, texts) if is_gone else None
             if sidecar is None:
                 continue
             named = anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor)
