@@ -38,6 +38,7 @@ from copydesk.notes.protocol import (
     BlockNotFound,
     Change,
     InsertText,
+    Move,
     Prepared,
     Restore,
     Update,
@@ -449,6 +450,8 @@ class _FolderDryRun:
             return self._insert(change)
         if isinstance(change, Restore):
             raise InvalidArgs("image", "is not one of this store")
+        if isinstance(change, Move):
+            raise InvalidArgs("diff", "blocks cannot be moved here yet")
         new = pieces(change.markdown, self._documents.profile) if isinstance(change, Update) else ()
         working = self._working(change.id)
         if change.id == working.document.id:

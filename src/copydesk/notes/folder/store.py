@@ -11,7 +11,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
+from itertools import chain
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -53,6 +54,7 @@ from copydesk.notes.markdown.parser import LOOKED_AT
 from copydesk.notes.markdown.tree import undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
+    EVERYWHERE,
     MOST_TOLD,
     AnchorLinked,
     Around,
@@ -63,16 +65,18 @@ from copydesk.notes.protocol import (
     Coverage,
     Crumb,
     Heading,
-    InsertText,
     InvalidBlockId,
     KeepUndo,
     NoteBlock,
     Notebook,
     NotebookNotFound,
+    Page,
     Prepared,
     UnreadFile,
+    Within,
     WrongBlockKind,
     ambiguous,
+    appending,
     checked_title,
     for_place,
     is_id,
@@ -184,17 +188,24 @@ class FolderStore:
         return {block_id: made[block_id] for block_id in wanted if block_id in made}
 
     @locked
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+    def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         self._check_notebook(box)
         stamps = self._documents.scan()
         self._leave(self._changed(stamps))
         paths = sorted(stamps, key=lambda path: (*path.parts[:-1], stem(path)))
+        paths = [path for path in paths if within.has(self._named(path))]
+        total = len(paths)
         found: list[NoteBlock] = []
         while paths and len(found) < most:
             part, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
             cards = self._documents.cards({path: stamps[path] for path in part})
             found += (self._listed(path, card) for path, card in cards.items())
-        return tuple(found[: max(most, 0)])
+        return Page(found[: max(most, 0)], total)
+
+    def _named(self, path: RelPath) -> str:
+        """The path of a document in its notebook, without ending."""
+        parts = path.parts[len(self._documents.folder.root.parts) : -1]
+        return "/".join(("", *parts, stem(path)))
 
     @locked
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -240,14 +251,19 @@ class FolderStore:
         return tuple(crumbs)
 
     @locked
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
+    def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
         words = [word.casefold() for word in query.split()]
         if not words:
             raise InvalidArgs("query", "has no words")
         self._update_index(words)
         found: list[NoteBlock] = []
-        for path, at in self._documents.index.search(words) if most > 0 else ():
-            document = self._documents.look(path_of(path))
+        hits = [
+            (path_of(path), at)
+            for path, at in (self._documents.index.search(words) if most > 0 else ())
+            if within.has(self._named(path_of(path)))
+        ]
+        for path, at in hits:
+            document = self._documents.look(path)
             if document is None or at >= len(document.order):
                 continue
             block = next(self._blocks(document, (document.order[at],)))
@@ -255,8 +271,8 @@ class FolderStore:
             if all(word in text for word in words):
                 found.append(block)
                 if len(found) >= most:
-                    break
-        return tuple(found)
+                    return Page(found, len(hits))
+        return Page(found)
 
     @locked
     def coverage(self, box: str) -> Coverage:
@@ -272,7 +288,7 @@ class FolderStore:
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
     @locked
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
+    def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
         return dry_run(self._documents, changes, new_id)
 
     def recover(self, undo: Sequence[Change]) -> None:
@@ -377,9 +393,11 @@ class FolderStore:
         if not markdown.strip():
             nothing = MappingProxyType[str, str]({})
             return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
-        prepared = dry_run(self._documents, [InsertText(markdown, "last_in", note.id)], new_id)
+        split = partial(pieces, profile=self._documents.profile)
+        prepared = self.prepare(appending(self, split, note.id, markdown))
         assert isinstance(prepared.held, HeldFiles)
-        held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
+        new = chain.from_iterable(prepared.held.ids)
+        held = HeldFiles(prepared.held.plans, ((note.id, *new),))
         return Prepared((), prepared.before, prepared.after, prepared.files, held)
 
     def close(self) -> None:

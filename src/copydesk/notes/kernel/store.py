@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
@@ -50,6 +51,7 @@ from copydesk.notes.kernel.blocks import (
 from copydesk.notes.kernel.write import execute
 from copydesk.notes.protocol import (
     CONTAINERS,
+    EVERYWHERE,
     Around,
     BlockChanged,
     BlockNotFound,
@@ -60,6 +62,7 @@ from copydesk.notes.protocol import (
     Heading,
     InsertText,
     KeepUndo,
+    Move,
     NoteBlock,
     Notebook,
     NotebookNotFound,
@@ -68,12 +71,15 @@ from copydesk.notes.protocol import (
     NotesTorn,
     NotesUnavailable,
     NotInvertible,
+    Page,
     Prepared,
     Restore,
     Side,
     SplitBlocks,
     Update,
+    Within,
     WrongBlockKind,
+    appending,
     checked_title,
     for_place,
     for_update,
@@ -158,6 +164,8 @@ class _KernelDryRun:
                     self._delete(change)
                 case Restore():
                     self._restore(change)
+                case Move():
+                    raise InvalidArgs("diff", "blocks cannot be moved here yet")
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -302,6 +310,7 @@ def _list_subtype(parent: KernelNode) -> str | None:
     return parent.subtype if parent.kind == "l" else None
 
 
+_MOST_DOCUMENTS = 100_000
 _SPARE = 4
 """Rows to request per wanted block: the index may name blocks that are gone."""
 
@@ -354,14 +363,13 @@ class KernelStore:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(self._kernel.notebooks())
 
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        wanted = max(most, 0)
+    def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         self._kernel.flush()
         names = ("id", "content", "box", "path", "hpath", "ial")
-        found = self._kernel.select(documents(valid(box), wanted), *names)
+        found = self._kernel.select(documents(valid(box), _MOST_DOCUMENTS), *names)
         if not found:
             self._check_open(box)
-        listed = (
+        listed = [
             _note(
                 Child(block_id, "d", "", html.unescape(title), ""),
                 "",
@@ -370,9 +378,9 @@ class KernelStore:
                 attributes_of(ial).get(block_id, {}),
             )
             for block_id, title, home, path, hpath, ial in found
-            if block_id != box
-        )
-        return tuple(listed)[:wanted]
+            if block_id != box and within.has(hpath)
+        ]
+        return Page(listed[: max(most, 0)], len(listed))
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         kernel = self._kernel
@@ -437,16 +445,20 @@ class KernelStore:
     def coverage(self, box: str) -> None:
         return None
 
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
+    def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
         words = query.split()
         statement = search(words, max(most, 0) * _SPARE)
         self._kernel.flush()
         found = self.blocks([block_id for (block_id,) in self._kernel.select(statement, "id")])
         texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found.values()}
         folded = [word.casefold() for word in words]
-        holding = [one for one in found.values() if all(word in texts[one.id] for word in folded)]
+        holding = [
+            one
+            for one in found.values()
+            if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
+        ]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
-        return tuple(holding[:most])
+        return Page(holding[:most], len(holding))
 
     def located(self, address: str) -> str:
         return address
@@ -454,7 +466,7 @@ class KernelStore:
     def check_links(self, prepared: Prepared) -> None:
         """Do nothing: links in a kernel use ids."""
 
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
+    def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
         return dry_run(self._kernel, self._split, changes)
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
@@ -578,10 +590,10 @@ class KernelStore:
         note = self._daily_note(new.box)
         if not new.markdown.strip():
             return ChangesDone(((note,),))
-        prepared = self.prepare([InsertText(new.markdown, "last_in", note)])
+        prepared = self.prepare(appending(self, self._split, note, new.markdown))
         assert isinstance(prepared.held, HeldBlocks)
         done = execute(self._kernel, self._split, prepared, prepared.held, self._pause)
-        return ChangesDone(((note, *done.ids[0]),), done.undo)
+        return ChangesDone(((note, *chain.from_iterable(done.ids)),), done.undo)
 
     def _daily_note(self, box: str) -> str:
         try:

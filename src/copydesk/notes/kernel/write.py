@@ -45,6 +45,7 @@ from copydesk.notes.protocol import (
     Delete,
     InsertText,
     KeepUndo,
+    Move,
     NotesRolledBack,
     NotesTorn,
     NotesUnavailable,
@@ -156,6 +157,8 @@ class KernelWriter:
                 return [self._delete(change.id)]
             case Restore(side=str(side)) as change:
                 return [self._bring_back(change, side)]
+            case Move():
+                raise StepFailed("blocks cannot be moved here yet")
             case Update() | Restore():
                 return self._rewrite([one for one in changes if isinstance(one, Update | Restore)])
 
