@@ -15,8 +15,16 @@ from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
 from copydesk.notes.markdown import Block, Profile, Tree, is_phantom, parse
-from copydesk.notes.markdown.block import HOLDS, decode, encode
-from copydesk.notes.markdown.inline import unescaped
+from copydesk.notes.markdown.block import (
+    DOCUMENT,
+    HOLDS,
+    ITEM,
+    MATTER,
+    PARAGRAPH,
+    decode,
+    encode,
+)
+from copydesk.notes.markdown.inline import plain_text, unescaped
 from copydesk.notes.markdown.parser import leading_attributes, line_attributes
 from copydesk.notes.markdown.tree import line_start, parse_new
 from copydesk.notes.protocol import (
@@ -31,8 +39,6 @@ from copydesk.text import sizes
 from copydesk.text.diff import align
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
-
-DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
 
 _WORD = re.compile(r"\w+")
 _UNSPACED = re.compile(
@@ -138,6 +144,16 @@ def in_order(block: Block) -> list[tuple[int, Block]]:
 def markdown(tree: Tree, block: Block) -> str:
     """The text of a block as it is read; a byte that is not UTF-8 is shown as `\\xNN`."""
     return shown_text(raw_markdown(tree, block))
+
+
+def content(tree: Tree, block: Block) -> str:
+    """The text of a block without Markdown markup."""
+    return read_text(markdown(tree, block), block)
+
+
+def read_text(source: str, block: Block) -> str:
+    """The text of a block as a person reads it, from its Markdown."""
+    return source if block.kind in ("c", "m", "html") else plain_text(source, bool(block.level))
 
 
 def shown_text(text: str) -> str:
