@@ -779,8 +779,11 @@ _WITHOUT_LINKS = ("c", "m", "html")
 _WORDS = re.compile(r"\w+")
 
 _LINKS = (
-    re.compile(r"(\[\[)([^\[\]|#\n]*)#([^\[\]|\n]+)(?=\||\]\])"),
-    re.compile(r"(\]\(<?|\]:[ \t]*<?)([^()#<>\n]*)#([^()<>\n\"]+)(?=[>)\"]|$)", re.MULTILINE),
+    re.compile(r"(\[\[)([^\[\]|#\n]*)#([^\[\]|\n]*[^\[\]|\s])(?=[ \t]*(?:\||\]\]))"),
+    re.compile(
+        r"(\]\(<?|\]:[ \t]*+<?)([^()\[\]#<>\n]*)#([^()<>\n\"]*[^()<>\s\"])(?=[ \t]*(?:[>)\"]|$))",
+        re.MULTILINE,
+    ),
 )
 """Wiki links, and Markdown's: what opens them, the note, the heading or name in it."""
 
