@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from threading import Lock
 from typing import Literal
@@ -41,22 +42,27 @@ from copydesk.notes.plan import (
     joined,
     plan_blocks,
     rewritten,
+    section_of,
+    task_head,
 )
 from copydesk.notes.protocol import (
     CONTAINERS,
+    EVERYWHERE,
     BlockNotFound,
     Change,
     ChangesDone,
     Coverage,
     Crumb,
     Heading,
-    InsertText,
     NoteBlock,
     Notebook,
     NoteStore,
+    Page,
     Prepared,
     SplitBlocks,
+    Within,
     WrongBlockKind,
+    appending,
     named,
     one_look,
 )
@@ -170,24 +176,43 @@ def tree_of(
         blocks |= parents
     around = {block.parent_id for block in blocks.values()} - {""}
     around |= {block.id for block in named.values() if block.kind in CONTAINERS}
-    appended = (named.get(hunk.block_id) for hunk in hunks if hunk.action == "APPEND")
-    sections = {block.parent_id for block in appended if block is not None and block.kind == "h"}
+    walking = [hunk for hunk in hunks if hunk.place or hunk.action == "APPEND"]
+    walked = [named.get(one) for hunk in walking for one in hunk.named]
+    sections = {block.parent_id for block in walked if block is not None and block.kind == "h"}
     children: dict[str, tuple[str, ...]] = {}
     for container in sorted(around):
         if container in sections:
             blocks = {block.id: block for block in store.children(container)} | blocks
         children[container] = store.child_ids(container)
+    for hunk in hunks:
+        if hunk.action == "APPEND" and hunk.block_id in named:
+            last_id = _end_of(blocks, children, named[hunk.block_id])
+            blocks |= store.blocks([last_id] if last_id else [])
+            if last_id and blocks[last_id].kind == "l":
+                children[last_id] = store.child_ids(last_id)
     there = {container: frozenset(ids) for container, ids in children.items()}
     if any(block.id not in there.get(block.parent_id, (block.id,)) for block in named.values()):
         raise TargetMoved
     return BlockTree(blocks, children)
 
 
-def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
+def _end_of(
+    blocks: Mapping[str, NoteBlock], children: Mapping[str, Sequence[str]], block: NoteBlock
+) -> str:
+    """The last block in a container that is no list, or in the section of a heading; or nothing."""
+    if block.kind != "h":
+        held = children.get(block.id, ()) if block.kind != "l" else ()
+        return held[-1] if held else ""
+    siblings = children[block.parent_id]
+    behind = siblings[siblings.index(block.id) + 1 :] if block.id in siblings else ()
+    return next(reversed([*section_of(block, [blocks[one] for one in behind])]), "")
+
+
+def _prepared(store: NoteStore, made: BlockPlan, *, update_links: bool) -> Prepared:
     """Prepare the changes; if the store refuses a text, find its hunk by bisection."""
     changes = [operation.change for operation in made.operations]
     try:
-        return store.prepare(changes)
+        return store.prepare(changes, update_links=update_links)
     except InvalidArgs as refusal:
 
         def is_refused(count: int) -> bool:
@@ -213,6 +238,12 @@ class BlocksWritten:
     ready: Ready
     done: ChangesDone
     edit_ids: tuple[int, ...]
+
+
+def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
+    """The hunk with ids for addresses."""
+    place = (hunk.place[0], store.located(hunk.place[1])) if hunk.place else None
+    return replace(hunk, block_id=store.located(hunk.block_id), place=place)
 
 
 def _nothing() -> None:
@@ -325,7 +356,7 @@ class NoteReader:
             there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if home.in_files else {}
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
-        blocks = tuple(there[one] for one in wanted if one in there)
+        blocks = self._as_tasks(member, [there[one] for one in wanted if one in there])
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, blocks, len(ids), chosen.start, after)
 
@@ -334,15 +365,32 @@ class NoteReader:
         found = self.store(member).notebooks()
         return tuple(one for one in found if self.may_see(member, one.id))
 
-    def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
+    def documents(self, member: Member, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         """The documents of a notebook, by their title paths; raises NotebookNotFound."""
-        found = self.store(member).documents(box, most)
-        return tuple(one for one in found if self.may_read(member, one))
+        return self._readable(member, self.store(member).documents(box, most, within))
 
-    def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Blocks that contain all words, best first."""
-        found = self.store(member).search(query, most)
-        return tuple(one for one in found if self.may_read(member, one))
+    def search(self, member: Member, query: str, most: int, within: Within = EVERYWHERE) -> Page:
+        """Blocks that contain all words, best first; a task is its item."""
+        page = self._readable(member, self.store(member).search(query, most, within))
+        return Page(self._as_tasks(member, page), page.total)
+
+    def _readable(self, member: Member, page: Page) -> Page:
+        """What the member may read; where that is not all, nobody tells how much there is."""
+        found = [one for one in page if self.may_read(member, one)]
+        return Page(found, page.total if len(found) == len(page) else None)
+
+    def _as_tasks(self, member: Member, blocks: Sequence[NoteBlock]) -> tuple[NoteBlock, ...]:
+        """The blocks, but for the text of a task the item, with its own lines and its marker."""
+        parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {""})
+        items = self.store(member).blocks(parents) if parents else {}
+
+        def shown(block: NoteBlock) -> NoteBlock:
+            item = items.get(block.parent_id) if block.kind == "p" else None
+            head = task_head(item.markdown) if item is not None and item.kind == "i" else ""
+            is_own = head and block.id == self.store(member).child_ids(block.parent_id)[0]
+            return replace(item, markdown=head, content=head) if item and is_own else block
+
+        return tuple(map(shown, blocks))
 
     def coverage(self, member: Member, box: str) -> Coverage | None:
         """How much of a notebook is searched, and the files that are not documents."""
@@ -372,7 +420,8 @@ class NoteReader:
     def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
         has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
         inside = self.store(member).children(block.id) if has_parts else ()
-        return inside if has_parts and block.kind != "h" else (block, *inside)
+        shown = inside if has_parts and block.kind != "h" else (block, *inside)
+        return self._as_tasks(member, shown)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)
@@ -494,12 +543,11 @@ class NotesDesk:
         path = self.reading.path(member, target)
 
         def make() -> Ready:
-            changes = [self._appending(member, target.id, markdown)]
+            changes = self._appending(member, target.id, markdown)
             return self._prepared_changes(member, changes, path)
 
         made = self._write(self._job(member, tool, path), make)
-        new_ids = made.done.ids[0] if made.done.ids else ()
-        return NotesWritten(target, new_ids, made.edit_ids)
+        return NotesWritten(target, tuple(chain.from_iterable(made.done.ids)), made.edit_ids)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
@@ -551,7 +599,7 @@ class NotesDesk:
         home = self.reading.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
-            hunks = [replace(hunk, block_id=home.store.located(hunk.block_id)) for hunk in parsed]
+            hunks = [_located(home.store, hunk) for hunk in parsed]
         look = partial(self._on_blocks_now, member, hunks, request, operation)
         return attempted(look, lambda: Failed("read", _AGAIN))
 
@@ -609,14 +657,14 @@ class NotesDesk:
     ) -> Ready:
         """One attempt; TargetMoved if the notes changed concurrently."""
         home = self.reading.home(member)
-        ids = list(dict.fromkeys(hunk.block_id for hunk in hunks))
+        ids = list(dict.fromkeys(one for hunk in hunks for one in hunk.named))
         with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
             self.reading.check_blocks(member, "read", there.values())
             self.reading.check_blocks(member, operation, there.values())
             tree = tree_of(home.store, there, hunks)
             made = plan_blocks(hunks, tree, home.split, strict=request.strict)
-            prepared = _prepared(home.store, made)
+            prepared = _prepared(home.store, made, update_links=request.update_links)
             if not request.drop_anchors:
                 home.store.check_links(prepared)
         again = home.store.blocks(ids)
@@ -753,17 +801,14 @@ class NotesDesk:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
         return ready
 
-    def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
-        store = self.reading.store(member)
-        target = store.blocks([target_id]).get(target_id)
-        kind = "d" if target is None else target.kind
-        split = self.reading.home(member).split
-        if kind == "l" and any(piece.kind != "l" for piece in split(markdown)):
-            markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
-        if kind in CONTAINERS:
-            return InsertText(markdown, "last_in", target_id)
-        section = store.children(target_id) if kind == "h" else ()
-        return InsertText(markdown, "after", section[-1].id if section else target_id)
+    def _appending(self, member: Member, target_id: str, markdown: str) -> Sequence[Change]:
+        home = self.reading.home(member)
+        target = home.store.blocks([target_id]).get(target_id)
+        is_list = target is not None and target.kind == "l"
+        if is_list and any(piece.kind != "l" for piece in home.split(markdown)):
+            items = [one.markdown for one in home.store.children(target_id)]
+            markdown = as_item(markdown, items)
+        return appending(home.store, home.split, target_id, markdown)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
         path_of = self.reading.home(member).path_of
