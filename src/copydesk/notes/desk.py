@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -174,26 +175,55 @@ def tree_of(
         if len(parents) < len(wanted):
             raise TargetMoved
         blocks |= parents
-    around = {block.parent_id for block in blocks.values()} - {""}
-    around |= {block.id for block in named.values() if block.kind in CONTAINERS}
-    walking = [hunk for hunk in hunks if hunk.place or hunk.action == "APPEND"]
-    walked = [named.get(one) for hunk in walking for one in hunk.named]
-    sections = {block.parent_id for block in walked if block is not None and block.kind == "h"}
-    children: dict[str, tuple[str, ...]] = {}
-    for container in sorted(around):
-        if container in sections:
-            blocks = {block.id: block for block in store.children(container)} | blocks
-        children[container] = store.child_ids(container)
+    children: dict[str, Sequence[str]] = {}
     for hunk in hunks:
+        walks = hunk.place is not None or hunk.action == "APPEND"
+        for block in (named[one] for one in hunk.named if one in named):
+            if walks and block.kind == "h" and block.parent_id not in children:
+                siblings = store.children(block.parent_id)
+                blocks = {one.id: one for one in siblings} | blocks
+                children[block.parent_id] = [one.id for one in siblings]
+            if block.kind in CONTAINERS and (walks or hunk.action == "PREPEND"):
+                children[block.id] = store.child_ids(block.id)
         if hunk.action == "APPEND" and hunk.block_id in named:
             last_id = _end_of(blocks, children, named[hunk.block_id])
             blocks |= store.blocks([last_id] if last_id else [])
             if last_id and blocks[last_id].kind == "l":
                 children[last_id] = store.child_ids(last_id)
+    inside = defaultdict[str, list[str]](list)
+    for block in named.values():
+        inside[block.parent_id].append(block.id)
+    for container, ids in inside.items():
+        if container and container not in children:
+            is_short = len(ids) <= _FEW and blocks[container].kind != "l"
+            ids = _neighbours(store, ids) if is_short else store.child_ids(container)
+            children[container] = ids
     there = {container: frozenset(ids) for container, ids in children.items()}
     if any(block.id not in there.get(block.parent_id, (block.id,)) for block in named.values()):
         raise TargetMoved
     return BlockTree(blocks, children)
+
+
+_FEW = 4
+"""Blocks of one container whose neighbours are read alone, not all children."""
+
+
+def _neighbours(store: NoteStore, ids: Sequence[str]) -> list[str]:
+    """Blocks of a container with their neighbours; what is between is left out."""
+    after: dict[str, str] = {}  # an empty id is an end
+    for block_id in ids:
+        around = store.around(block_id)
+        after |= {around.previous_id: block_id, block_id: around.next_id}
+    starts = ({*after} - {*after.values()}) - {""}
+    runs: list[list[str]] = []
+    for start in starts | {after.get("", "")} - {""}:
+        run = [start]
+        while after.get(run[-1]):
+            run.append(after[run[-1]])
+        runs.append(run)
+    # The one at the start of the container comes first, the one at its end last.
+    runs.sort(key=lambda run: (run[0] != after.get(""), run[-1] in after and not after[run[-1]]))
+    return [*chain.from_iterable(runs)]
 
 
 def _end_of(
@@ -257,6 +287,9 @@ def _joined(texts: Mapping[str, str]) -> str:
 _AGAIN = "the notes are changed by another program again and again"
 _LOOKED_AT = 1_000
 """The most edits searched for writes to recover."""
+
+_SLICED = 8
+"""Blocks of a slice that a kernel is asked for one by one."""
 
 _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
@@ -352,8 +385,9 @@ class NoteReader:
             ids = inside if has_parts and block.kind != "h" else (block.id, *inside)
             chosen = select(slice_text, ids)
             wanted = ids[chosen.start : chosen.stop]
-            # Files are read block by block; a kernel gives all blocks of a container at once.
-            there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if home.in_files else {}
+            # A kernel gives all blocks of a container at once, or few one by one.
+            is_short = home.in_files or len(wanted) <= _SLICED
+            there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if is_short else {}
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
         blocks = self._as_tasks(member, [there[one] for one in wanted if one in there])
