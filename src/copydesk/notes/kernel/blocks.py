@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from typing import NamedTuple, cast
 from urllib.parse import unquote
 
@@ -158,8 +157,12 @@ _USERS = ("name", "alias", "memo", "bookmark", "style")
 
 
 def plain(image: str) -> str:
-    """The image without times of change, its attributes sorted."""
-    return _SETTING.sub(_sorted, image)
+    """The image as far as it counts: without times of change, its attributes sorted.
+
+    The kernel puts zero-width blanks beside code, keys and tags, and escapes signs within marks,
+    as it likes: neither is a difference.
+    """
+    return html.unescape(_SETTING.sub(_sorted, image.replace("\u200b", "")))
 
 
 def _sorted(found: re.Match[str]) -> str:
@@ -293,10 +296,6 @@ def bound(image: str) -> str:
     return "merge conflict" if conflict else ""
 
 
-_TEXT_OF_MARK = re.compile(r'<span data-type="[^"\n]*"[^>\n]*>([^<\n]*)</span>')
-_LAST_BLANK = re.compile(
-    r"(?:`|</[a-z]+>|#)\u200b(?:[^\u200b`<*~=#$!(|\n]|\\\|)*(?:\||$)|\u200b{2}", re.MULTILINE
-)
 _TIGHT = re.compile(r"^([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: ", re.MULTILINE)
 _BARE_TABLE = re.compile(
     r"^[ >]*\| ?:?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
@@ -308,22 +307,15 @@ _BLANK_END = re.compile(r'data-content="(?:\s|[^"]*\s")')
 _BARE_HTML = re.compile(r'<protyle-html[^>]*\bdata-content="(?!&lt;div)')
 
 
-def changing(image: str, signed: str, dom: str) -> str:
+def changing(image: str, dom: str) -> str:
     """What the kernel would change in a block that is written back as it is; empty if nothing.
 
     The kernel has one form of each block for what it receives, and others for what was imported or
-    written by former versions. `signed` is the image with Markdown marks, `dom` what an editor
-    gets; the kernel would create the first form from it.
+    written by former versions. `dom` is what an editor gets; the kernel would create the first form
+    from it. Zero-width blanks and the escaping of signs are no change: see `plain`.
     """
-    marked = _TEXT_OF_MARK.findall(image)
     blanks = "blanks around a diagram, a formula or a query"
     changes = (
-        (_Editable.of(dom).count("\u200b") != image.count("\u200b"), "zero-width blanks"),
-        (_LAST_BLANK.search(signed), "zero-width blanks"),
-        (
-            any(html.escape(html.unescape(text), quote=False) != text for text in marked),
-            "escaped signs",
-        ),
         (_DIAGRAM in dom and _BLANK_CODE.search(image), blanks),
         (_TIGHT.search(image), "a list without blank lines"),
         (_BARE_TABLE.search(image), "a table without widths"),
@@ -332,43 +324,6 @@ def changing(image: str, signed: str, dom: str) -> str:
         (_BARE_HTML.search(dom), "HTML without <div>"),
     )
     return next((name for is_so, name in changes if is_so), "")
-
-
-class _Editable(HTMLParser):
-    """The text in the editable parts of a DOM, without the blank at the start of a mark."""
-
-    _EMPTY = ("br", "col", "hr", "img", "input", "path", "source", "use", "wbr")
-    _STARTED = frozenset(("code", "kbd", "tag"))
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._open: list[bool] = []
-        self._starts = False
-        self._found: list[str] = []
-
-    @staticmethod
-    def of(dom: str) -> str:
-        reader = _Editable()
-        reader.feed(dom)
-        return "".join(reader._found)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._EMPTY:
-            return
-        named = dict(attrs)
-        inherited = bool(self._open) and self._open[-1]
-        self._open.append(named.get("contenteditable", str(inherited).lower()) == "true")
-        self._starts = bool(self._STARTED & set((named.get("data-type") or "").split()))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self._EMPTY and self._open:
-            self._open.pop()
-        self._starts = False
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1]:
-            self._found.append(data.removeprefix("\u200b") if self._starts else data)
-        self._starts = False
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
@@ -408,7 +363,8 @@ def _ids(image: str) -> list[str]:
 
 def _signs(image: str) -> str:
     """The text of an image without the blanks that the kernel adds whenever it reads one."""
-    lines = _IMAGE_ATTRIBUTES.sub("", image.replace("\u200b", "")).split("\n")
+    text = html.unescape(_IMAGE_ATTRIBUTES.sub("", image.replace("\u200b", "")))
+    lines = text.split("\n")
     return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
 

@@ -286,8 +286,7 @@ class _KernelDryRun:
         doms = self.held.doms
         if node.id not in doms:
             doms |= self._kernel.doms([node.id])
-        signed = self._kernel.kramdown(node.id, "md") if "\u200b" in image else ""
-        return changing(image, signed, doms.get(node.id, ""))
+        return changing(image, doms.get(node.id, ""))
 
     def _image(self, block_id: str) -> str:
         if block_id not in self._images:
