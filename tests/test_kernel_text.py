@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from copydesk.errors import ContentRequired, InvalidArgs, Refusal
-from copydesk.notes.kernel.api import literal, search
+from copydesk.notes.kernel.api import holding_words, literal
 from copydesk.notes.kernel.blocks import (
     KernelNode,
     attributes_of,
@@ -252,11 +252,11 @@ def test_a_literal_is_the_text(text: str) -> None:
 @pytest.mark.parametrize("words", [[], ["a\0"], ["\udc80"], ["w"] * 17])
 def test_a_search_that_cannot_be(words: list[str]) -> None:
     with pytest.raises(InvalidArgs):
-        search(words, 5)
+        holding_words(words)
 
 
 def test_a_search_is_one_select() -> None:
-    statement = search(["a;b", "--", "/*"], 5)
+    statement = f"SELECT id FROM blocks WHERE {holding_words(['a;b', '--', '/*'])}"
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE blocks (id, box, type, content, markdown, updated)")
     base.execute("INSERT INTO blocks VALUES ('1', '2', 'p', 'a;b -- /*', '', '')")

@@ -274,6 +274,13 @@ def with_memos(markdown: str, image: str) -> str:
     return _BARE_END.sub("", without_attributes(image))
 
 
+def lost_memos(markdown: str, image: str) -> list[str]:
+    """The inline memos of a block that its new text has not."""
+    left = html.unescape(markdown)
+    memos = [html.unescape(found[1]) for found in _MEMO.finditer(image)]
+    return [memo for memo in memos if f'{MEMO}"{memo}"' not in left]
+
+
 def same(one: str, other: str) -> bool:
     """Whether two images are equal apart from blanks in lines and the order of attributes."""
     return plain(one) == plain(other) or (

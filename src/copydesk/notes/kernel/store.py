@@ -12,7 +12,7 @@ from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
 
-from copydesk.errors import InvalidArgs
+from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
     LATE_WAITS_S,
     WAITS_S,
@@ -24,11 +24,14 @@ from copydesk.notes.kernel.api import (
     KernelRefused,
     Pause,
     TreeInfo,
-    documents,
-    search,
+    documents_of,
+    holding_words,
+    in_place,
+    literal,
     settled,
 )
 from copydesk.notes.kernel.blocks import (
+    SENT,
     VANISHING,
     Child,
     HeldBlocks,
@@ -40,6 +43,7 @@ from copydesk.notes.kernel.blocks import (
     checked,
     differing,
     expected,
+    lost_memos,
     mark_of,
     markdown_of_image,
     same,
@@ -118,7 +122,7 @@ class _KernelDryRun:
         standings = self._climb([valid(one) for change in changes for one in named(change)])
         opened = {standing.parent_id for standing in standings.values()}
         for change in changes:
-            if isinstance(change, InsertText | Restore) and change.side in ("first_in", "last_in"):
+            if isinstance(change, InsertText | Restore | Move) and change.side in ("first_in", "last_in"):
                 opened.add(change.anchor_id)
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
         self._images = kernel.images(
@@ -165,7 +169,45 @@ class _KernelDryRun:
                 case Restore():
                     self._restore(change)
                 case Move():
-                    raise InvalidArgs("diff", "blocks cannot be moved here yet")
+                    self._move(change)
+
+    def _move(self, change: Move) -> None:
+        nodes = [self._block(one, "") for one in change.ids]
+        parent, _ = self._place(change.anchor_id, change.side)
+        source = nodes[0].parent
+        assert source is not None, "it is no document"
+        assert source.children is not None, "its blocks are named"
+        at = source.children.index(nodes[0])
+        if source.children[at : at + len(nodes)] != nodes:
+            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
+        kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
+        if kinds != {_list_subtype(parent) or ""}:
+            raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
+        above: KernelNode | None = parent
+        while above is not None:
+            if above in nodes:
+                raise InvalidArgs("diff", "a block cannot be moved into itself")
+            above = above.parent
+        if source.kind == "i" and source.children == nodes and source is not parent:
+            raise InvalidArgs("diff", "an item would be left empty: move the item")
+        self.held.containers[source.id] = None
+        emptied = source
+        del source.children[at : at + len(nodes)]
+        if not source.children and source.kind in VANISHING and source is not parent:
+            while emptied.parent and emptied.parent.kind in VANISHING:
+                if emptied.parent.children != [emptied]:
+                    break
+                emptied = emptied.parent
+            self._hold(emptied)
+        parent, place = self._place(change.anchor_id, change.side)
+        parent.put(place, nodes)
+        if emptied.parent and not source.children:
+            self.held.containers[emptied.parent.id] = None
+            emptied.parent.children = [
+                one for one in emptied.parent.children or () if one is not emptied
+            ]
+        if not source.children and source.kind == "d":
+            source.put(0, [KernelNode("", "p", "", "")])
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -185,6 +227,8 @@ class _KernelDryRun:
                 self.held.marks.setdefault(node.id, mark_of(self._image(node.id)))
             return
         self._hold(node)
+        if memos := lost_memos(change.markdown, self._image(node.id) if is_known else ""):
+            self.notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
         if node.kind in CONTAINERS and is_known:
             signed = self._kernel.kramdown(node.id, "md")
             lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
@@ -332,6 +376,14 @@ class NewDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class RemovedDocument:
+    """A document to remove, and the mark of its whole content."""
+
+    home: DocumentPlace
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewDailyNote:
     """A request for today's note, which may be missing, with a text to append."""
 
@@ -363,9 +415,16 @@ class KernelStore:
         return tuple(self._kernel.notebooks())
 
     def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
-        self._kernel.flush()
+        kernel, wanted = self._kernel, max(most, 0)
+        kernel.flush()
+        where = f"type = 'd' AND id <> box AND box = {literal(valid(box))}{in_place(within)}"
+        limit = wanted if within == EVERYWHERE else _MOST_DOCUMENTS
         names = ("id", "content", "box", "path", "hpath", "ial")
-        found = self._kernel.select(documents(valid(box), _MOST_DOCUMENTS), *names)
+        statement = (
+            f"SELECT {', '.join(names)} FROM blocks WHERE {where} GROUP BY id "
+            f"ORDER BY hpath, id LIMIT {limit}"
+        )
+        found = [row for row in kernel.select(statement, *names) if within.has(row[4])]
         if not found:
             self._check_open(box)
         listed = [
@@ -376,10 +435,10 @@ class KernelStore:
                 hpath,
                 attributes_of(ial).get(block_id, {}),
             )
-            for block_id, title, home, path, hpath, ial in found
-            if block_id != box and within.has(hpath)
+            for block_id, title, home, path, hpath, ial in found[:wanted]
         ]
-        return Page(listed[: max(most, 0)], len(listed))
+        is_whole = within != EVERYWHERE or len(found) < wanted
+        return Page(listed, len(found) if is_whole else kernel.count(where))
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         kernel = self._kernel
@@ -445,19 +504,23 @@ class KernelStore:
         return None
 
     def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
-        words = query.split()
-        statement = search(words, max(most, 0) * _SPARE)
-        self._kernel.flush()
-        found = self.blocks([block_id for (block_id,) in self._kernel.select(statement, "id")])
-        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found.values()}
+        kernel, words, wanted = self._kernel, query.split(), max(most, 0) * _SPARE
+        where = holding_words(words) + in_place(within)
+        kernel.flush()
+        statement = f"SELECT id FROM blocks WHERE {where} ORDER BY updated DESC, id LIMIT {wanted}"
+        ids = [block_id for (block_id,) in kernel.select(statement, "id")]
+        check_cancelled()
+        found = self.blocks(ids).values()
+        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found}
         folded = [word.casefold() for word in words]
         holding = [
             one
-            for one in found.values()
+            for one in found
             if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
         ]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
-        return Page(holding[:most], len(holding))
+        more = kernel.count(where) - len(ids) if len(ids) == wanted else 0
+        return Page(holding[:most], len(holding) + more)
 
     def located(self, address: str) -> str:
         return address
@@ -466,7 +529,19 @@ class KernelStore:
         """Do nothing: links in a kernel use ids."""
 
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
+        match changes:
+            case [Delete(document_id, over)] if over and self._kernel.is_document(document_id):
+                return self._prepare_removal(document_id, over)
         return dry_run(self._kernel, self._split, changes)
+
+    def _prepare_removal(self, document_id: str, over: str) -> Prepared:
+        """Remove a document that was created here, if it has been left alone since."""
+        home, image = self._kernel.home(document_id), self._kernel.kramdown(document_id)
+        if not expected(over, image) or self._kernel.documents_below(home):
+            raise BlockChanged(block_id=document_id)
+        before = MappingProxyType({home.path: markdown_of_image(image)})
+        nothing = MappingProxyType[str, str]({})
+        return Prepared((), before, nothing, held=RemovedDocument(home, mark_of(image)))
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         checked(markdown)
@@ -509,9 +584,11 @@ class KernelStore:
                 case HeldBlocks():
                     return execute(self._kernel, self._split, prepared, held, self._pause, keep)
                 case NewDocument():
-                    return self._make_document(held)
+                    return self._make_document(held, keep)
                 case NewDailyNote():
-                    return self._make_daily_note(held)
+                    return self._make_daily_note(held, keep)
+                case RemovedDocument():
+                    return self._remove_document(held)
                 case _:
                     raise InvalidArgs("prepared", "was not prepared by this store")
 
@@ -524,8 +601,28 @@ class KernelStore:
     def close(self) -> None:
         self._kernel.close()
 
-    def _make_document(self, new: NewDocument) -> ChangesDone:
+    def _remove_document(self, removed: RemovedDocument) -> ChangesDone:
+        home = removed.home
+        if mark_of(self._kernel.kramdown(home.root_id)) != removed.mark:
+            raise BlockChanged(block_id=home.root_id)
+        problem = "the document is still there"
+        with suppress(AnswerLost):  # whether it is gone is looked at
+            try:
+                self._kernel.remove_document(home.box, home.path)
+            except KernelRefused as refused:
+                problem = str(refused)
+        look = partial(self._kernel.standings, [home.root_id])
+        if settled(self._kernel, self._pause, look, lambda there: not there, waited=False):
+            raise NotesRolledBack(0, home.root_id, problem)
+        return ChangesDone(((),))
+
+    def _undo_of_new(self, document_id: str) -> tuple[Change, ...]:
+        """The removal of a new document, while it is what it is now."""
+        return (Delete(document_id, mark_of(self._kernel.kramdown(document_id))),)
+
+    def _make_document(self, new: NewDocument, keep: KeepUndo) -> ChangesDone:
         """Create a prepared document; if the answer times out, wait for the document to appear."""
+        keep((Delete(new.id, SENT + new.markdown),))
         problem = named = ""
         late = False
         try:
@@ -542,7 +639,8 @@ class KernelStore:
             problem, late = lost.detail, lost.reason == "timeout"
         try:
             self._made(new, named, problem, late=late)
-            return ChangesDone(((new.id, *(child.id for child in self._kernel.children(new.id))),))
+            ids = (new.id, *(child.id for child in self._kernel.children(new.id)))
+            return ChangesDone((ids,), self._undo_of_new(new.id))
         except NotesUnavailable as lost:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
@@ -584,15 +682,19 @@ class KernelStore:
             return f"{len(there)} blocks where {len(wanted)} should be"
         return differing(markdown, self._kernel.kramdown(made.id))
 
-    def _make_daily_note(self, new: NewDailyNote) -> ChangesDone:
+    def _make_daily_note(self, new: NewDailyNote, keep: KeepUndo) -> ChangesDone:
         """Append a text to today's note; create the note if it is missing."""
+        self._kernel.flush()
+        there = self._kernel.select(documents_of(new.box), "id")
         note = self._daily_note(new.box)
+        is_new = [note] not in there
         if not new.markdown.strip():
-            return ChangesDone(((note,),))
+            return ChangesDone(((note,),), self._undo_of_new(note) if is_new else ())
         prepared = self.prepare(appending(self, self._split, note, new.markdown))
         assert isinstance(prepared.held, HeldBlocks)
-        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause)
-        return ChangesDone(((note, *chain.from_iterable(done.ids)),), done.undo)
+        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause, keep)
+        ids = (note, *chain.from_iterable(done.ids))
+        return ChangesDone((ids,), self._undo_of_new(note) if is_new else done.undo)
 
     def _daily_note(self, box: str) -> str:
         try:
@@ -661,6 +763,8 @@ def _note(
 
 def _is_due(change: Change, image: str | None) -> bool:
     """Whether there is anything to undo."""
+    if isinstance(change, Move):
+        return True  # where the blocks stand already, it does nothing
     if isinstance(change, Restore) and change.side is None:
         return image is None or not same(image, change.image)
     return (image is None) == isinstance(change, Restore)
