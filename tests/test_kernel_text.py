@@ -16,7 +16,6 @@ from copydesk.notes.kernel.blocks import (
     differing,
     mark_of,
     same,
-    same_blocks,
     same_text,
     shown,
     to_keep,
@@ -149,11 +148,11 @@ def test_images_that_differ(one: str, other: str) -> None:
     assert mark_of(one) != mark_of(other)
 
 
-def test_the_same_blocks_may_have_other_attributes_and_no_other_ids() -> None:
+def test_the_same_text_with_other_ids_or_attributes_is_another_block() -> None:
     block = image("> a", memo="x")
-    assert same_blocks(block, image("> a", memo="y"))
-    assert not same_blocks(block, block.replace("0000001", "0000003"))
-    assert not same_blocks(block, image("> b", memo="x"))
+    assert not same(block, image("> a", memo="y"))
+    assert not same(block, block.replace("0000001", "0000003"))
+    assert not same(block, image("> b", memo="x"))
 
 
 def test_blanks_within_a_line_are_the_kernels_own() -> None:

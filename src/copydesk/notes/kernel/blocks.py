@@ -282,15 +282,14 @@ def lost_memos(markdown: str, image: str) -> list[str]:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two images are equal apart from blanks in lines and the order of attributes."""
-    return plain(one) == plain(other) or (
-        same_blocks(one, other) and _kept_by_id(one) == _kept_by_id(other)
-    )
+    """Whether two images count as equal, apart from blanks in lines and blank lines."""
+    return plain(one) == plain(other) or _squeezed(plain(one)) == _squeezed(plain(other))
 
 
-def same_blocks(one: str, other: str) -> bool:
-    """Whether two images hold the same blocks by ids and text; attributes may differ."""
-    return _ids(one) == _ids(other) and _signs(one) == _signs(other)
+def _squeezed(text: str) -> str:
+    """A text without the blanks that the kernel adds when it is given one as Markdown."""
+    lines = text.split("\n")
+    return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
 
 def bound(image: str) -> str:
@@ -352,27 +351,6 @@ def shown(attributes: dict[str, str]) -> dict[str, str]:
         for name, value in attributes.items()
         if name in ("name", "alias", "memo", "bookmark") or name.startswith("custom-")
     }
-
-
-def _kept_by_id(image: str) -> dict[str, dict[str, str]]:
-    return {key: to_keep(pairs, same_kind=True) for key, pairs in attributes_of(image).items()}
-
-
-def _ids(image: str) -> list[str]:
-    """The ids in an image in their order, duplicates included."""
-    return [
-        value
-        for line in _IMAGE_ATTRIBUTES.findall(image)
-        for name, value in _PAIR.findall(line)
-        if name == "id"
-    ]
-
-
-def _signs(image: str) -> str:
-    """The text of an image without the blanks that the kernel adds whenever it reads one."""
-    text = html.unescape(_IMAGE_ATTRIBUTES.sub("", image.replace("\u200b", "")))
-    lines = text.split("\n")
-    return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
 
 _MARKER = re.compile(r"\s*([-*+]|[0-9]{1,9}[.)])([ \t]+|$)(\[.\][ \t]+)?")

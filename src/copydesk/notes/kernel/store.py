@@ -122,7 +122,8 @@ class _KernelDryRun:
         standings = self._climb([valid(one) for change in changes for one in named(change)])
         opened = {standing.parent_id for standing in standings.values()}
         for change in changes:
-            if isinstance(change, InsertText | Restore | Move) and change.side in ("first_in", "last_in"):
+            inside = getattr(change, "side", None) in ("first_in", "last_in")
+            if inside and isinstance(change, InsertText | Restore | Move):
                 opened.add(change.anchor_id)
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
         self._images = kernel.images(

@@ -33,7 +33,6 @@ from copydesk.notes.kernel.blocks import (
     mark_of,
     plain,
     same,
-    same_blocks,
     to_keep,
 )
 from copydesk.notes.protocol import (
@@ -103,7 +102,7 @@ class _Wanted:
         if standing.around != self.stood.around:
             return "the block stands elsewhere"
         if self.exact:
-            return "" if _is_again(image, self.exact, same_blocks) else "became another block"
+            return "" if _is_again(image, self.exact) else "became another block"
         if plain(image) == plain(self.back.image):
             return "the block is as it was"
         if fault := differing(self.text, image):
@@ -325,7 +324,7 @@ class KernelWriter:
             self.marks[block_id] = mark_of(image)
             if lost:
                 raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}")
-        if wanted.exact and not _is_again(image, wanted.exact, same):
+        if wanted.exact and not _is_again(image, wanted.exact):
             raise StepFailed("the block is not what it was")
 
     def _delete(self, block_id: str) -> tuple[str, ...]:
@@ -559,15 +558,15 @@ def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
 def _wrong(wanted: BlockText | Restore, kind: str, image: str) -> str:
     """The fault of a block that was inserted, or empty."""
     if isinstance(wanted, Restore):
-        return "" if _is_again(image, wanted, same) else "came back as another block"
+        return "" if _is_again(image, wanted) else "came back as another block"
     if kind != wanted.kind:
         return f"a block is {kind or 'of no kind'}, not {wanted.kind}"
     return differing(wanted.markdown, image)
 
 
-def _is_again(image: str, change: Restore, alike: Callable[[str, str], bool]) -> bool:
+def _is_again(image: str, change: Restore) -> bool:
     """Whether a block is restored: exactly if it was written as DOM, else if it is alike."""
-    return plain(image) == plain(change.image) or (not change.dom and alike(image, change.image))
+    return plain(image) == plain(change.image) or (not change.dom and same(image, change.image))
 
 
 def _source_of(change: Restore) -> BlockData:
