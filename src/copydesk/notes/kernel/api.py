@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
-from copydesk.notes.kernel.blocks import MEMO, Child, slices_of, with_memos
+from copydesk.notes.kernel.blocks import MEMO, Child, TreeInfo, leaf_of, slices_of, with_memos
 from copydesk.notes.protocol import (
     ANSWERS,
     Around,
@@ -229,19 +229,6 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TreeInfo(Around):
-    """A block's position in its tree: container and neighbours; empty ids if there are none."""
-
-    id: str
-    kind: str
-
-    @property
-    def around(self) -> Around:
-        """Its container and its neighbours."""
-        return Around(self.parent_id, self.previous_id, self.next_id)
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentPlace:
     """The document of a block: its notebook, path of ids, id, title."""
 
@@ -365,7 +352,7 @@ _SINCE: Mapping[str, Version] = {
 }
 """The first versions with calls and arguments that not all have."""
 
-_FEW = 6
+FEW = 6
 """The most positions to request one by one."""
 
 _AT_ONCE = 200
@@ -467,7 +454,7 @@ class Kernel:
         wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
         left: list[str] = wanted
-        while len(left) > _FEW:
+        while len(left) > FEW:
             first, *left = left
             found |= self._standings([first])
             if first not in found or not found[first].parent_id:
@@ -476,7 +463,7 @@ class Kernel:
             here = [block_id for block_id in left if block_id in beside]
             found |= {block_id: beside[block_id] for block_id in here}
             left = [block_id for block_id in left if block_id not in beside]
-            if len(here) < _FEW:
+            if len(here) < FEW:
                 break
         found |= self._standings(left)
         return {block_id: found[block_id] for block_id in wanted if block_id in found}
@@ -512,6 +499,15 @@ class Kernel:
     def _children(self, block_id: str) -> list[Child]:
         told = self._of("/api/block/getChildBlocks", block_id).rows()
         return [Child(*of.texts("id", "type", "subType", "content", "markdown")) for of in told]
+
+    def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[Child]:
+        """Some children of a container, in order: a few plain ones alone, else with all others."""
+        if len(standings) <= FEW:
+            found = [leaf_of(one, self.kramdown(one.id)) for one in standings.values()]
+            leaves = [child for child in found if child is not None]
+            if len(leaves) == len(standings):
+                return leaves
+        return [child for child in self.children(parent_id) if child.id in standings]
 
     def kramdown(self, block_id: str, mode: Literal["textmark", "md"] = "textmark") -> str:
         """The block's text with ids and attributes; empty if there is none.

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from copydesk.errors import InvalidArgs
 from copydesk.notes.folder.blocks import fingerprints, in_order, know
 from copydesk.notes.markdown import Block, Tree, is_phantom, parse
-from copydesk.notes.protocol import BlockText, check_characters, raw_markdown, split_tree
+from copydesk.notes.protocol import Around, BlockText, check_characters, raw_markdown, split_tree
 
 VANISHING = ("l", "b", "s")
 """Containers that the kernel removes together with their last block."""
@@ -142,6 +142,7 @@ _SETTING = re.compile(r'\{: ((?:[A-Za-z_:][\w\-.:]*="[^"\n]*" ?)+)\}')
 _MEMO = re.compile(
     r'<span data-type="inline-memo" data-inline-memo-content="([^"\n]*)">([^<]*)</span>'
 )
+_HEADING_SIGN = re.compile(r"(#{1,6}) ")
 _BARE_END = re.compile(r"(?:\n[ >]*)+\Z")
 MEMO = "data-inline-memo-content="
 """Marks the memos in a text with spans."""
@@ -258,6 +259,27 @@ def _as_signs(found: re.Match[str]) -> str:
     return found[0]
 
 
+_MARKS = re.compile(r"[`*_~=^$#|<>&\\\[\](){}:]|https?|\A(?:\d+[.)]|[-+])\s|  $", re.MULTILINE)
+
+
+def leaf_of(standing: TreeInfo, image: str) -> Child | None:
+    """A paragraph or heading without marks, read from its image alone; None for other blocks.
+
+    What a mark becomes in the kernel's own Markdown only the kernel knows.
+    """
+    text = _BARE_END.sub("", without_attributes(image)).replace("\u200b", "")
+    sign = _HEADING_SIGN.match(text) if standing.kind == "h" else None
+    content = text[sign.end() :] if sign else text
+    if standing.kind not in ("p", "h") or (standing.kind == "h") != bool(sign):
+        return None
+    if not content or content != content.strip() or _MARKS.search(content):
+        return None
+    if image.count("{:") != 1:  # the text speaks of attributes
+        return None
+    subtype = f"h{len(sign[1])}" if sign else ""
+    return Child(standing.id, standing.kind, subtype, content, text)
+
+
 def with_memos(markdown: str, image: str) -> str:
     """The Markdown of a block with its memos; the image's text if one of them cannot be placed."""
     made, at = "", 0
@@ -354,6 +376,19 @@ def shown(attributes: dict[str, str]) -> dict[str, str]:
 
 
 _MARKER = re.compile(r"\s*([-*+]|[0-9]{1,9}[.)])([ \t]+|$)(\[.\][ \t]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeInfo(Around):
+    """A block's position in its tree: container and neighbours; empty ids if there are none."""
+
+    id: str
+    kind: str
+
+    @property
+    def around(self) -> Around:
+        """Its container and its neighbours."""
+        return Around(self.parent_id, self.previous_id, self.next_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,12 +590,14 @@ class HeldBlocks:
     """The data that `execute` needs from the dry run.
 
     `doms` is what an editor gets of the blocks to write or delete, and `marks` are their marks;
-    `containers` are those whose contents change, in order; `idle` are the indices of updates to a
-    text that the block already has.
+    `containers` are those whose contents change, in order; `runs` are blocks that follow each
+    other, of containers of which only these were read; `idle` are the indices of updates to a text
+    that the block already has.
     """
 
     documents: tuple[str, ...]
     doms: dict[str, str]
     marks: dict[str, str] = field(default_factory=dict[str, str])
     containers: dict[str, None] = field(default_factory=dict[str, None])
+    runs: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     idle: set[int] = field(default_factory=set[int])

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
+from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
+    FEW,
     LATE_WAITS_S,
     WAITS_S,
     Address,
@@ -23,7 +25,6 @@ from copydesk.notes.kernel.api import (
     KernelHttp,
     KernelRefused,
     Pause,
-    TreeInfo,
     documents_of,
     holding_words,
     in_place,
@@ -36,6 +37,7 @@ from copydesk.notes.kernel.blocks import (
     Child,
     HeldBlocks,
     KernelNode,
+    TreeInfo,
     addressed,
     attributes_of,
     bound,
@@ -109,6 +111,34 @@ class _Inside(Exception):
     """The block is inside a restored one, so nobody knows where."""
 
 
+class Places(NamedTuple):
+    """Where changes are: the containers to open, and in them the blocks that are named."""
+
+    opened: frozenset[str]
+    ends: frozenset[str]
+    """Those at whose start or end something is put."""
+    standings: Mapping[str, TreeInfo]
+
+    @staticmethod
+    def of(changes: Sequence[Change], standings: Mapping[str, TreeInfo]) -> Places:
+        sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
+        ends = frozenset(one for side, one in sides if side in ("first_in", "last_in"))
+        around = {standing.parent_id for standing in standings.values()}
+        return Places(ends | around, ends, standings)
+
+    def run_in(self, container_id: str) -> tuple[str, ...]:
+        """The blocks of a container to read, if those named follow each other; empty for all."""
+        inside = {one.id: one for one in self.standings.values() if one.parent_id == container_id}
+        starts = [one for one in inside.values() if one.previous_id not in inside]
+        if container_id in self.ends or len(starts) != 1 or len(inside) > FEW - 2:
+            return ()
+        run, at = [starts[0].previous_id], starts[0].id
+        while at in inside:
+            run.append(at)
+            at = inside[at].next_id
+        return tuple(filter(None, (*run, at)))
+
+
 class _KernelDryRun:
     """A simulation on the blocks that the changes name and the containers around them."""
 
@@ -120,22 +150,18 @@ class _KernelDryRun:
         self._restored: set[str] = set()  # restored ids; the blocks inside are unknown
         self.notices: list[NoteNotice] = []
         standings = self._climb([valid(one) for change in changes for one in named(change)])
-        opened = {standing.parent_id for standing in standings.values()}
-        for change in changes:
-            inside = getattr(change, "side", None) in ("first_in", "last_in")
-            if inside and isinstance(change, InsertText | Restore | Move):
-                opened.add(change.anchor_id)
+        self._places = Places.of(changes, standings)
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
         self._images = kernel.images(
             touched, {one: standings[one] for one in touched if one in standings}
         )
         doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
-        for standing in standings.values():
-            if standing.kind == "d":
-                root = KernelNode(standing.id, "d", "", "")
-                self._open(root, opened)
-                self._roots[kernel.home(root.id).path] = root
-        self.held = HeldBlocks(tuple(root.id for root in self._roots.values()), doms)
+        roots = [standing.id for standing in standings.values() if standing.kind == "d"]
+        self.held = HeldBlocks(tuple(roots), doms)
+        for root_id in roots:
+            root = KernelNode(root_id, "d", "", "")
+            self._open(root)
+            self._roots[kernel.home(root_id).path] = root
 
     def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """The positions of the existing blocks and of all containers around them."""
@@ -147,11 +173,19 @@ class _KernelDryRun:
             wanted = sorted(parents - {""} - found.keys() - set(wanted))
         return found
 
-    def _open(self, node: KernelNode, opened: set[str]) -> None:
+    def _open(self, node: KernelNode) -> None:
+        """Read the blocks of a container in which something changes, or those around the place."""
         self._nodes[node.id] = node
-        if node.id in opened and node.kind in CONTAINERS:
-            for child in node.open(self._kernel.children(node.id)):
-                self._open(child, opened)
+        if node.kind not in CONTAINERS or node.id not in self._places.opened:
+            return
+        run = self._places.run_in(node.id)
+        if run:
+            self.held.runs[node.id] = run
+            children = self._kernel.some_children(node.id, self._kernel.standings(run))
+        else:
+            children = self._kernel.children(node.id)
+        for child in node.open(children):
+            self._open(child)
 
     def texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
@@ -191,7 +225,7 @@ class _KernelDryRun:
             above = above.parent
         if source.kind == "i" and source.children == nodes and source is not parent:
             raise InvalidArgs("diff", "an item would be left empty: move the item")
-        self.held.containers[source.id] = None
+        self._touch(source)
         emptied = source
         del source.children[at : at + len(nodes)]
         if not source.children and source.kind in VANISHING and source is not parent:
@@ -203,7 +237,7 @@ class _KernelDryRun:
         parent, place = self._place(change.anchor_id, change.side)
         parent.put(place, nodes)
         if emptied.parent and not source.children:
-            self.held.containers[emptied.parent.id] = None
+            self._touch(emptied.parent)
             emptied.parent.children = [
                 one for one in emptied.parent.children or () if one is not emptied
             ]
@@ -287,8 +321,13 @@ class _KernelDryRun:
                 raise WrongBlockKind(anchor_id, anchor.kind, "block")
             parent = anchor.parent
             at = anchor.parent.children.index(anchor) + (side == "after")
-        self.held.containers[parent.id] = None
+        self._touch(parent)
         return parent, at
+
+    def _touch(self, container: KernelNode) -> None:
+        """Remember a container whose blocks change, unless they are remembered by their places."""
+        if container.id not in self.held.runs:
+            self.held.containers[container.id] = None
 
     def _block(self, block_id: str, over: str) -> KernelNode:
         """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
@@ -311,7 +350,7 @@ class _KernelDryRun:
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
         if node.parent is not None:
-            self.held.containers[node.parent.id] = None
+            self._touch(node.parent)
         if any(node.id in known for known in (self.held.marks, self._restored, self._lost)):
             return
         image = self._image(node.id)
@@ -450,7 +489,8 @@ class KernelStore:
 
         @cache
         def siblings(parent_id: str) -> dict[str, Child]:
-            return {child.id: child for child in kernel.children(parent_id)}
+            there = {one.id: one for one in standings.values() if one.parent_id == parent_id}
+            return {child.id: child for child in kernel.some_children(parent_id, there)}
 
         child: Child | None
         found: dict[str, NoteBlock] = {}

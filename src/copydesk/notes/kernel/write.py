@@ -19,7 +19,6 @@ from copydesk.notes.kernel.api import (
     KernelRefused,
     Pause,
     Seen,
-    TreeInfo,
     settled,
 )
 from copydesk.notes.kernel.blocks import (
@@ -27,6 +26,7 @@ from copydesk.notes.kernel.blocks import (
     VANISHING,
     Child,
     HeldBlocks,
+    TreeInfo,
     addressed,
     attributes_of,
     differing,
@@ -118,6 +118,7 @@ class _Before(NamedTuple):
 
     images: Mapping[str, str]
     orders: Mapping[str, tuple[str, ...]]
+    places: Mapping[str, Around]
 
 
 class KernelWriter:
@@ -189,7 +190,7 @@ class KernelWriter:
         """Insert one block and return its id."""
         named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
         try:
-            return self._found(gap, named, problem, wanted)
+            return self._found(gap, inverse.id, named, problem, wanted)
         except StepFailed:
             back = Delete(inverse.id)
             if back not in self.undo and self._kernel.standings([inverse.id]):
@@ -197,14 +198,24 @@ class KernelWriter:
             raise
 
     def _found(
-        self, gap: Around, named: frozenset[str], problem: str, wanted: BlockText | Restore
+        self,
+        gap: Around,
+        block_id: str,
+        named: frozenset[str],
+        problem: str,
+        wanted: BlockText | Restore,
     ) -> str:
-        """The id of the one block that was inserted in a gap."""
-        inside = self._look(
-            lambda: self._kernel.children(gap.parent_id),
-            lambda children: len(_between(gap, children)) == 1,
-        )
-        there = _between(gap, inside)
+        """The id of the one block that was inserted in a gap; all there is, if it is not alone."""
+
+        def is_alone(standings: Mapping[str, TreeInfo]) -> bool:
+            return block_id in standings and standings[block_id].around == gap
+
+        own = self._look(lambda: self._kernel.standings([block_id]), is_alone)
+        if is_alone(own):
+            inside = there = [Child(block_id, own[block_id].kind, "", "", "")]
+        else:
+            inside = self._kernel.children(gap.parent_id)
+            there = [*_between(gap, inside)]
         ids = [child.id for child in there]
         faults: list[str] = []
         for child in there:
@@ -348,17 +359,20 @@ class KernelWriter:
         self.late = ()
         self.marks.pop(block_id, None)
         alone = not stood.previous_id and not stood.next_id
-        inside = self._kernel.children(parent.id)
-        is_filled = alone and parent.kind in ("d", "i") and len(inside) == 1
+        inside = self._kernel.children(parent.id) if alone else []
+        is_filled = parent.kind in ("d", "i") and len(inside) == 1
         if is_filled and not inside[0].markdown.strip():
             # the kernel leaves no document and no item empty
             self.undo.append(Delete(inside[0].id))
             self.undo.append(replace(inverse, side="before", anchor_id=inside[0].id))
         else:
             self.undo.append(inverse)
-        gap = Around(parent.id, stood.previous_id, stood.next_id)
-        if not alone and _between(gap, inside):
-            raise StepFailed(f"something stands where {block_id} was")
+        if not alone:
+            edge = self._standing(stood.previous_id or stood.next_id)
+            if (edge.next_id if stood.previous_id else edge.previous_id) != (
+                stood.next_id if stood.previous_id else ""
+            ):
+                raise StepFailed(f"something stands where {block_id} was")
         return ()
 
     def _move(self, change: Move) -> tuple[str, ...]:
@@ -497,12 +511,14 @@ class KernelWriter:
             self._kernel.flush()
             left = set(self._kernel.standings(sorted(ours - before.images.keys())))
             left |= {one for one, image in before.images.items() if not back.is_back(one, image)}
+            places = self._kernel.standings([*before.places])
+            left |= {one for one, place in before.places.items() if places.get(one) != place}
             for container, order in before.orders.items():
                 now = _order(self._kernel, container)
                 if tuple(now if blind else (one for one in now if one in order)) != order:
                     left.add(container)
         except NotesUnavailable:
-            left = ours | before.images.keys() | before.orders.keys()
+            left = ours | before.images.keys() | before.orders.keys() | before.places.keys()
         return tuple(dict.fromkeys((*self.late, *sorted(left))))
 
     def is_back(self, block_id: str, image: str) -> bool:
@@ -653,7 +669,8 @@ def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
         if mark_of(found.get(block_id, "")) != mark:
             raise BlockChanged(block_id=block_id)
     orders = {container: _order(kernel, container) for container in held.containers}
-    return _Before(found, orders)
+    run = [one for each in held.runs.values() for one in each]
+    return _Before(found, orders, kernel.standings(run))
 
 
 def _order(kernel: Kernel, container_id: str) -> tuple[str, ...]:
