@@ -1200,14 +1200,13 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        rows = self._fitting(name, self.sidecars.load(name), digest, count)
+        rows = self.known_rows(path, digest, count)
         if rows is not None:
             return rows
         new = fingerprints(tree, tree.root)
         nothing = Sidecar(name, "", ())
         with self.sidecars.held():
-            # another process may have saved them
-            rows = self._fitting(name, self.sidecars.load(name), digest, count)
+            rows = self.known_rows(path, digest, count)  # another process may have saved them
             if rows is not None:
                 return rows
             own = self.sidecars.nearest(name, texts_of(new))
@@ -1253,11 +1252,10 @@ class DocumentCache:
                     return rows[0].id
         return ""
 
-    def _fitting(
-        self, name: str, sidecar: Sidecar | None, digest: str, count: int
-    ) -> tuple[Fingerprint, ...] | None:
+    def known_rows(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
-        sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
+        name = str(path)
+        sidecar = self.sidecars.load(name) or Sidecar(name, "", ())  # the file was just created
         there = self.sidecars.taken_to(digest, sidecar)
         return there.rows if there is not None and len(there.rows) == count else None
 
