@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import posixpath
 import re
 import secrets
 import sqlite3
@@ -155,19 +156,30 @@ class Sidecars:
             return fresh
 
     def load(self, path: str) -> Sidecar | None:
-        """The newest rows that are certainly those of a text; None if none can be read.
+        """The saved rows of a document; None if they cannot be read."""
+        return self.load_file(f"{name_of(path)}.json")
 
-        They are those of the sidecar, taken along the steps to where the last one begins: it began
-        at a text that was in the file, but that it was ever made is not known.
+    def nearest(self, path: str, texts: set[str]) -> Sidecar | None:
+        """Of the rows that are known, those that share most with these texts; None without any.
+
+        A step may have been planned and never made, and an undo goes back along several, so the
+        text decides which rows it comes from; of equally near ones the newest are taken.
         """
-        sidecar = self.load_file(f"{name_of(path)}.json")
-        steps = self._steps(path)
-        if sidecar is None or not steps or sidecar.digest in steps[-1][:2]:
-            return sidecar
-        return self.taken_to(steps[-1][0], sidecar) or sidecar
+        sidecar = self.load(path)
+        if sidecar is None:
+            return None
+        digests = dict.fromkeys(
+            digest for before, after, _ in self._steps(path)[::-1] for digest in (after, before)
+        )
+        known = (self.taken_to(digest, sidecar) for digest in [*digests][:_LONG_WAY])
+        rows = [*filter(None, known), sidecar]
+        return max(rows, key=lambda one: shared(one, texts))
 
     def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
-        """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
+        """The sidecar of the text with this digest, by the saved steps.
+
+        None if none lead there, or not to rows of an id each.
+        """
         for saved in self.way(sidecar.path, sidecar.digest, digest):
             step = _step(saved)
             if step is not None and step.before != sidecar.digest:
@@ -177,7 +189,8 @@ class Sidecars:
                 return None
             past = with_past(sidecar.past, sidecar.rows, rows)
             sidecar = Sidecar(sidecar.path, step.after, rows, past)
-        return sidecar if sidecar.digest == digest else None
+        ids = {row.id for row in sidecar.rows}
+        return sidecar if sidecar.digest == digest and len(ids) == len(sidecar.rows) else None
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
@@ -391,7 +404,7 @@ def _write(path: str, text: str, *, flush: bool) -> None:
         raise Failed("keep ids", error.strerror or str(error)) from None
 
 
-_VERSION = 3
+_VERSION = 4
 _BUSY_SECONDS = 30.0
 _JOURNAL_BYTES = 1 << 16
 _LEVEL = 1
@@ -404,7 +417,8 @@ CREATE TABLE IF NOT EXISTS documents (
 CREATE TABLE IF NOT EXISTS texts (path INTEGER PRIMARY KEY, marks BLOB, folded BLOB);
 CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
-CREATE TABLE IF NOT EXISTS ids (hash INTEGER PRIMARY KEY, path INTEGER);
+CREATE TABLE IF NOT EXISTS ids (
+  hash INTEGER, path INTEGER, PRIMARY KEY (hash, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sidecars (
   name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID
 """
@@ -414,8 +428,11 @@ Statement = tuple[str, Sequence[tuple[object, ...]]]
 """An SQL statement and the rows of values to run it with."""
 
 
-IndexedText = tuple[int, int, int, str]
+IndexedText = tuple[int, int, int, bytes]
 """A leaf, a heading or a document to search: its position in document order, rank, length, text."""
+
+Holds = Callable[[bytes], bool]
+"""Whether a folded text is sought."""
 
 
 def stamp_key(stamp: Stamp) -> str:
@@ -485,36 +502,37 @@ class NotesIndex:
             (f"DELETE FROM texts WHERE path = {_NUMBER}", gone),
         )
 
-    def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """The places of texts that contain all these case-folded words, best first."""
-        wanted = [_bytes(word) for word in words]
+    def search(self, holds: Holds) -> list[tuple[str, int]]:
+        """The places of texts that `holds` accepts, best first; it must accept longer texts too."""
         found: list[tuple[int, int, str, int]] = []
         for path, marks, packed in self._rows(
             "SELECT paths.path, marks, folded FROM texts JOIN paths ON number = texts.path"
         ):
             folded = zlib.decompress(packed)
-            if all(word in folded for word in wanted):
-                found += _places(path, zlib.decompress(marks), folded, wanted)
-        found.sort()
-        yield from ((path, at) for _, _, path, at in found)
+            if holds(folded):
+                found += _places(path, zlib.decompress(marks), folded, holds)
+        return [(path, at) for _, _, path, at in sorted(found)]
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents whose text has this anchor."""
         rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
         return [path for (path,) in rows]
 
-    def where(self, block_id: str) -> str | None:
-        """The document that contains the block, or contained it last."""
+    def where(self, block_id: str) -> list[str]:
+        """The documents that contain the block, or once contained it: a block may move."""
         rows = self._rows(
             "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
             _hashes([block_id]),
         )
-        return str(rows[0][0]) if rows else None
+        return [path for (path,) in rows]
 
     def keep_ids(self, path: str, ids: Iterable[str]) -> None:
         self._change(
             ("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,)]),
-            (f"REPLACE INTO ids VALUES (?, {_NUMBER})", [(each, path) for each in _hashes(ids)]),
+            (
+                f"INSERT OR IGNORE INTO ids VALUES (?, {_NUMBER})",
+                [(each, path) for each in _hashes(ids)],
+            ),
         )
 
     def of_others(self, path: str, ids: Sequence[str]) -> frozenset[str]:
@@ -597,28 +615,35 @@ def _hashes(ids: Iterable[str]) -> list[int]:
     return [int.from_bytes(each, signed=True) for each in digests]
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def folded(text: str) -> bytes:
+    """A text as the index has it."""
+    return text.casefold().encode("utf-8", "surrogatepass")
+
+
+def having(words: Iterable[str], of: Callable[[Iterable[bool]], bool] = all) -> Holds:
+    """Whether a folded text contains all of these words, or `any` of them."""
+    wanted = [folded(word) for word in words]
+    return lambda text: of(word in text for word in wanted)
 
 
 def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
     """For each text of a document three numbers, and the texts; both compressed."""
-    marks, folded = array("Q"), list[str]()
+    marks, parts = array("Q"), list[bytes]()
     for at, rank, length, text in texts:
         marks.extend((at, rank, length))
-        folded.append(text)
-    whole = _bytes("\0".join(folded))
+        parts.append(text)
+    whole = b"\0".join(parts)
     return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
 
 
 def _places(
-    path: str, packed: bytes, folded: bytes, words: Sequence[bytes]
+    path: str, packed: bytes, folded: bytes, holds: Holds
 ) -> Iterator[tuple[int, int, str, int]]:
-    """Rank, length, path and position of each text that contains all of the words."""
+    """Rank, length, path and position of each text that `holds` accepts."""
     marks = array("Q")
     marks.frombytes(packed)
     for number, text in enumerate(folded.split(b"\0")):
-        if all(word in text for word in words):
+        if holds(text):
             at, rank, length = marks[3 * number : 3 * number + 3]
             yield rank, length, path, at
 
@@ -811,6 +836,18 @@ MOVED = 0.5
 
 _STAYED = 0.2
 """Below this share of equal texts, a document may have moved to another file."""
+
+
+def names_document(note: str, path: RelPath) -> bool:
+    """Whether a link may mean this file; it gives its name or the last parts of its path."""
+    spelled = posixpath.normpath(note.casefold()).split("/")
+    wanted = [part for part in spelled if part not in ("", ".", "..")]
+    for ending in ENDINGS:
+        if wanted and wanted[-1].endswith(ending):
+            wanted[-1] = wanted[-1][: -len(ending)]
+            break
+    parts = [*path.parts[:-1], stem(path)]
+    return bool(wanted) and [part.casefold() for part in parts][-len(wanted) :] == wanted
 
 
 def path_of(text: str) -> RelPath:
@@ -1074,29 +1111,24 @@ class DocumentCache:
             if block_id in document.index:
                 yield path
         where = self.index.where(block_id)
-        if where is not None:
-            yield path_of(where)
+        yield from map(path_of, where)
         scanned = self.scan()
-        again = self.index.where(block_id)
-        if again is not None and again != where:
-            yield path_of(again)
-        if again is None:
+        again = self.index.where(block_id)  # by what other processes saved
+        yield from (path_of(path) for path in again if path not in where)
+        if not again:
             self.learn_anchors(block_id)
             yield from map(path_of, self.index.anchored(block_id))
-            return
-        if again not in self._orphans:
+        if self._orphans.isdisjoint(again):
             return
         unknown = self._unknown(scanned)
-        sidecar = self.sidecars.load(again)
-        if sidecar is not None:
-            yield from (path for path in unknown if self._has(path, sidecar.digest))
-        yield from unknown
+        digests = {self.sidecars.digest(path) for path in again}
+        yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
     def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
         """A file without a sidecar that has this sidecar's text, or much of it."""
         unknown = self._unknown(self.folder.scan())
         for path in unknown:
-            if self._has(path, sidecar.digest):
+            if self._digest(path) == sidecar.digest:
                 return path
         for path in unknown[:_COMPARED]:
             try:
@@ -1113,11 +1145,10 @@ class DocumentCache:
         """The documents without a sidecar."""
         return [path for path in paths if self.sidecars.digest(str(path)) is None]
 
-    def _has(self, path: RelPath, digest: str) -> bool:
-        try:
-            return self.folder.files.digest(path)[2] == digest
-        except Refusal:
-            return False
+    def _digest(self, path: RelPath) -> str:
+        with suppress(Refusal):
+            return self.folder.files.digest(path)[2]
+        return ""
 
     def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
         """Index the ids that other processes saved, and note which documents are gone."""
@@ -1150,19 +1181,19 @@ class DocumentCache:
 
     def _lost(self, block_id: str) -> BlockNotFound:
         """The refusal for a missing block, with what is known about it."""
-        where = self.index.where(block_id)
-        if where is None:
-            return BlockNotFound(block_id)
-        sidecar = self.sidecars.load(where)
-        document = self.look(path_of(where))
-        if document is None or sidecar is None:
-            return BlockNotFound(block_id, lost=sidecar is not None)
-        past = with_past(sidecar.past, sidecar.rows, document.rows)
-        near = {each.id: each.near for each in past}
-        at = near.pop(block_id, document.id)
-        while at not in document.index:
-            at = near.pop(at, document.id)
-        return BlockNotFound(block_id, lost=True, nearest=at)
+        lost = False
+        for where in self.index.where(block_id):
+            document = self.look(path_of(where))
+            sidecar = self.sidecars.nearest(where, texts_of(document.rows if document else ()))
+            if document is not None and sidecar is not None:
+                past = with_past(sidecar.past, sidecar.rows, document.rows)
+                near = {each.id: each.near for each in past}
+                at = near.pop(block_id, document.id)
+                while at not in document.index:
+                    at = near.pop(at, document.id)
+                return BlockNotFound(block_id, lost=True, nearest=at)
+            lost = lost or sidecar is not None
+        return BlockNotFound(block_id, lost=lost)
 
     def _rows_of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
@@ -1175,10 +1206,11 @@ class DocumentCache:
         new = fingerprints(tree, tree.root)
         nothing = Sidecar(name, "", ())
         with self.sidecars.held():
-            own = self.sidecars.load(name)
-            rows = self._fitting(name, own, digest, count)  # another process saved them
+            # another process may have saved them
+            rows = self._fitting(name, self.sidecars.load(name), digest, count)
             if rows is not None:
                 return rows
+            own = self.sidecars.nearest(name, texts_of(new))
             was = self._origin(name, digest, new, own) or nothing
             listed = len(was.rows) == 1  # its blocks were never read
             if was is own and not listed and self._moved_away(was, new):
@@ -1227,8 +1259,7 @@ class DocumentCache:
         """The saved rows of the text with this digest; None if they are not known."""
         sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
         there = self.sidecars.taken_to(digest, sidecar)
-        ids = {row.id for row in there.rows} if there is not None else set[str]()
-        return there.rows if there is not None and len(there.rows) == len(ids) == count else None
+        return there.rows if there is not None and len(there.rows) == count else None
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
@@ -1275,7 +1306,7 @@ class DocumentCache:
         anchor = new[0].anchor
         for other in sorted(self._orphans)[:_CANDIDATES]:
             is_gone = other != name and self.folder.gone(path_of(other))
-            sidecar = self.sidecars.load(other) if is_gone else None
+            sidecar = self.sidecars.nearest(other, texts) if is_gone else None
             if sidecar is None:
                 continue
             named = anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor)
@@ -1311,5 +1342,7 @@ class DocumentCache:
 
     def _taken(self, block_id: str, name: str) -> bool:
         """Whether the id belongs to a block of another document that still exists."""
-        where = self.index.where(block_id)
-        return where is not None and where != name and not self.folder.gone(path_of(where))
+        return any(
+            where != name and not self.folder.gone(path_of(where))
+            for where in self.index.where(block_id)
+        )
