@@ -25,7 +25,7 @@ from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import Address, KernelHttp, KernelRefused
 from copydesk.notes.kernel.blocks import plain
 from copydesk.notes.kernel.store import KernelStore
-from copydesk.notes.protocol import CONTAINERS, Change, Delete, InsertText, NoteBlock, Update
+from copydesk.notes.protocol import CONTAINERS, Change, Delete, InsertText, NoteBlock, Update, is_id
 
 GUIDE = "20210808180117-6v0mkxr"
 ITEMS = {"u": "- new", "o": "1. new", "t": "- [ ] new"}
@@ -43,11 +43,19 @@ class Guide:
             self.http.ask("/api/notebook/openNotebook", {"notebook": box})
 
     def documents(self) -> list[NoteBlock]:
-        return list(self.store.documents(self.box, 10_000))
+        """All documents, when the kernel has read the notebook that it opened."""
+        for _ in range(60):
+            found = list(self.store.documents(self.box, 10_000))
+            if found and len(found) == len(self.store.documents(self.box, 10_000)):
+                return found
+            time.sleep(1)
+        return []
 
     def blocks(self, container: str) -> Iterator[NoteBlock]:
         """All blocks in a container, parents before children."""
         for block in self.store.children(container):
+            if not is_id(block.id):  # the kernel itself refuses the id of one block of its guide
+                continue
             yield block
             if block.kind in CONTAINERS:
                 yield from self.blocks(block.id)

@@ -435,10 +435,10 @@ def test_a_search_finds_blocks_with_all_words(home: Home, name: str) -> None:
 
 
 def test_a_search_sees_what_was_just_written(home: Home) -> None:
-    document = home.document("mango\n\npear")
+    document = home.document("mangoq\n\npearq")
     paths = home.paths(document)
-    home.apply([Update(paths["0"], "papaya"), Delete(paths["1"])])
-    found = [home.store.search(word, 5) for word in ("mango", "pear", "papaya")]
+    home.apply([Update(paths["0"], "papayaq"), Delete(paths["1"])])
+    found = [home.store.search(word, 5) for word in ("mangoq", "pearq", "papayaq")]
     assert [[block.id for block in blocks] for blocks in found] == [[], [], [paths["0"]]]
     with pytest.raises(InvalidArgs):
         home.store.search(" ", 5)
