@@ -20,6 +20,7 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -98,9 +99,7 @@ class SidecarChange(NamedTuple):
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
         """Apply the change to rows; ValueError if it does not fit them."""
         made = list(rows)
-        for at, old, new in reversed(
-            self.splices
-        ):  # the last first: no place moves
+        for at, old, new in reversed(self.splices):  # the last first: no place moves
             stop = at + len(old)
             if tuple(made[at:stop]) != old:
                 raise ValueError("other rows")
@@ -736,11 +735,10 @@ class Folder:
 
     def gone(self, path: RelPath) -> bool:
         """Whether nothing exists at the path any more."""
-        with suppress(Refusal):
-            try:
-                self.files.stat(path)
-            except FileNotFound:
-                return True
+        try:
+            self.files.stat(path)
+        except Refusal as refusal:
+            return isinstance(refusal, FileNotFound)
         return False
 
     def parent(self, path: RelPath) -> RelPath | None:
@@ -1101,23 +1099,6 @@ class DocumentCache:
         digests = {self.sidecars.head(path)[0] for path in again}
         yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
-    def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
-        """A file without a sidecar that has this sidecar's text, or much of it."""
-        unknown = self._unknown(self.folder.scan())
-        for path in unknown:
-            if self._digest(path) == sidecar.digest:
-                return path
-        for path in unknown[:_COMPARED]:
-            try:
-                _, _, tree = self.glance(path, "") or (None, None, None)
-            except NotRead:
-                continue
-            if tree is not None:
-                texts = texts_of(fingerprints(tree, tree.root))
-                if shared(sidecar, texts) >= MOVED:
-                    return path
-        return None
-
     def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
         """The documents without a sidecar."""
         return [path for path in paths if not self.sidecars.head(str(path))[0]]
@@ -1245,12 +1226,23 @@ class DocumentCache:
         texts = texts_of(new)
         if not texts or shared(own, texts) >= _STAYED:
             return False
-        path = self._elsewhere(own)
+        unknown = self._unknown(self.folder.scan())
+        same = (path for path in unknown if self._digest(path) == own.digest)
+        like = (path for path in unknown[:_COMPARED] if self._is_like(path, own))
+        path = next(chain(same, like), None)
         if path is None:
             return False
         self._save(Sidecar(str(path), own.digest, own.rows, own.past))
         self.sidecars.leave(own.path, str(path))
         return True
+
+    def _is_like(self, path: RelPath, sidecar: Sidecar) -> bool:
+        """Whether a file has much of a sidecar's text."""
+        with suppress(NotRead):
+            _, _, tree = self.glance(path, "") or (None, None, None)
+            if tree is not None:
+                return shared(sidecar, texts_of(fingerprints(tree, tree.root))) >= MOVED
+        return False
 
     def _origin(
         self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
