@@ -27,9 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
-    DOCUMENT,
     HASH_DIGITS,
-    MATTER,
     Fingerprint,
     FolderDocument,
     Recognized,
@@ -44,6 +42,7 @@ from copydesk.notes.folder.blocks import (
     with_past,
 )
 from copydesk.notes.markdown import Profile, Tree, parse
+from copydesk.notes.markdown.block import DOCUMENT, MATTER
 from copydesk.notes.markdown.tree import head_of, undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,

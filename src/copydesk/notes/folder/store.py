@@ -17,7 +17,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.folder.blocks import (
-    DOCUMENT,
     FolderDocument,
     block_attributes,
     content,
@@ -52,6 +51,7 @@ from copydesk.notes.folder.documents import (
 from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
+from copydesk.notes.markdown.block import DOCUMENT
 from copydesk.notes.markdown.parser import LOOKED_AT
 from copydesk.notes.markdown.tree import undisturbed
 from copydesk.notes.protocol import (
